@@ -19,6 +19,7 @@ from dp_core.wall.ledger.account_balance import Standing, room
 from dp_core.wall.ledger.account_terms import OF_ACCOUNT
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.receipts import AccountKind
+from dp_core.wall.ledger.tried_schemas import MOST_SCHEMAS
 from flows.answers.amounts import (
     AccountAbove,
     PrivacyAmount,
@@ -128,6 +129,9 @@ class AccountAnswer(Answer):
         refused_attempts: Refused attempts since the opening; see `refused_declarations`.
         open_attempts: Attempts under way, or interrupted, before the first charge of their release.
         fitted_attempts: Attempts whose data fit; also an exact answer about them.
+        tried_schemas: Different schemas that its family has tried since the topmost account was
+            opened.
+        schemas_left: Further schemas that the family may try in this period.
         refused_declarations: Comparisons for which a person declared data of the account public;
             each is a refused attempt.
     """
@@ -154,6 +158,8 @@ class AccountAnswer(Answer):
     refused_attempts: int
     open_attempts: int
     fitted_attempts: int
+    tried_schemas: int
+    schemas_left: int
     allowed_retries: tuple[AllowedRetry, ...]
     refused_declarations: tuple[RefusedDeclaration, ...]
     releases: tuple[AccountRelease, ...]
@@ -411,6 +417,8 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
         refused_attempts=attempts.refused,
         open_attempts=attempts.open,
         fitted_attempts=attempts.fitted,
+        tried_schemas=ledger.tried_schemas(name).total,
+        schemas_left=max(0, MOST_SCHEMAS - ledger.tried_schemas(name).recent),
         allowed_retries=tuple(
             AllowedRetry(entry.receipt.at, entry.body["by"], entry.body["reason"])
             for entry in ledger.entries(account=name, kinds=("allow-retry",))

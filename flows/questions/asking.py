@@ -9,7 +9,7 @@ the release spends anything.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -252,6 +252,7 @@ def admit_question(
                 epsilon=str(answer.epsilon if earlier is None else earlier.epsilon),
                 delta=str(desk.terms.delta if earlier is None else earlier.delta),
                 answered_by=None if earlier is None else earlier.number,
+                anew=anew,
             )
         )
         return number
@@ -266,6 +267,9 @@ def answer_question(
     carry_out: CarryOut | None = None,
 ) -> QuestionAnswer:
     """Return the answer to an admitted question; make its release first, or continue it.
+
+    If another process answers a question that measures the same, this call waits for it, and uses
+    its answer free of charge if its epsilon is enough.
 
     Args:
         desk: The desk.
@@ -282,6 +286,18 @@ def answer_question(
         Held: if the answer waits for a person.
         Unpublished: if its release ended without an answer.
     """
+    kept = KeptQuestions(desk, open_ledger(desk.home))
+    asked, make = kept.find(number), carry_out or own_process.in_own_process
+    if kept.stage(asked) == "answered":
+        return _answer(desk, number, level, sampling, make)
+    with desk.answering(asked.asks):
+        _use_earlier(desk, kept, number)
+        return _answer(desk, number, level, sampling, make)
+
+
+def _answer(
+    desk: Desk, number: int, level: float, sampling: bool, carry_out: CarryOut
+) -> QuestionAnswer:
     work = unanswered(desk, number)
     kept = KeptQuestions(desk, open_ledger(desk.home))
     asked = kept.find(number)
@@ -290,7 +306,7 @@ def answer_question(
         if kept.stage(source) == "held":
             raise _waits(desk, source)
         try:
-            (carry_out or own_process.in_own_process)(work.spec, work.bundle)
+            carry_out(work.spec, work.bundle)
         except Held:
             raise _waits(desk, source) from None
         if kept.stage(source) == "held":  # the flow returned a state instead of an error
@@ -310,6 +326,26 @@ def answer_question(
         folder=kept.bundle(source.number),
         answer=_read_answer(asked, kept.bundle(source.number), level, sampling),
     )
+
+
+def _use_earlier(desk: Desk, kept: KeptQuestions, number: int) -> None:
+    """Let the release of another question answer this one, if it was made since the admission.
+
+    Raises:
+        Held: if that answer awaits approval.
+    """
+    with desk.locked():
+        asked = kept.find(number)
+        if asked.anew or asked.answered_by is not None or kept.stage(asked) != "admitted":
+            return
+        earlier = kept.answered(asked.asks, asked.cost)
+        if earlier is not None:
+            answered = replace(asked, answered_by=earlier.number)
+            kept.keep(replace(answered, epsilon=earlier.epsilon, delta=earlier.delta))
+            return
+        held = kept.held(asked.asks, asked.cost)
+    if held is not None:
+        raise _waits(desk, held)
 
 
 def unanswered(desk: Desk, number: int) -> Unanswered | None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FOLDER = "questions"
 VERSION = 1
-_RECORD, _LOCK, _FILES = "desk.json", "lock", "files"
+_RECORD, _LOCK, _FILES, _ANSWERING = "desk.json", "lock", "files", "answering"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,19 @@ class Desk:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
+    @contextmanager
+    def answering(self, asks: str) -> Iterator[None]:
+        """Wait until no other process answers a question that measures the same; then keep it so.
+
+        Args:
+            asks: Hash of what is measured, `KeptQuestion.asks`.
+        """
+        folder = self.folder / _ANSWERING
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with (folder / asks).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
 
 def open_desk(path: Path, ledger: Ledger, *, by: str, reason: str) -> Desk:
     """Open a question desk, or open it again under other terms; nothing is spent.
@@ -101,7 +114,7 @@ def open_desk(path: Path, ledger: Ledger, *, by: str, reason: str) -> Desk:
     with desk.locked():
         desk = replace(desk, terms=_with_link(terms, folder))
         # The entry comes first, so that no desk is open without one.
-        ledger.open_desk(desk.account, desk.terms_hash, by=by, reason=reason)
+        ledger.open_desk(desk.account, desk.terms_hash, terms.schema, by=by, reason=reason)
         _keep(desk)
     return desk
 

@@ -43,6 +43,7 @@ class KeptQuestion:
         delta: Delta of its release, exact, as text.
         answered_by: Number of the earlier question whose release answers this one; None if it has
             its own release.
+        anew: Whether it has a release of its own even if the same is answered in between.
     """
 
     number: int
@@ -54,6 +55,7 @@ class KeptQuestion:
     epsilon: str
     delta: str
     answered_by: int | None = None
+    anew: bool = False
 
     @property
     def cost(self) -> Fraction:
@@ -168,6 +170,18 @@ class KeptQuestions:
         for each in self.all():
             same = (each.asks, each.cost, each.account) == (asks, epsilon, account)
             if same and self.stage(each) in ("admitted", "begun", "held"):
+                return each
+        return None
+
+    def held(self, asks: str, least: Fraction) -> KeptQuestion | None:
+        """Return a question that measured the same, and whose answer awaits approval; or None.
+
+        Args:
+            asks: What was measured.
+            least: Smallest epsilon that is enough.
+        """
+        for each in self.all():
+            if each.asks == asks and each.cost >= least and self.stage(each) == "held":
                 return each
         return None
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
+from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours
 from dp_core.wall.accounting.composition import Composition, Terms
 from dp_core.wall.ledger.account_terms import Charter
@@ -24,11 +25,12 @@ from dp_core.wall.ledger.refused_attempts import (
 )
 from dp_core.wall.ledger.rules import is_raised
 from dp_core.wall.ledger.signatures import Signer, key_proof
+from dp_core.wall.ledger.tried_schemas import TriedSchemas, tried_schemas
 from tasks.ledger.accounts import Account, read_account
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction, valid_keys
-from tasks.ledger.reservation_check import open_in_words, refused_in_family
+from tasks.ledger.reservation_check import open_in_words, refused_in_family, tried_parts
 from tasks.support.budget_refusals import show
 
 
@@ -250,7 +252,8 @@ class Decisions:
     def allow_retry(self, name: str, *, by: str, reason: str) -> Attempts:
         """Allow further attempts on an account that refused attempts have stopped.
 
-        The refused attempts of this account no longer count; those of its family still do.
+        The refused attempts of this account no longer count; those of its family still do. The
+        schemas that its family tried no longer count either.
 
         Args:
             name: Name of the account.
@@ -267,6 +270,9 @@ class Decisions:
             read_account(book, name)
             in_family = attempts_of_family(book, name)
             others = refused_in_family(book, name)
+            if tried_schemas(book, name, book.today()).is_full:
+                book.append("allow-retry", account=name, body={"by": by, "reason": reason})
+                return attempts_of(book, name)
             if in_family.is_full and others and name not in others:
                 raise BadInput(
                     f"No attempt on account {name!r} was refused since further ones were last"
@@ -292,6 +298,11 @@ class Decisions:
         with self._database.reading() as book:
             found = attempts_of_family(book, name)
             return max(0, MOST_REFUSED - found.recent - found.open)
+
+    def tried_schemas(self, name: str) -> TriedSchemas:
+        """Return the schemas that the family of an account has tried on its data."""
+        with self._database.reading() as book:
+            return tried_schemas(book, name, book.today())
 
     def attempts(self, name: str) -> Attempts:
         """Return the attempts of an account to use its data, and how many the data refused."""
@@ -336,19 +347,20 @@ class Decisions:
 
     # -- question desks
 
-    def open_desk(self, account: str, terms: str, *, by: str, reason: str) -> None:
+    def open_desk(self, account: str, terms: str, schema: Schema, *, by: str, reason: str) -> None:
         """Record that a person opens a question desk, or opens it again under other terms.
 
         Args:
             account: Account of the desk.
             terms: Hash of its terms.
+            schema: Its schema, which counts as one that is tried if it has new parts.
             by: Person who decides.
             reason: Reason for the decision.
 
         Raises:
-            BudgetRefused: if there is no such account.
+            BudgetRefused: if there is no such account, or it may not try a further schema.
         """
-        self._of_desk("open-desk", account, terms, by=by, reason=reason)
+        self._of_desk("open-desk", account, terms, schema, by=by, reason=reason)
 
     def close_desk(self, account: str, terms: str, *, by: str, reason: str) -> None:
         """Record that a person closes a question desk.
@@ -362,21 +374,24 @@ class Decisions:
         Raises:
             BudgetRefused: if there is no such account.
         """
-        self._of_desk("close-desk", account, terms, by=by, reason=reason)
+        self._of_desk("close-desk", account, terms, None, by=by, reason=reason)
 
     def _of_desk(
         self,
         kind: Literal["open-desk", "close-desk"],
         account: str,
         terms: str,
+        schema: Schema | None,
         *,
         by: str,
         reason: str,
     ) -> None:
-        body = {"terms": terms, "by": by, "reason": reason}
+        body: dict[str, object] = {"terms": terms, "by": by, "reason": reason}
         with self._database.writing() as book:
             if book.charter(account) is None:
                 raise BudgetRefused(f"There is no account {account!r}.", row="no-account")
+            if schema is not None:
+                body["schema"] = tried_parts(book, account, schema)
             book.append(kind, account=account, about=terms, body=body)
 
     # -- keys

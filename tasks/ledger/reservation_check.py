@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, StageFailed
+from dp_core.schema.definition import Schema
+from dp_core.schema.fit_parts import fit_parts
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.account_terms import Charter
 from dp_core.wall.ledger.refused_attempts import (
@@ -18,6 +20,7 @@ from dp_core.wall.ledger.refused_attempts import (
     family,
 )
 from dp_core.wall.ledger.running_totals import balance, lineage, room_on
+from dp_core.wall.ledger.tried_schemas import MOST_SCHEMAS, tried_schemas
 from tasks.ledger.accounts import account_names, read_recent_uses
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.leases import holder_of
@@ -76,6 +79,8 @@ def check_affordable(book: Transaction, plan: Plan) -> None:
     for charter in accounts:
         check_terms(charter, plan)
     check_attempts(book, plan.spec.account)
+    if plan.spec.measurements is None:
+        tried_parts(book, plan.spec.account, plan.spec.schema)
     for charter in accounts:
         _check_room(book, charter, plan, accounts)
 
@@ -111,6 +116,25 @@ def check_attempts(book: Transaction, account: str) -> None:
         " --reason TEXT`. Then resume the release, or run it again.",
         row="attempts-refused",
     )
+
+
+def tried_parts(book: Transaction, account: str, schema: Schema) -> list[str]:
+    """Return the hashes of the parts of a schema that an account may try.
+
+    Raises:
+        BudgetRefused: if it is another schema, and the family may not try a further one.
+    """
+    tried = tried_schemas(book, account, book.today())
+    parts = fit_parts(schema)
+    if tried.is_full and tried.is_new(parts):
+        raise BudgetRefused(
+            f"{MOST_SCHEMAS} different schemas were tried on the data of account"
+            f" {_with_family(book, account)} in this period, and whether data fit a further one is"
+            " an exact answer about them. Use a schema that was tried, or a person may allow more:"
+            f" `dp-release ledger allow-retry {account} --by NAME --reason TEXT`.",
+            row="schemas-tried",
+        )
+    return sorted(parts)
 
 
 def check_new_attempt(book: Transaction, account: str) -> None:

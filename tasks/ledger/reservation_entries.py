@@ -15,7 +15,7 @@ from dp_core.wall.ledger.refused_attempts import attempts_stated
 from dp_core.wall.ledger.running_totals import use
 from dp_core.wall.ledger.session import Step, check_left
 from tasks.ledger.database.transaction import Transaction
-from tasks.ledger.reservation_check import check_reservation
+from tasks.ledger.reservation_check import check_reservation, tried_parts
 from tasks.ledger.reservations import Reservation, continued, read_reservation
 
 
@@ -31,6 +31,7 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
         # settle its latest reservation.
         add_settlement(book, earlier, "returned", seen=False)
     check_reservation(book, plan)
+    parts = () if spec.measurements else tried_parts(book, spec.account, spec.schema)
     book.append(
         "reserve",
         account=spec.account,
@@ -46,6 +47,7 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
             "sets": spec.sets,
             "mode": spec.mode,
             **({"measurements": spec.measurements.used.to_json()} if spec.measurements else {}),
+            **({"schema": parts} if parts else {}),
             **({"revises": spec.revises} if spec.revises else {}),
             **({"publish": spec.publish} if spec.publish != "at-once" else {}),
             "currency": plan.currency.to_json(),

@@ -19,8 +19,9 @@ def refusals_statement(settled: Mapping[str, Any] | None) -> dict[str, object]:
     Returns:
         The numbers of refused, open and fitted attempts of the account until the settlement, the
         days on which a person allowed further attempts, and a sentence. A number is None if the
-        ledger did not count such attempts yet. If other accounts belong to its family, `family` has
-        the three numbers of all of them together.
+        ledger did not count such attempts yet. `tried_schemas` is the number of different schemas
+        that the family has tried since its topmost account was opened. If other accounts belong to
+        its family, `family` has the three numbers of all of them together.
     """
     counted: Mapping[str, Any] = (settled or {}).get("attempts") or {}
     refused, unsettled = counted.get("refused"), counted.get("open")
@@ -33,6 +34,12 @@ def refusals_statement(settled: Mapping[str, Any] | None) -> dict[str, object]:
         "allowed_retries": allowed,
         "in_words": _in_words(refused, unsettled, fitted, allowed),
     }
+    if "schemas" in counted:  # earlier versions did not count them
+        found["tried_schemas"] = counted["schemas"]
+        found["in_words"] = (
+            f"{found['in_words']} Different schemas that the account's family has tried on"
+            f" its data: {found['tried_schemas']}."
+        )
     if whole is not None:
         numbers = {f"{name}_attempts": whole.get(name) for name in ("refused", "open", "fitted")}
         found["family"] = numbers

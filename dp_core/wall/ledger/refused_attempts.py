@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from dp_core.documents.canonical import canonical_json
 from dp_core.wall.ledger.running_totals import lineage, subtree, use
+from dp_core.wall.ledger.tried_schemas import schemas_stated, tried_schemas
 
 if TYPE_CHECKING:
     from dp_core.wall.ledger.entries import Entry
@@ -135,7 +137,8 @@ def attempts_stated(book: Book, account: str) -> dict[str, object]:
 
     The family is stated only if it has other accounts.
     """
-    return {"attempts": attempts_of(book, account).to_json() | _of_family(book, account)}
+    found = attempts_of(book, account).to_json() | _of_family(book, account)
+    return {"attempts": found | {"schemas": schemas_stated(book, account)}}
 
 
 def _of_family(book: Book, account: str) -> dict[str, object]:
@@ -198,7 +201,9 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
     state = None if entry.reservation is None else examination_of(book, entry.reservation)
     match entry.kind:
         case "allow-retry":
-            stopped = attempts.recent and attempts_of_family(book, entry.receipt.account).is_full
+            account, day = entry.receipt.account, date.fromisoformat(entry.receipt.at)
+            stopped = attempts.recent and attempts_of_family(book, account).is_full
+            stopped = stopped or tried_schemas(book, account, day).is_full
             return None if stopped else "allows attempts that nothing had stopped"
         case "refuse-public":
             if book.account_of(str(entry.about)) != entry.receipt.account:
@@ -254,5 +259,7 @@ def _broken_by_end(entry: Entry, book: Book) -> str | None:
         del right["fitted"]  # written before they were counted
     if isinstance(stated, dict) and "family" in stated:  # not written before families were stated
         right |= _of_family(book, account)
+    if isinstance(stated, dict) and "schemas" in stated:  # not counted by earlier versions
+        right["schemas"] = schemas_stated(book, account)
     same = stated == right
     return None if same else "states other refused attempts than the ledger recorded"

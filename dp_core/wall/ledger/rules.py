@@ -47,6 +47,7 @@ from dp_core.wall.ledger.running_totals import (
     use_text,
     used_in_period,
 )
+from dp_core.wall.ledger.tried_schemas import broken_by_schemas, tried_after
 
 OUTCOMES = ("finished", "abandoned", "returned", "withdrawn", "failed-thresholds")
 """Possible outcomes of a release."""
@@ -72,7 +73,8 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
         case "open":
             return {account_total(entry.receipt.account): balance_text(Balance())}
         case "reserve":
-            return _reserve(promise_of(entry.position, entry.receipt), book)
+            promise = promise_of(entry.position, entry.receipt)
+            return _reserve(promise, book) | tried_after(entry, book)
         case "charge":
             assert entry.reservation is not None
             before = use(book, entry.reservation)
@@ -91,15 +93,19 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             assert entry.reservation is not None
             after_it = passed(gate_of(book, entry.reservation), entry.receipt)
             return {gate_total(entry.reservation): after_it.text()}
-        case "examine" | "verdict" | "allow-retry" | "refuse-public":
+        case "examine" | "verdict" | "refuse-public":
             return attempts_after(entry, book)
+        case "allow-retry":
+            return attempts_after(entry, book) | tried_after(entry, book)
+        case "open-desk":
+            return tried_after(entry, book)
         case "settle":
             return _settle(entry, book) | attempts_after(entry, book)
         case "restate":
             return _restate(entry, book)
         case "ledger" | "key" | "raise" | "close" | "approve" | "withdraw" | "input" | "attempt":
             return {}
-        case "adopt" | "declare-public" | "open-desk" | "close-desk":
+        case "adopt" | "declare-public" | "close-desk":
             return {}
         case None:
             raise ValueError(f"An entry ({entry.kind:.20}) {UNKNOWN_KIND}.")
@@ -183,11 +189,14 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
         case "open-desk" | "close-desk":
             if book.charter(receipt.account) is None:
                 return "concerns an unknown account"
+            return broken_by_schemas(entry, book)
         case "allow-retry" | "refuse-public":
             known = book.charter(receipt.account) is not None
             return broken_by_attempts(entry, book) if known else "concerns an unknown account"
         case "reserve":
-            return _broken_by_promise(promise_of(entry.position, receipt), receipt, book)
+            promise = promise_of(entry.position, receipt)
+            broken = _broken_by_promise(promise, receipt, book)
+            return broken or broken_by_schemas(entry, book)
         case "input" | "charge" | "attempt" | "commit" | "hold" | "look" | "decide" | "settle":
             return _broken_in_release(entry, book)
         case "examine" | "verdict":

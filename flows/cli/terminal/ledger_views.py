@@ -77,6 +77,9 @@ def _attempts(console: Console, answer: answers.AccountAnswer) -> None:
         fact(console, "Open", f"{plural(answer.open_attempts, 'attempt')} without a charge yet")
     if answer.fitted_attempts:
         fact(console, "Fitted", f"{plural(answer.fitted_attempts, 'attempt')} whose data fit")
+    if answer.tried_schemas:
+        left = f"{answer.schemas_left} more may be tried in this period"
+        fact(console, "Tried", f"{plural(answer.tried_schemas, 'schema')}; {left}")
     for retry in answer.allowed_retries:
         fact(console, "Allowed", f"further attempts on {retry.day} by {retry.by}: {retry.reason}")
 

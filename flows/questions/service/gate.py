@@ -61,19 +61,20 @@ class Gate:
             return  # no websockets: the server closes the connection
         try:
             if scope["path"] in OPEN:
-                body = await self._body(scope, receive)
-                await self._app(scope, _replayed(body, receive), send)
+                await self._pass_on(scope, b"", receive, send)
                 return
             scope["token"], scope["holder"] = self._holder(scope)
             user = scope["holder"].account, scope["holder"].user
             with self._one_more(user):
-                body = await self._body(scope, receive)
-                # If a client does not read its reply in time, the server closes the connection.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._limits.exchange):
-                        await self._app(scope, _replayed(body, receive), send)
+                await self._pass_on(scope, await self._body(scope, receive), receive, send)
         except Refused as refused:  # the application sends its own
             await refused.send(send)
+
+    async def _pass_on(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        # If a client does not read its reply in time, the server closes the connection.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.exchange):
+                await self._app(scope, _replayed(body, receive), send)
 
     @contextlib.contextmanager
     def _one_more(self, user: tuple[str, str]) -> Iterator[None]:
@@ -122,7 +123,7 @@ class Gate:
         Raises:
             Refused: if it is too large or too slow.
         """
-        most = 0 if scope["path"] in OPEN else self._limits.body
+        most = self._limits.body
         for name, value in scope["headers"]:
             if name == b"content-length" and (not value.isdigit() or int(value[:20]) > most):
                 raise Refused(413, f"The body has more than {most} bytes.")

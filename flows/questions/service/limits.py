@@ -27,7 +27,8 @@ class Limits:
         patience: Seconds within which the headers of a request, and its body, must arrive; 10 by
             default.
         exchange: Seconds within which the client must read the reply; 120 by default.
-        connections: Simultaneous connections; further ones are answered with 503; 200 by default.
+        connections: Simultaneous connections; 200 by default. A further one closes the oldest
+            without a valid token, of the address that has most connections.
         answer: Seconds that one answer may take before its process is interrupted; an hour by
             default.
         tick: Seconds between updates of the states that users see; 10 by default; with 0 they are

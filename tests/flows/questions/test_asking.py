@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from flows.cli.actions.publication_decisions import publish, withdraw
 from flows.questions.asking import admit_question, answer_question, plan_question
 from flows.questions.desk import close_desk, find_desk, open_desk
 from flows.questions.desk_answers import desk_shown
+from flows.questions.kept_questions import KeptQuestions
 from tests.flows.conftest import COLUMNS, plainly, survey
 from tests.flows.questions.conftest import WHO
 
@@ -236,6 +238,62 @@ def test_users_ask_about_one_file_and_the_account_of_the_desk_pays_for_all(users
     # What anna paid for is free for bert.
     assert users.ask("count by sex", "0.5", "bert").already
     users.project.ledger().verify()
+
+
+@pytest.fixture
+def two(users):
+    terms = Terms("basic", Fraction(1), Fraction("1e-7"))
+    users.project.open_account("rand-bert", terms=terms, within="rand")
+    users.open(more="users: {anna: {account: rand-anna}, bert: {account: rand-bert}}\n")
+    return users
+
+
+def test_two_users_who_ask_the_same_together_pay_once(two):
+    first = admit_question(two.desk, "count by sex", "0.25", "anna")
+    second = admit_question(two.desk, "share of female", "0.125", "bert")
+    larger = admit_question(two.desk, "count by sex", "0.5", "bert")
+    anew = admit_question(two.desk, "count by sex", "0.0625", "bert", anew=True)
+    answer_question(two.desk, first, carry_out=two.carry_out)
+    found = answer_question(two.desk, second, carry_out=two.carry_out)
+    assert (found.already, found.paid.epsilon, found.release) == (True, 0, "rand-question-0001")
+    for number, epsilon in ((larger, Fraction(1, 2)), (anew, Fraction(1, 16))):
+        paid = answer_question(two.desk, number, carry_out=two.carry_out)
+        assert (paid.already, paid.paid.epsilon) == (False, epsilon)
+
+
+def test_who_asks_while_the_same_is_answered_waits_and_pays_nothing(two):
+    first = admit_question(two.desk, "count by sex", "0.5", "anna")
+    second = admit_question(two.desk, "count by sex", "0.5", "bert")
+    asks = KeptQuestions(two.desk, two.project.ledger()).find(first).asks
+
+    def while_another_asks(spec, out):
+        with (
+            (two.desk.folder / "answering" / asks).open() as lock,
+            pytest.raises(BlockingIOError),  # another process waits here
+        ):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        two.carry_out(spec, out)
+
+    answer_question(two.desk, first, carry_out=while_another_asks)
+    found = answer_question(two.desk, second, carry_out=two.carry_out)
+    assert (found.already, two.left("rand-bert")) == (True, 1)
+    assert two.made == ["rand-question-0001.release.yaml"]
+
+
+def test_who_asks_what_awaits_approval_waits_for_that_answer(two):
+    more = (
+        "answers: after-approval\nusers: {anna: {account: rand-anna}, bert: {account: rand-bert}}\n"
+    )
+    two.open(more=more)
+    first = admit_question(two.desk, "count by sex", "0.5", "anna")
+    second = admit_question(two.desk, "count by sex", "0.5", "bert")
+    for number in (first, second):
+        with pytest.raises(Held, match="dp-release publish rand-question-0001"):
+            answer_question(two.desk, number, carry_out=two.carry_out)
+    ledger = two.project.ledger()
+    publish(two.project.home, ledger, "rand-question-0001", out=None, by="officer", reason="test")
+    assert answer_question(two.desk, second, carry_out=two.carry_out).already
+    assert (two.left("rand-bert"), len(two.made)) == (1, 1)
 
 
 def test_an_allowance_that_is_used_up_is_refused_before_data_are_opened(users):

@@ -91,7 +91,7 @@ def metered(url: str, plan: Plan, releases: int) -> Meter:
         with meter.of("settle"):
             writer.settle(held, "finished")
     with meter.of("desk"):
-        ledger.open_desk("town", "0" * 64, by="officer", reason="test")
+        ledger.open_desk("town", "0" * 64, mine.spec.schema, by="officer", reason="test")
         ledger.close_desk("town", "0" * 64, by="officer", reason="test")
     with meter.of("balance"):
         ledger.account("town")

@@ -241,11 +241,20 @@ def test_the_settlement_states_the_attempts_so_far_and_may_not_state_others(ledg
         writer.examine(writer.reserve(plans("open")))
     spend(ledger, plans("done"))
     (end,) = ledger.entries(kinds=("settle",), release="done")
-    assert end.body["attempts"] == {"refused": 1, "open": 1, "fitted": 0, "allowed": []}
+    assert end.body["attempts"] == {
+        "refused": 1,
+        "open": 1,
+        "fitted": 0,
+        "allowed": [],
+        "schemas": 1,
+    }
     with ledger.lease("liar", HOME) as writer:
         held = measure(writer, plans("liar"))
         with ledger._database.trying() as book:
-            for stated in ({"refused": 0, "open": 1, "fitted": 0, "allowed": []}, None):
+            for stated in (
+                {"refused": 0, "open": 1, "fitted": 0, "allowed": [], "schemas": 1},
+                None,
+            ):
                 body = dict(end.body)
                 body["spent"] = str(sum(c.cost for c in writer.charges(held)))
                 body |= {} if stated is None else {"attempts": stated}
@@ -651,7 +660,13 @@ def test_attempts_that_fit_are_counted_and_stated(ledger, plans):
         fit(ledger, plans(f"yes-{number}"))
         assert ledger.attempts("town").fitted == number + 1
     (end,) = ledger.entries(kinds=("settle",), release="yes-3")
-    assert end.body["attempts"] == {"refused": 0, "open": 0, "fitted": 4, "allowed": []}
+    assert end.body["attempts"] == {
+        "refused": 0,
+        "open": 0,
+        "fitted": 4,
+        "allowed": [],
+        "schemas": 1,
+    }
     fit(ledger, plans("abandoned"), "abandoned")
     found = ledger.attempts("town")
     assert (found.refused, found.fitted) == (1, 5)
@@ -695,7 +710,7 @@ def test_a_settlement_states_the_attempts_of_its_family_too(ledger, wards, monke
     fit(ledger, wards("done", account="north"))
     ledger.verify(KEY)
     (end,) = ledger.entries(kinds=("settle",), release="done")
-    own = {"refused": 0, "open": 0, "fitted": 2, "allowed": []}
+    own = {"refused": 0, "open": 0, "fitted": 2, "allowed": [], "schemas": 1}
     assert end.body["attempts"] == own | {"family": {"refused": 1, "open": 0, "fitted": 2}}
     stated = refusals_statement(end.body)
     assert stated["refused_attempts"] == 0

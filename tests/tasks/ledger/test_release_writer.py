@@ -326,7 +326,13 @@ def test_the_charges_of_a_plan_sum_to_it_exactly(ledger, writer, tmp_path):
     body = dict(ledger.head().body)
     assert body.pop("ledger") == ledger.identity()
     assert [total["account"] for total in body.pop("totals")] == ["town"]
-    assert body.pop("attempts") == {"refused": 0, "open": 0, "fitted": 0, "allowed": []}
+    assert body.pop("attempts") == {
+        "refused": 0,
+        "open": 0,
+        "fitted": 0,
+        "allowed": [],
+        "schemas": 1,
+    }
     assert body == {"outcome": "finished", "spent": "1/3", "seen": True}
     ledger.verify(KEY)
 

@@ -85,7 +85,7 @@ def fill(ledger, folder):
     for number in range(3):
         refuse(ledger, plan_of(folder, release=f"refused-{number}", account="village"))
     ledger.allow_retry("village", **WHO)
-    ledger.open_desk("town", "f" * 64, **WHO)
+    ledger.open_desk("town", "f" * 64, second.spec.schema, **WHO)
     ledger.close_desk("town", "f" * 64, **WHO)
     ledger.declare_public(1, **WHO)
     with pytest.raises(BadInput, match="belong to account 'town'"):
@@ -294,7 +294,7 @@ def test_the_last_state_of_every_total_is_needed(ledger_url):
             TOTALS.c.subject
         )
         found = connection.execute(latest).all()
-        assert len(found) == 13
+        assert len(found) == 15
         for subject, position in found:
             point = connection.begin_nested()
             here = (TOTALS.c.position == position) & (TOTALS.c.subject == subject)

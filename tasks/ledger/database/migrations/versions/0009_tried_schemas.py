@@ -1,0 +1,12 @@
+"""Counts of the schemas that were tried, whose entries an earlier program takes for damage."""
+
+from __future__ import annotations
+
+revision = "0009"
+down_revision = "0008"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Change no table; the new version number makes an earlier program refuse the ledger."""

@@ -1,0 +1,211 @@
+"""The number of schemas that a family of accounts may try on its data in a period."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dp_core.bundle.statement.refusals import refusals_statement
+from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
+from dp_core.schema.fit_parts import fit_parts
+from dp_core.schema.reading.restricted_schema import restricted_schema
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.wall.ledger.tried_schemas import MOST_SCHEMAS
+from tasks.ledger.ledger import Ledger
+from tests.ledgers import GAUSSIAN, basic, monthly, on, open_town, refuse, reserve, spend
+from tests.specs import plan_of
+
+pytestmark = pytest.mark.any_database
+
+WHO = {"by": "officer", "reason": "the bounds of the new register"}
+SMALL = "{epsilon: 0.04, delta: 1e-9}"
+
+
+@pytest.fixture
+def ledger(ledger_url):
+    return Ledger(ledger_url)
+
+
+@pytest.fixture
+def plans(tmp_path):
+    """Make plans of small releases by name, with a rule that makes the schema another one."""
+
+    def make(name, rule=None, account="town"):
+        plan = plan_of(tmp_path, GAUSSIAN, release=name, privacy=SMALL, account=account)
+        if rule is None:
+            return plan
+        schema = other(plan.spec.schema, missing_values=["", f"no-{rule}"])
+        return replace(plan, spec=replace(plan.spec, schema=schema))
+
+    return make
+
+
+def other(schema, **keys):
+    return parse_schema({**schema.document, **keys})
+
+
+def tried(ledger, account="town"):
+    found = ledger.tried_schemas(account)
+    return found.total, found.recent
+
+
+def fill(ledger, plans, **of):
+    """Try as many schemas as are allowed, each in a release that is published."""
+    for number in range(MOST_SCHEMAS):
+        spend(ledger, plans(f"probe-{number}", number, **of))
+
+
+@pytest.mark.runbook("schemas-tried")
+def test_after_ten_schemas_a_person_must_allow_more(ledger, plans, says):
+    open_town(ledger)
+    fill(ledger, plans)
+    assert tried(ledger) == (10, 10)
+    eleventh = plans("eleventh", 10)
+    for ask in (ledger.check, lambda plan: reserve(ledger, plan)):
+        with pytest.raises(BudgetRefused) as refused:
+            ask(eleventh)
+        says(refused.value)
+        assert refused.value.exit_code == 3
+        assert "`dp-release ledger allow-retry town --by NAME --reason TEXT`" in str(refused.value)
+    assert ledger.reservation("eleventh") is None
+    spend(ledger, plans("known", 3))  # a schema that was tried
+    ledger.allow_retry("town", **WHO)
+    assert (ledger.head().kind, ledger.head().body) == ("allow-retry", WHO)
+    spend(ledger, eleventh)
+    assert tried(ledger) == (11, 1)
+    ledger.verify()
+
+
+def test_nothing_is_allowed_that_was_not_stopped(ledger, plans):
+    open_town(ledger)
+    spend(ledger, plans("first"))
+    with pytest.raises(BadInput, match="nothing to allow"):
+        ledger.allow_retry("town", **WHO)
+
+
+def test_the_schema_of_a_refused_attempt_counts(ledger, plans):
+    open_town(ledger)
+    refuse(ledger, plans("no", 1))
+    refuse(ledger, plans("no-again", 1))
+    assert tried(ledger) == (1, 1)
+
+
+def test_another_account_of_the_family_gives_no_further_schemas(ledger, plans):
+    open_town(ledger, "country", basic("9", "1e-4"))
+    for name in ("town", "north"):
+        open_town(ledger, name, within="country")
+    fill(ledger, plans)
+    for account in ("north", "country"):
+        with pytest.raises(BudgetRefused, match="different schemas"):
+            reserve(ledger, plans("other", 10, account=account))
+    open_town(ledger, "village")  # another family, which may not use the same data
+    spend(ledger, plans("of-village", 10, account="village"))
+    ledger.verify()
+
+
+def test_a_new_period_gives_further_schemas_and_a_clock_that_is_set_back_does_not(
+    ledger, plans, monkeypatch
+):
+    on(monkeypatch, "2026-11-20")
+    open_town(ledger, calendar=monthly("1"))
+    fill(ledger, plans)
+    on(monkeypatch, "2026-12-01")
+    # The schemas of earlier periods count again: the data may be others.
+    spend(ledger, plans("december", 3))
+    assert tried(ledger) == (11, 1)
+    for number in range(MOST_SCHEMAS - 1):
+        spend(ledger, plans(f"more-{number}", 20 + number))
+    on(monkeypatch, "2026-11-30")
+    with pytest.raises(BudgetRefused, match="different schemas"):
+        reserve(ledger, plans("back", 50))
+    ledger.verify()
+
+
+def test_questions_of_a_desk_count_once_for_the_desk(ledger, plans, monkeypatch):
+    on(monkeypatch, "2026-11-20")
+    open_town(ledger, calendar=monthly("1"))
+    plan = plans("any")
+    schema = plan.spec.schema
+    ledger.open_desk("town", "f" * 64, schema, **WHO)
+    ledger.open_desk("town", "f" * 64, schema, **WHO)
+    assert tried(ledger) == (1, 1)
+    on(monkeypatch, "2026-12-01")
+    for name in schema.names:
+        part = replace(plan, spec=replace(plan.spec, schema=restricted_schema(schema, [name])))
+        spend(ledger, replace(part, spec=replace(part.spec, release=f"about-{name}")))
+    assert tried(ledger) == (1, 0)
+    ledger.verify()
+
+
+def test_part_of_a_schema_that_is_no_desk_is_another_schema(ledger, plans):
+    """After the whole was refused, its rules one by one would be further answers."""
+    open_town(ledger)
+    plan = plans("whole")
+    refuse(ledger, plan)
+    part = restricted_schema(plan.spec.schema, ["a", "b"])
+    plan = plans("part")
+    spend(ledger, replace(plan, spec=replace(plan.spec, schema=part)))
+    assert tried(ledger) == (2, 2)
+
+
+def test_a_desk_with_a_further_schema_is_refused(ledger, plans):
+    open_town(ledger)
+    fill(ledger, plans)
+    with pytest.raises(BudgetRefused, match="different schemas"):
+        ledger.open_desk("town", "f" * 64, plans("desk", 10).spec.schema, **WHO)
+
+
+def test_the_statement_gives_the_number(ledger, plans):
+    open_town(ledger)
+    for number in range(3):
+        spend(ledger, plans(f"probe-{number}", number))
+    said = refusals_statement(ledger.head().body)
+    assert said["tried_schemas"] == 3
+    assert "tried on its data: 3." in said["in_words"]
+    assert "tried_schemas" not in refusals_statement({"attempts": {"refused": 0}})
+
+
+def test_an_entry_beyond_the_limit_is_found(ledger, plans, monkeypatch):
+    open_town(ledger)
+    fill(ledger, plans)
+    with monkeypatch.context() as patch:
+        patch.setattr("dp_core.wall.ledger.tried_schemas.MOST_SCHEMAS", 20)
+        patch.setattr("tasks.ledger.reservation_check.MOST_SCHEMAS", 20)
+        spend(ledger, plans("eleventh", 10))
+        ledger.verify()
+    with pytest.raises(LedgerCorrupt, match="more schemas than are allowed"):
+        ledger.verify()
+
+
+def test_words_and_bins_change_no_part_and_bounds_and_rules_do(plans):
+    schema = plans("any").spec.schema
+    parts = fit_parts(schema)
+    same = (
+        {"title": "Another title"},
+        {"description": "Another description"},
+        {"rows_about": "77"},
+        {"columns": _changed(schema, description="a column")},
+    )
+    for keys in same:
+        assert fit_parts(other(schema, **keys)) == parts
+    for keys in (
+        {"missing_values": ["?"]},
+        {"impossible": [[{name: _first(schema, name)} for name in schema.names[:2]]]},
+        {"columns": _changed(schema, missing="level")},
+        {"unit": {"column": "person", "max_rows": "2"}},
+    ):
+        assert fit_parts(other(schema, **keys)) - parts
+    for name in schema.names:
+        assert fit_parts(restricted_schema(schema, [name])) < parts
+
+
+def _first(schema, name):
+    return schema.column(name).levels[0].text if schema.column(name).levels else ">0"
+
+
+def _changed(schema, **keys):
+    return [
+        {name: {**definition, **keys} for name, definition in column.items()}
+        for column in schema.document["columns"]
+    ]
