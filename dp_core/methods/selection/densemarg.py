@@ -45,16 +45,14 @@ class DenseMarg(Selector):
             budget, and measures the pairs with a positive share. `greedy` is the paper's
             Algorithm 1, which counts the noise of every cell in full; it is always used without
             one-way tables.
-        max_cells: Largest number of cells of a pair; larger pairs are not considered.
         gamma: Largest number of cells of a table that joins a clique of pairs; 0 for no joining.
     """
 
     rule: Literal["balance", "greedy"] = "balance"
-    max_cells: int = 2**20
     gamma: int = 0
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return pairs_up_to(domain, self.max_cells)
+        return pairs_up_to(domain)
 
     def statistic(self, domain: Domain) -> InDif | None:
         return dependences(self.needs(domain))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.selection.candidates.best_record import Solver, Wish, best_record
+from dp_core.methods.selection.candidates.best_record import Wish, best_record
 from dp_core.methods.selection.candidates.known_rows import (
     column_weights,
     number_of_rows,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 _MOST_COUNTED = 1 << 22  # cells of all tables with queries: 32 MB of exact counts
+_MOST_QUERIED = 2000  # cells in queries; a choice compares all, "a few thousand" in the paper
 _TRIALS = 20  # largest number of draws per requested cell
 _RECORDS = (10, 200)  # smallest and largest default number of records
 
@@ -53,10 +54,9 @@ class DualQuery(Selector):
             costs nothing.
         samples: Number of queries chosen in each round.
         orders: Numbers of columns of the tables whose cells are queries.
-        queries: Largest number of cells in queries; each cell gives two, "in this cell" and "not
-            in this cell". If there are more cells, a random part is used, drawn in proportion to
-            the columns' noisy tables if these were measured.
-        solver: Search for the best record: `exhaustive`, `milp`, `search`, or `auto`.
+            Each cell gives two queries, "in this cell" and "not in this cell". Of more than 2,000
+            cells a random part is used, drawn in proportion to the columns' noisy tables if these
+            were measured.
     """
 
     chooses: ClassVar[bool] = True
@@ -65,14 +65,12 @@ class DualQuery(Selector):
     records: int | None = None
     samples: int = 25
     orders: tuple[int, ...] = (3,)
-    queries: int = 2000
-    solver: Solver = "auto"
 
     def __post_init__(self) -> None:
         if self.records is not None and self.records < 2:
             raise ValueError(f"records is at least 2, not {self.records}.")
-        if self.samples < 1 or self.queries < 1:
-            raise ValueError("samples and queries are at least 1.")
+        if self.samples < 1:
+            raise ValueError(f"samples is at least 1, not {self.samples}.")
         if not self.orders or min(self.orders) < 1:
             raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
 
@@ -146,9 +144,7 @@ class DualQuery(Selector):
                 Wish(queries.of[index], queries.codes[index], inside=bool(signs[index] > 0))
                 for index in chosen
             ]
-            record, _ = best_record(
-                domain, wishes, zeros=zeros, weights=weights, solver=self.solver, rng=rng
-            )
+            record, _ = best_record(domain, wishes, zeros=zeros, weights=weights, rng=rng)
             codes[:, done] = record
             answers += _inside(domain, cells, record)
         return Selection(
@@ -204,7 +200,7 @@ class DualQuery(Selector):
             for clique in itertools.combinations(domain.columns, order)
             if domain.size(clique) <= _MOST_COUNTED
         ]
-        if sum(domain.size(clique) for clique in cliques) <= self.queries:
+        if sum(domain.size(clique) for clique in cliques) <= _MOST_QUERIED:
             pairs = [
                 (clique, cell)
                 for clique in cliques
@@ -217,11 +213,11 @@ class DualQuery(Selector):
                 counted.append(cliques[index])
                 used += domain.size(cliques[index])
         found: dict[tuple[Clique, tuple[int, ...]], None] = {}
-        for _ in range(_TRIALS * self.queries):
+        for _ in range(_TRIALS * _MOST_QUERIED):
             clique = counted[int(rng.integers(len(counted)))]
             cell = tuple(int(rng.choice(weights[name].size, p=weights[name])) for name in clique)
             found[clique, cell] = None
-            if len(found) == self.queries:
+            if len(found) == _MOST_QUERIED:
                 break
         return Cells(tuple(clique for clique, _ in found), tuple(cell for _, cell in found))
 

@@ -22,6 +22,7 @@ from dp_core.methods.selection.candidates.model_errors import (
     announced,
     distances,
 )
+from dp_core.methods.selection.candidates.pairs import MOST_CELLS
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
@@ -42,22 +43,17 @@ class Mst(Selector):
     """Grow a spanning tree of pairs; each step privately chooses a pair far from independence.
 
     The method needs one-way tables (`one_way.share`), because it compares each pair with the
-    product of its columns' tables.
+    product of its columns' tables. A column whose pairs all have too many cells is measured alone.
 
     Attributes:
         rule: `gain` reduces the score of a pair by the error that remains after measuring it (noise
             and sampling deviations, which are most of the distance of a pair with many cells).
             `distance` is the paper's score.
-        allocation: Rule that divides the measuring budget among the pairs; `auto` chooses by the
-            release's kind of noise.
-        max_cells: Largest number of cells of a pair; a column in no pair is measured alone.
     """
 
     chooses: ClassVar[bool] = True
 
     rule: Literal["gain", "distance"] = "gain"
-    allocation: Literal["auto", "rho", "epsilon", "equal"] = "auto"
-    max_cells: int = 2**20
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return announced(domain, self._pairs(domain))
@@ -66,7 +62,7 @@ class Mst(Selector):
         return tuple(
             pair
             for pair in itertools.combinations(domain.columns, 2)
-            if domain.size(pair) <= self.max_cells
+            if domain.size(pair) <= MOST_CELLS
         )
 
     def largest_choice(self, domain: Domain) -> Fraction:
@@ -94,7 +90,7 @@ class Mst(Selector):
         if not columns:
             raise BadInput(_WITHOUT_COLUMNS)
         pairs = self._pairs(domain)
-        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
+        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=MOST_CELLS)
         model.refit(columns)
         rounds = _edges(domain, pairs)
         noise = 0.0
@@ -115,9 +111,8 @@ class Mst(Selector):
             part.update(dict.fromkeys(joined, joined))
         alone = [(name,) for name in domain.columns if len(part[name]) == 1]
         cliques = sorted(edges, key=domain.axes) + alone
-        allocation: Allocation = self.allocation if self.allocation != "auto" else "rho"
-        if self.allocation == "auto" and curator.currency.kind == "pure":
-            allocation = "epsilon"
+        # The rule with the least total error in the release's currency.
+        allocation: Allocation = "epsilon" if curator.currency.kind == "pure" else "rho"
         return Selection(
             cliques=tuple(cliques),
             weights=shares([domain.size(clique) for clique in cliques], allocation),

@@ -68,9 +68,7 @@ class Mwem(Weighting, Selector):
         picks: Number of queries, each with an equal part of the budget. With `theory`, it is the
             number T* that minimises the paper's bound on the largest error (`rounds_of_theory`).
             With `adaptive`, the epsilon of a pick is doubled whenever an answer does not exceed its
-            noise.
-        first: With `adaptive`, the part of the budget of the first pick; `auto` is 1 divided by the
-            number of queries (in pure epsilon 2), limited to 1/64 to 1/10.
+            noise; the first pick has 1/64 to 1/10 of the budget, fewer queries the more.
         histogram: Part of the measuring budget for a noisy table of all columns as a start.
     """
 
@@ -80,7 +78,6 @@ class Mwem(Weighting, Selector):
     queries: Literal["auto", "cells", "parities"] = "auto"
     orders: tuple[int, ...] = (1, 2)
     picks: int | Literal["adaptive", "theory"] = "adaptive"
-    first: Fraction | Literal["auto"] = "auto"
     histogram: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
@@ -89,8 +86,6 @@ class Mwem(Weighting, Selector):
             raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
         if isinstance(self.picks, int) and self.picks < 1:
             raise ValueError(f"picks is at least 1, not {self.picks}.")
-        if self.first != "auto" and not 0 < self.first <= 1:
-            raise ValueError(f"first is a part of the budget, not {self.first}.")
         if not 0 <= self.histogram < 1:
             raise ValueError(f"histogram is a part of the budget below 1, not {self.histogram}.")
 
@@ -194,8 +189,6 @@ class Mwem(Weighting, Selector):
             return Fraction(1, rounds)
         if isinstance(self.picks, int):
             return Fraction(1, self.picks)
-        if self.first != "auto":
-            return self.first
         # The noise of T equal rounds grows with T in pure epsilon, but with its root in zCDP.
         return Fraction(1, min(max(candidates // 2 if pure else candidates, 10), 64))
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.methods.selection.candidates.model_errors import (
+    FIRST_PART,
     RoundModel,
     announced,
     distances,
@@ -37,26 +38,23 @@ _MOST_TABLES = 20_000  # every round answers all candidates
 class MwemPgm(Selector):
     """Repeatedly choose the table with the largest model error, measure it, and fit the model.
 
+    The error that is expected from noise is subtracted from a candidate's error, as in AIM: without
+    it, tables of many cells would be chosen for their noise.
+
     Attributes:
         order: Number of columns of the candidate tables (all columns if there are fewer).
         turns: Number of rounds; 0 (the default) for twice the number of columns.
-        penalty: Whether the expected error from noise is subtracted from a candidate's error.
-        max_cells: Largest number of cells of the graphical model's junction tree.
-        first: Part of the measuring budget for the one-way tables, which are measured first.
     """
 
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
+    # Of the junction tree, as for `aim` by default: a round fits it in seconds.
+    max_cells: ClassVar[int] = 2**16
 
     order: int = 2
     turns: int = 0
-    penalty: bool = True
-    max_cells: int = 2**16
-    first: Fraction = Fraction(1, 10)
 
     def __post_init__(self) -> None:
-        if not 0 < self.first < 1:
-            raise ValueError(f"first is a part between 0 and 1, not {self.first}.")
         if self.order < 1:
             raise ValueError(f"order is a number of columns from 1, not {self.order}.")
         if self.turns < 0:
@@ -97,8 +95,8 @@ class MwemPgm(Selector):
     ) -> Selection:
         model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
         before = tables_of(known)
-        found = list(first_round(curator, domain, self.first * measure_cost, replicate))
-        left = (1 - self.first) * measure_cost
+        found = list(first_round(curator, domain, FIRST_PART * measure_cost, replicate))
+        left = (1 - FIRST_PART) * measure_cost
         model.refit([*before, *found])
         candidates = self._candidates(domain)
         columns = [(name,) for name in domain.columns]
@@ -110,7 +108,7 @@ class MwemPgm(Selector):
             place = curator.choose(
                 "select",
                 f"round {number}",
-                distances(model, open_, noise=noise if self.penalty else 0.0),
+                distances(model, open_, noise=noise),
                 cost / turns,
                 replicate=replicate,
             )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from dp_core.errors import BadInput
-from dp_core.methods.selection.budget.allocation import Allocation, shares
+from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.candidates.known_rows import (
     number_of_rows,
     require_public_rows,
@@ -32,6 +32,7 @@ from dp_core.wall.statistics import FScore, MutualInformation, RScore, TableStat
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
+_COMPARED = 2000  # candidates of one step; of more, a random part: a step counts all their tables
 _MOST_COUNTED = 1 << 24  # total cells of the candidates of one step: 128 MB of exact counts
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a finer one
 
@@ -40,6 +41,8 @@ _GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a fin
 class PrivBayes(Selector):
     """Choose a Bayesian network by the exponential mechanism, and measure its tables.
 
+    The tables have equal parts of the measuring budget, as in the paper.
+
     Attributes:
         score: Score of a child and its parents: `r`, the distance from independence; `mi`, mutual
             information (only if the number of rows is public, as under replace-one); `f`, the
@@ -47,29 +50,21 @@ class PrivBayes(Selector):
         theta: Smallest ratio of a table's average count to the mean absolute noise of a cell for
             the table to be a candidate (the paper's theta-usefulness).
         degree: Largest number of parents; None (the default) lets `theta` decide.
-        max_cells: Largest number of cells of a table.
-        candidates: Approximate number of candidates that are compared in one step; if there are
-            more, a random part is compared.
-        allocation: Rule that divides the measuring budget: `equal`, as in the paper, or `cells`,
-            which minimises the summed noise.
     """
 
     chooses: ClassVar[bool] = True
+    # Of a table: more are far from useful in files of fewer than 10^6 records.
+    max_cells: ClassVar[int] = 2**16
 
     score: Literal["r", "mi", "f"] = "r"
     theta: float = 4.0
     degree: int | None = None
-    max_cells: int = 2**16
-    candidates: int = 2000
-    allocation: Literal["equal", "cells"] = "equal"
 
     def __post_init__(self) -> None:
         if self.theta <= 0:
             raise ValueError(f"theta is positive, not {self.theta}.")
         if self.degree is not None and self.degree < 0:
             raise ValueError(f"degree is at least 0, not {self.degree}.")
-        if self.max_cells < 1 or self.candidates < 1:
-            raise ValueError("max_cells and candidates are at least 1.")
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput for the score `f` if a column is not binary: it then has no bound."""
@@ -113,7 +108,7 @@ class PrivBayes(Selector):
                 [child for child, _ in network],
                 cells=cells,
                 degree=self.degree,
-                most=max(1, min(self.candidates, _MOST_COUNTED // cells)),
+                most=max(1, min(_COMPARED, _MOST_COUNTED // cells)),
                 rng=rng,
             )
             # privacy: d - 1 choices, each with 1/(d - 1) of the selection's budget.
@@ -129,7 +124,7 @@ class PrivBayes(Selector):
         cliques = tables(domain, network)
         return Selection(
             cliques=cliques,
-            weights=shares([domain.size(clique) for clique in cliques], self._allocation(curator)),
+            weights=shares([domain.size(clique) for clique in cliques], "equal"),
             note={
                 "network": [[child, list(parents)] for child, parents in network],
                 "useful_cells": cells,
@@ -140,11 +135,6 @@ class PrivBayes(Selector):
     @property
     def _looks_at_rows(self) -> bool:
         return self.degree is None or self.score == "mi"
-
-    def _allocation(self, curator: Curator) -> Allocation:
-        if self.allocation == "equal":
-            return "equal"
-        return "epsilon" if curator.currency.kind == "pure" else "rho"
 
     def _statistic(
         self, domain: Domain, pairs: tuple[tuple[str, Clique], ...], rows: float | None

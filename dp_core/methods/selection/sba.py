@@ -32,19 +32,12 @@ class Sba(Selector):
     Attributes:
         threshold: `least`, the smallest threshold that is valid for the noise; `text` or
             `algorithm`, the larger ones of the paper's section 2.2 and Algorithm 1.
-        capacity: Largest number of cells to keep; None (the default) allows for more than the
-            expected number.
     """
 
     threshold: Threshold = "least"
-    capacity: int | None = None
 
     rounds: ClassVar[bool] = True
     own_delta: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.capacity is not None and self.capacity < 1:
-            raise ValueError(f"capacity is a number of cells from 1, not {self.capacity}.")
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
@@ -82,7 +75,6 @@ class Sba(Selector):
             delta_of(curator, measure_cost, replicate),
             rows=number_of_rows(curator, domain, known),
             form=self.threshold,
-            capacity=self.capacity,
             replicate=replicate,
         )
         note = {"threshold": table.threshold, "kept_cells": len(table.values)}

@@ -33,21 +33,13 @@ class Sbhg(FeatureChoice, Selector):
     Attributes:
         threshold: `least`, the smallest threshold that is valid for the noise; `text` or
             `algorithm`, the larger ones of the paper's section 2.2 and Algorithm 1.
-        capacity: Largest number of cells to keep per table; None (the default) allows for more
-            than the expected number.
     """
 
     threshold: Threshold = "least"
-    capacity: int | None = None
 
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
     own_delta: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        FeatureChoice.__post_init__(self)
-        if self.capacity is not None and self.capacity < 1:
-            raise ValueError(f"capacity is a number of cells from 1, not {self.capacity}.")
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
@@ -88,7 +80,6 @@ class Sbhg(FeatureChoice, Selector):
                 delta,
                 rows=rows,
                 form=self.threshold,
-                capacity=self.capacity,
                 replicate=replicate,
             )
             for clique in cliques

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from dp_core.errors import BadInput, nearest
-from dp_core.methods.selection.budget.allocation import Allocation, shares
+from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.candidates.pairs import ask_dependences, dependences, pairs_up_to
 from dp_core.methods.selection.selector import Dependences, Selection, Selector
 from dp_core.tables.domain import Clique, Domain
@@ -20,8 +20,6 @@ from dp_core.wall.statistics import InDif
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
-
-_MOST_PAIR_CELLS = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,22 +33,19 @@ class Steps(Selector):
     computed from the noisy dependences of all pairs (InDif). The further the pairs of a column with
     all others depart from independence, the more important the column is.
 
-    The tables are nested, and the reconstruction makes them agree.
+    The tables are nested, and the reconstruction makes them agree. Columns that are in no nested
+    table are measured with the first column, or alone if that table is too large.
 
     Attributes:
         order: Columns from the most important one; public. Columns that are left out follow in
             the schema's order. If empty (the default), the order is computed under noise.
         depth: Largest number of columns of a table.
-        max_cells: Largest number of cells of a table. Columns that are in no nested table are
-            measured with the first column, or alone if that table is too large.
-        allocation: Rule that divides the budget: `equal` gives every step the same part; `rho` or
-            `epsilon` minimises the total error for that currency.
     """
 
     order: tuple[str, ...] = ()
     depth: int = 4
-    max_cells: int = 20_000
-    allocation: Allocation = "equal"
+    # Of a nested table: with more, cells of most files hold less than a record.
+    max_cells: ClassVar[int] = 20_000
 
     @property
     def adaptive(self) -> bool:
@@ -58,8 +53,8 @@ class Steps(Selector):
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput if `order` names a column that does not exist, or one twice."""
-        if self.depth < 1 or self.max_cells < 1:
-            raise BadInput("`select.depth` and `select.max_cells` are numbers from 1.")
+        if self.depth < 1:
+            raise BadInput("`select.depth` is a number from 1.")
         for column in self.order:
             if column not in domain:
                 raise BadInput(
@@ -70,7 +65,7 @@ class Steps(Selector):
             raise BadInput("`select.order` names a column twice; remove one.")
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return pairs_up_to(domain, _MOST_PAIR_CELLS) if self.adaptive else ()
+        return pairs_up_to(domain) if self.adaptive else ()
 
     def statistic(self, domain: Domain) -> InDif | None:
         return dependences(self.needs(domain))
@@ -135,7 +130,7 @@ class Steps(Selector):
             note["importance"] = {name: round(value) for name, value in importance.items()}
         return Selection(
             cliques=cliques,
-            weights=shares([domain.size(clique) for clique in cliques], self.allocation),
+            weights=shares([domain.size(clique) for clique in cliques], "equal"),
             note=note,
             dependences=asked,
         )

@@ -103,7 +103,6 @@ def threshold_table(
     *,
     rows: float,
     form: Threshold,
-    capacity: int | None,
     replicate: int,
 ) -> SparseTable:
     """Return the cells of a clique whose noisy counts reach the threshold; `measure` pays.
@@ -115,13 +114,12 @@ def threshold_table(
         delta: Failure probability allowed for the table.
         rows: Approximate number of rows, as far as it is public.
         form: Form of the threshold.
-        capacity: Largest number of cells to keep; None allows for more than the expected number.
         replicate: Index of the independent measurement, 0 if shared.
     """
     event = _event(curator.currency, cost, delta, curator.relation)
     least = _least(event, delta, form)
     cells = curator.domain.size(clique)
-    room = capacity or expected_cells(rows, least, float(delta)) + SPARE_CELLS
+    room = expected_cells(rows, least, float(delta)) + SPARE_CELLS
     return curator.threshold(
         "measure",
         clique,

@@ -11,11 +11,10 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from dp_core.methods.selection.candidates.known_rows import (
     number_of_rows,
-    require_public_rows,
     require_rows,
 )
 from dp_core.schema.privacy import Neighbours, Stage
@@ -26,10 +25,6 @@ from dp_core.wall.statistics import MutualInformation, RScore, TableStatistic
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
-Score: TypeAlias = Literal["auto", "mi", "r"]
-"""`mi`: mutual information, which needs a public number of rows. `r`: the distance from
-independence. `auto`: `mi` if possible, otherwise `r`."""
-
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit
 
 
@@ -39,15 +34,12 @@ class FeatureChoice:
 
     Attributes:
         features: Number of other columns kept with each column (R), or all if there are fewer.
-        score: `mi`, mutual information, only if the number of rows is public (replace-one); `r`,
-            the distance from independence; `auto`, `mi` if possible, otherwise `r`.
         given: Stated features, from public knowledge, instead of a choice: lists of a column
             followed by its features. A column without a list has no features. The selection then
             needs no share.
     """
 
     features: int = 1
-    score: Score = "auto"
     given: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
@@ -71,8 +63,6 @@ class FeatureChoice:
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         """Raise BadInput if the number of rows will not be known."""
         require_rows(neighbours, measured)
-        if self.score == "mi":
-            require_public_rows(neighbours, "Mutual information")
 
     def most_cells(self, domain: Domain) -> int:
         """Return the largest possible number of cells of a column's table with its features."""
@@ -115,7 +105,7 @@ class FeatureChoice:
                 best = curator.choose(
                     "select",
                     f"column-{place}-{number}",
-                    _statistic(curator, domain, name, left, self.score, rows),
+                    _statistic(curator, domain, name, left, rows),
                     each,
                     replicate=replicate,
                 )
@@ -138,11 +128,11 @@ def _check_given(given: Sequence[Sequence[str]]) -> None:
 
 
 def _statistic(
-    curator: Curator, domain: Domain, name: str, others: Sequence[str], score: Score, rows: int
+    curator: Curator, domain: Domain, name: str, others: Sequence[str], rows: int
 ) -> TableStatistic:
     candidates = tuple((name, (other,)) for other in others)
-    public = curator.neighbours == "replace-one"
-    if score == "r" or (score == "auto" and not public):
+    if curator.neighbours != "replace-one":
+        # The sensitivity of mutual information is known for a public number of rows only.
         return RScore(candidates)
     binary = domain.size((name,)) <= 2 or all(domain.size((other,)) <= 2 for other in others)
     return MutualInformation(candidates, rows=rows, grid=_GRID, binary=binary)

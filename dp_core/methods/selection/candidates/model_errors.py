@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 GRID = 16
 """Parts of a record to which model answers are rounded; the rounding is far below any noise."""
 
+FIRST_PART = Fraction(1, 10)
+"""Part of the measuring budget of the first round: one-way tables have few cells, and later rounds
+measure most columns again."""
+
 _MOST_ANNOUNCED = 1 << 24  # largest number of cells that are counted in advance
 _SWEEPS = 20
 _TOLERANCE = 3e-4
