@@ -32,21 +32,11 @@ class BetaBinomial(Synthesizer):
     each of p columns gets epsilon/p, and columns are independent in the sets. The prior is not an
     option: a smaller one is not private, and a larger one spends less than the budget. It is about
     k/epsilon, so with k = n a proportion moves towards 1/2 by 2/(2 + epsilon) of its distance,
-    whatever n is.
-
-    Attributes:
-        records: Number of values drawn per column, k; by default the number of records of a set.
-            Fewer values are less biased towards 1/2, and the sets repeat them.
+    whatever n is. k is the number of records of a set: with fewer, sets would repeat values.
     """
-
-    records: int | None = None
 
     draws: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.records is not None and self.records < 1:
-            raise ValueError(f"records is a number from 1, not {self.records}.")
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         for variable in variables:
@@ -72,7 +62,7 @@ class BetaBinomial(Synthesizer):
     ) -> float:
         """Return the part of each drawn column that is independent of a file of `rows` records."""
         each = cost / len(variables)
-        virtual = 2 * float(currency.draws_event(each, self.records or rows, max_rows).scale)
+        virtual = 2 * float(currency.draws_event(each, rows, max_rows).scale)
         return virtual / (virtual + rows)
 
     def measure(
@@ -86,7 +76,7 @@ class BetaBinomial(Synthesizer):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> tuple[Released, ...]:
-        records = number_of_records(self.records, rows)
+        records = number_of_records(None, rows)
         columns = [
             curator.draw_cells(
                 "measure",

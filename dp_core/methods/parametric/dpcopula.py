@@ -97,19 +97,19 @@ class DPCopula(Synthesizer):
     Levels count as ordered as in the schema, and missing as the last. Relations that are not
     monotone are lost.
 
+    Noisy rank correlations are multiplied by the part of their squares that is not expected from
+    noise. The paper does not change them, so that many columns seem related by noise alone.
+
     Attributes:
         margins: Part of the budget for the one-way tables, in equal parts; the pairs get the rest,
             in equal parts. The paper has 8/9.
         groups: Number of groups of each column in the tables of pairs. More groups have less
             sampling error and more noise.
-        shrink: Whether noisy rank correlations are multiplied by the part of their squares that is
-            not expected from noise. The paper does not change them.
         bins: Number of equal public bins of each numeric column, instead of the schema's bins.
     """
 
     margins: Fraction = Fraction(1, 2)
     groups: int = 2
-    shrink: bool = True
     bins: int | None = None
 
     def __post_init__(self) -> None:
@@ -188,7 +188,7 @@ class DPCopula(Synthesizer):
                     margins,
                     dict(zip(domain.columns, edges, strict=True)),
                     total,
-                    item.variance if self.shrink else 0.0,
+                    item.variance,
                 )
         return GaussianCopula(
             variables,

@@ -26,6 +26,9 @@ from dp_core.wall.statistics.histograms.cosines import GRID, MOST_BINS
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
+_MOST_KEPT = 1024
+"""Largest number of coefficients to choose; with more, noisy counts of the bins bear less noise."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Efpa(ColumnHistograms):
@@ -40,7 +43,6 @@ class Efpa(ColumnHistograms):
     Attributes:
         choosing: Part of a column's budget for choosing k, 1/8 by default; 1/2 in the paper. With
             0, nothing is chosen privately: the counts are released, and k follows from them.
-        most: Largest k that may be chosen, 1,024 by default.
 
     Privacy:
         One choice by `CosineTails`, then one noisy sum: `CosineSums`, or the counts of the bins if
@@ -53,7 +55,6 @@ class Efpa(ColumnHistograms):
     """
 
     choosing: Fraction = Fraction(1, 8)
-    most: int = 1024
 
     def __post_init__(self) -> None:
         ColumnHistograms.__post_init__(self)
@@ -61,8 +62,6 @@ class Efpa(ColumnHistograms):
             raise ValueError(f"bins is at most {MOST_BINS:,}, not {self.bins:,}.")
         if not 0 <= self.choosing < 1:
             raise ValueError("choosing is a part of the budget, from 0 and below 1.")
-        if self.most < 1:
-            raise ValueError(f"most is a number of coefficients, from 1, not {self.most}.")
 
     @property
     def chooses(self) -> bool:  # type: ignore[override]
@@ -86,7 +85,7 @@ class Efpa(ColumnHistograms):
         bins = len(edges) - 1
         sums = [
             CosineSums(column=variable.name, size=variable.size, edges=edges, kept=kept)
-            for kept in range(1, min(self.most, bins) + 1)
+            for kept in range(1, min(_MOST_KEPT, bins) + 1)
         ]
         left = cost if len(sums) == 1 else cost * (1 - self.choosing)
         # Noise on an orthonormal coefficient, in units of the sums: from the sums, or from counts.

@@ -21,25 +21,18 @@ from dp_core.wall.released import Released, Totals
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
+CHOOSING = Fraction(1, 2)
+"""Part of a column's budget for the cuts: wrong cuts and noisy counts do about equal harm."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutColumns(ColumnHistograms):
     """Choose cuts of a column's bins privately, and count the records between them with noise.
 
     Records are uniform between two cuts.
-
-    Attributes:
-        choosing: Part of a column's budget for the cuts.
     """
 
-    choosing: Fraction = Fraction(1, 2)
-
     chooses: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        ColumnHistograms.__post_init__(self)
-        if not 0 < self.choosing < 1:
-            raise ValueError("choosing is a part of the budget, between 0 and 1.")
 
     def ask_column(self, variable: Variable) -> tuple[Ask, ...]:  # noqa: ARG002
         """Return nothing: the cuts are chosen."""
@@ -63,12 +56,12 @@ class CutColumns(ColumnHistograms):
             variable: The column.
             edges: First position of each bin, and then the number of positions.
             step: Prefix of the names of its steps.
-            cost: The column's budget, of which `choosing` is for the cuts.
+            cost: The column's budget, of which `CHOOSING` is for the cuts.
             replicate: Index of the independent measurement, 0 if shared.
 
         Returns:
             Numbers of the bins before which there is a cut, from 1 to the number of bins - 1, and
-            the cost. The cost is at most the part `choosing`; what is left pays for the counts.
+            the cost. The cost is at most the part `CHOOSING`; what is left pays for the counts.
         """
 
     def measure_column(

@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 MODEL_RECORDS = 1 << 12
 """Number of model records that represent the predictors, from a low-discrepancy sequence."""
 
+CLASS_PRIOR = 5.0
+"""Prior standard deviation of logistic coefficients, for indicators of levels and for numbers
+divided by `REACH` standard deviations: weak, since odds ratios above e^5 are hardly seen."""
 NUMBER_PRIOR = 1.0
 """Prior standard deviation of a linear regression's coefficients, in half ranges."""
 
@@ -81,7 +84,7 @@ class Chain:
         self._predictors: tuple[Number | Levels, ...] = ()
         self._products: NoisyProducts | None = None
         if options.minimiser == "functional":
-            ranges = Features(of_ranges(self.order, options))
+            ranges = Features(of_ranges(self.order))
             self._products = NoisyProducts(self.order, ranges, self.rows)
         axes = 2 * len(self.order)
         uniform = qmc.Sobol(axes, scramble=False).random(MODEL_RECORDS)
@@ -104,7 +107,7 @@ class Chain:
     def learn(self, piece: Piece, answer: Totals) -> None:
         """Fit a regression to a noisy answer."""
         asked, values = answer.of, answer.values.astype(np.float64)
-        noise, prior = answer.variance**0.5, self.options.prior
+        noise, prior = answer.variance**0.5, CLASS_PRIOR
         mass = np.full(MODEL_RECORDS, self.rows / MODEL_RECORDS)
         fit: ClassFit | NumberFit
         if self._products is not None:
@@ -148,9 +151,8 @@ class Chain:
             mass = mass * self._there
             found, variance = products.number(column, prior=NUMBER_PRIOR)
             return number_fit(features, mass, asked, found, variance, prior=NUMBER_PRIOR)
-        prior, expansion = self.options.prior, self.options.expansion
-        found = products.classes(column, asked, expansion, prior=prior)
-        return ClassFit(found, class_precision(features, mass, found, prior=prior))
+        found = products.classes(column, asked, self.options.expansion, prior=CLASS_PRIOR)
+        return ClassFit(found, class_precision(features, mass, found, prior=CLASS_PRIOR))
 
     def _predictors_are(self, features: Features) -> None:
         """Use the scales of the question asked, because only these are known on another machine."""
@@ -164,7 +166,7 @@ class Chain:
         self._codes = np.column_stack([self._codes, codes])
         # The noisy products are of features that are scaled by the range.
         scaled_by = None if self._products is not None else codes
-        self._predictors += (predictor(variable, scaled_by, self.options.reach),)
+        self._predictors += (predictor(variable, scaled_by),)
         self._there = np.ones(MODEL_RECORDS)
 
     def missing_done(self, column: int) -> None:

@@ -194,22 +194,11 @@ def test_the_smallest_domains_and_files_work(variables, neighbours, minimiser):
             assert (drawn.codes < sizes).all()
 
 
-def test_a_budget_by_column_is_kept():
-    weights = tuple(Fraction(each) for each in (1, 2, 3, 4))
-    _, session = release(DATA, MIXED, 1, method=SequentialRegression(weights=weights))
-    spent = {}
-    for grant in session.charges:
-        column = grant.step.asks.get("column") or grant.step.asks.get("target", {}).get("name", "g")
-        spent[column] = spent.get(column, 0) + grant.step.cost
-    assert spent == {name: weight / 10 for name, weight in zip("gxyb", weights, strict=True)}
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"order": ("g", "x", "y")}, "order names every column"),
         ({"order": ("g", "x", "y", "z")}, "order names every column"),
-        ({"weights": (Fraction(1),)}, "1 numbers for 4 columns"),
     ],
 )
 def test_what_does_not_fit_the_columns_is_refused(options, says):
@@ -219,8 +208,7 @@ def test_what_does_not_fit_the_columns_is_refused(options, says):
 
 @pytest.mark.parametrize(
     "options",
-    [{"steps": 0}, {"prior": 0.0}, {"reach": -1.0}, {"ridge": Fraction(0)},
-     {"weights": (Fraction(0),)}, {"minimiser": "functional", "steps": 2}],
+    [{"steps": 0}, {"ridge": Fraction(0)}, {"minimiser": "functional", "steps": 2}],
 )  # fmt: skip
 def test_an_option_that_makes_no_sense_is_refused(options):
     with pytest.raises(BadInput):
