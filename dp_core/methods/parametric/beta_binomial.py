@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.drawn_records import DrawnRecords, fitted, number_of_records
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.schema.privacy import Neighbours
@@ -18,9 +19,6 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.released import Records, Released
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,32 +63,23 @@ class BetaBinomial(Synthesizer):
         virtual = 2 * float(currency.draws_event(each, rows, max_rows).scale)
         return virtual / (virtual + rows)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
-        records = number_of_records(None, rows)
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        curator = inputs.curator
+        records = number_of_records(None, inputs.rows)
         columns = [
             curator.draw_cells(
                 "measure",
                 f"column-{number}",
                 (name,),
                 # privacy: p columns of the same records compose; each gets 1/p of the budget.
-                cost / len(variables),
+                inputs.measure_cost / len(variables),
                 records=records,
                 kind="independent",
-                replicate=replicate,
+                replicate=inputs.replicate,
             ).codes[0]
             for number, name in enumerate(variables.domain.columns, start=1)
         ]
-        return (Records(Dataset(variables.domain, np.stack(columns)), replicate),)
+        return (Records(Dataset(variables.domain, np.stack(columns)), inputs.replicate),)
 
     def fit(
         self,

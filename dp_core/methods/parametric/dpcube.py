@@ -7,12 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
     Edges,
@@ -30,9 +31,6 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, Table, Totals, tables_of
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.box_counts import MOST_BOXES, BoxCounts
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 Box = tuple[slice, ...]
 """A range of bins or levels in each column."""
@@ -93,31 +91,26 @@ class DPCube(Synthesizer):
             Ask("boxes", self._boxes(variables, [whole]), 1 - self.cells),
         )
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        curator = inputs.curator
         counted = curator.total(
-            "measure", "cells", self._cells(variables), cost * self.cells, replicate=replicate
+            "measure",
+            "cells",
+            self._cells(variables),
+            inputs.measure_cost * self.cells,
+            replicate=inputs.replicate,
         )
         noisy = as_measurement(counted)
         boxes = partition(
             noisy.values.astype(np.float64),
-            self._possible(variables, zeros),
+            self._possible(variables, inputs.zeros),
             variance=counted.variance,
         )
         asked = self._boxes(variables, boxes)
-        budget = cost * (1 - self.cells)
+        budget = inputs.measure_cost * (1 - self.cells)
         return (
             counted,
-            curator.total("measure", "boxes", asked, budget, replicate=replicate),
+            curator.total("measure", "boxes", asked, budget, replicate=inputs.replicate),
         )
 
     def fit(

@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
 from dp_core.schema.privacy import Neighbours
@@ -19,9 +20,6 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.released import Records, Released, tables_of
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 MOST_CELLS = 1_000_000
 """Largest number of cells of a table of all columns with numeric columns in bins: with more, noise
@@ -162,30 +160,21 @@ class TableDraws(Synthesizer):
         virtual = number_of_cells(variables, self.bins) * float(event.scale)
         return virtual / (virtual + rows)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
-        records = number_of_records(self.records, rows)
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        curator = inputs.curator
+        records = number_of_records(self.records, inputs.rows)
         edges = edges_of(variables, self.bins)
         drawn = curator.draw_cells(
             "measure",
             "records",
             variables.domain.columns,
-            cost,
+            inputs.measure_cost,
             records=records,
             kind=self.kind,
             edges=edges,
-            replicate=replicate,
+            replicate=inputs.replicate,
         )
-        return (Records(in_place(variables, drawn, edges), replicate),)
+        return (Records(in_place(variables, drawn, edges), inputs.replicate),)
 
     def fit(
         self,

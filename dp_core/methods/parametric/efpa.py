@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.histograms.column_histograms import (
     ColumnHistograms,
     Estimated,
@@ -22,9 +22,6 @@ from dp_core.schema.variables import Variable
 from dp_core.wall.released import Released, Totals
 from dp_core.wall.statistics import CosineSums, CosineTails
 from dp_core.wall.statistics.histograms.cosines import GRID, MOST_BINS
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 _MOST_KEPT = 1024
 """Largest number of coefficients to choose; with more, noisy counts of the bins bear less noise."""
@@ -75,13 +72,11 @@ class Efpa(ColumnHistograms):
         return (Ask("values", binned(variable, self.edges(variable)), Fraction(1)),)
 
     def measure_column(
-        self, curator: Curator, variable: Variable, step: str, cost: Fraction, *, replicate: int
+        self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
     ) -> list[Released]:
         if not self.chooses:
-            return ColumnHistograms.measure_column(
-                self, curator, variable, step, cost, replicate=replicate
-            )
-        edges = self.edges(variable)
+            return ColumnHistograms.measure_column(self, inputs, variable, step, cost)
+        curator, edges = inputs.curator, self.edges(variable)
         bins = len(edges) - 1
         sums = [
             CosineSums(column=variable.name, size=variable.size, edges=edges, kept=kept)
@@ -100,10 +95,10 @@ class Efpa(ColumnHistograms):
             )
             tails = CosineTails(column=variable.name, edges=edges, prices=prices)
             kept += curator.choose(
-                "measure", f"{step}-number", tails, cost * self.choosing, replicate=replicate
+                "measure", f"{step}-number", tails, cost * self.choosing, replicate=inputs.replicate
             )
         asked = sums[kept - 1] if spread[kept - 1] < alone else counts
-        return [curator.total("measure", f"{step}-values", asked, left, replicate=replicate)]
+        return [curator.total("measure", f"{step}-values", asked, left, replicate=inputs.replicate)]
 
     def estimate(
         self,

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
     Edges,
@@ -30,9 +31,6 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Table, Totals, tables_of
 from dp_core.wall.statistics.binned_counts import BinnedCounts
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 _BUYING = Fraction(1, 4)
 """Part of the budget for chosen edges: a misplaced edge only makes two bins unequal."""
@@ -102,38 +100,35 @@ class LaplaceSanitizer(Synthesizer):
         left = 1 - (_BUYING if self._number_bought(variables) else Fraction(0))
         return self._tables(variables, self._stand_in(variables), left)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        curator = inputs.curator
         if one := difference(curator, variables):
-            return (curator.total("measure", "cells", one, cost, replicate=replicate),)
+            return (
+                curator.total(
+                    "measure", "cells", one, inputs.measure_cost, replicate=inputs.replicate
+                ),
+            )
         number = self._number_bought(variables)
         left = 1 - (_BUYING if number else Fraction(0))
         edges = list(edges_of(variables, self.bins))
         for axis, (variable, each) in enumerate(zip(variables, edges, strict=True)):
             if own := number_bought(variable, self.bought):
                 assert each is not None
-                budget = cost * (1 - left) * own / number
+                budget = inputs.measure_cost * (1 - left) * own / number
                 bought = buy_edges(
-                    curator, f"edge-{axis + 1}", variable, own, budget, replicate=replicate
+                    curator, f"edge-{axis + 1}", variable, own, budget, replicate=inputs.replicate
                 )
                 edges[axis] = tuple(sorted({*each, *bought}))
         released: list[Released] = []
         for ask in self._tables(variables, tuple(edges), left):
-            budget = cost * ask.share
+            budget = inputs.measure_cost * ask.share
             if isinstance(ask.what, tuple):
-                released += curator.measure("measure", [ask.what], [budget], replicate=replicate)
+                released += curator.measure(
+                    "measure", [ask.what], [budget], replicate=inputs.replicate
+                )
             else:
                 released.append(
-                    curator.total("measure", ask.step, ask.what, budget, replicate=replicate)
+                    curator.total("measure", ask.step, ask.what, budget, replicate=inputs.replicate)
                 )
         return tuple(released)
 

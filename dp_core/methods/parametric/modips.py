@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.general_location import (
     EMPTY,
     GeneralLocation,
@@ -26,9 +27,6 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Totals
 from dp_core.wall.statistics.moments import Products
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 MOST_CELLS = 2**20
 """Largest number of cells of the categorical columns and patterns of missing numbers."""
@@ -98,19 +96,14 @@ class Modips(Synthesizer):
         # Equal parts, as in the paper.
         return tuple(Ask(step, what, Fraction(1, len(asked))) for step, what in asked)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        curator = inputs.curator
         if one := difference(curator, variables):
-            return (curator.total("measure", "counts", one, cost, replicate=replicate),)
+            return (
+                curator.total(
+                    "measure", "counts", one, inputs.measure_cost, replicate=inputs.replicate
+                ),
+            )
         asks = self.asks(variables)
         if Layout.of(variables).counts == () and curator.neighbours == "replace-one":
             # The number of records is public, so its part of the budget goes to the others.
@@ -118,12 +111,14 @@ class Modips(Synthesizer):
         whole = sum((ask.share for ask in asks), Fraction(0))
         released: list[Released] = []
         for ask in asks:
-            budget = cost * ask.share / whole
+            budget = inputs.measure_cost * ask.share / whole
             if isinstance(ask.what, tuple):
-                released += curator.measure("measure", [ask.what], [budget], replicate=replicate)
+                released += curator.measure(
+                    "measure", [ask.what], [budget], replicate=inputs.replicate
+                )
             else:
                 released.append(
-                    curator.total("measure", ask.step, ask.what, budget, replicate=replicate)
+                    curator.total("measure", ask.step, ask.what, budget, replicate=inputs.replicate)
                 )
         return tuple(released)
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.histograms.column_histograms import binned
 from dp_core.methods.parametric.histograms.cut_columns import CHOOSING, CutColumns
 from dp_core.schema.variables import Variable
 from dp_core.wall.statistics import CutDeviations
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 _DEPTH = 6
 """Number of times that parts are cut; every further one halves the budget of each choice."""
@@ -40,15 +37,13 @@ class PHPartition(CutColumns):
 
     def choose_cuts(
         self,
-        curator: Curator,
+        inputs: MethodInputs,
         variable: Variable,
         edges: tuple[int, ...],
         step: str,
         cost: Fraction,
-        *,
-        replicate: int,
     ) -> tuple[list[int], Fraction]:
-        bins = len(edges) - 1
+        curator, bins = inputs.curator, len(edges) - 1
         # Every choice is about a different range, of two bins or more.
         number = min(2**_DEPTH - 1, bins - 1)
         if not number:
@@ -69,7 +64,7 @@ class PHPartition(CutColumns):
                 column=variable.name, edges=edges, low=low, high=high, price=price
             )
             chosen = curator.choose(
-                "measure", f"{step}-cut-{place}", scores, each, replicate=replicate
+                "measure", f"{step}-cut-{place}", scores, each, replicate=inputs.replicate
             )
             spent += each
             if chosen < scores.length - 1:

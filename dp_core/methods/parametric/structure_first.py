@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.histograms.cut_columns import CHOOSING, CutColumns
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.wall.statistics import CutDeviations
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 MOST_BINS = 1024
 """Largest number of bins; every choice takes time quadratic in it, times the number of runs."""
@@ -61,13 +58,11 @@ class StructureFirst(CutColumns):
 
     def choose_cuts(
         self,
-        curator: Curator,
+        inputs: MethodInputs,
         variable: Variable,
         edges: tuple[int, ...],
         step: str,
         cost: Fraction,
-        *,
-        replicate: int,
     ) -> tuple[list[int], Fraction]:
         runs = min(self.runs, len(edges) - 1)
         found: list[int] = []
@@ -76,8 +71,8 @@ class StructureFirst(CutColumns):
         for left in range(runs - 1, 0, -1):
             scores = CutDeviations(column=variable.name, edges=edges, low=0, high=high, left=left)
             each = cost * CHOOSING / (runs - 1)
-            high = left + curator.choose(
-                "measure", f"{step}-cut-{left}", scores, each, replicate=replicate
+            high = left + inputs.curator.choose(
+                "measure", f"{step}-cut-{left}", scores, each, replicate=inputs.replicate
             )
             found.append(high)
             spent += each

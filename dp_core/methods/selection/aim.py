@@ -7,13 +7,13 @@ Private Synthetic Data, VLDB 2022, Algorithm 4.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.model_errors import (
     FIRST_PART,
     RoundModel,
@@ -25,11 +25,7 @@ from dp_core.methods.selection.candidates.model_errors import (
 )
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, tables_of
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+from dp_core.wall.released import tables_of
 
 _MOST_TABLES = 2000  # of the workload's order: every round answers all of them
 
@@ -76,26 +72,18 @@ class Aim(Selector):
             order -= 1
         return tables_up_to(domain, order, max_cells=self.max_cells)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
         candidates = self._candidates(domain)
         largest = max(len(clique) for clique in candidates)
         workload = [clique for clique in candidates if len(clique) == largest]
         weight = dict(zip(candidates, overlap_weights(candidates, workload), strict=True))
-        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
-        before = tables_of(known)
-        found = list(first_round(curator, domain, FIRST_PART * measure_cost, replicate))
-        left_to_measure = (1 - FIRST_PART) * measure_cost
+        model = RoundModel(
+            domain, inputs.zeros, rows=curator.public_rows(), max_cells=self.max_cells
+        )
+        before = tables_of(inputs.known)
+        found = list(first_round(inputs))
+        left_to_measure = (1 - FIRST_PART) * inputs.measure_cost
         model.refit([*before, *found])
 
         # privacy: every round spends the same part of both budgets; the last takes exactly the
@@ -113,13 +101,17 @@ class Aim(Selector):
                 "select",
                 f"round {number}",
                 distances(model, open_, weights=[weight[c] for c in open_], noise=noise),
-                part * cost,
-                replicate=replicate,
+                part * inputs.select_cost,
+                replicate=inputs.replicate,
             )
             chosen = open_[place]
             old = model.answer(chosen)
             found += curator.measure(
-                "measure", [chosen], [part * left_to_measure], replicate=replicate, round=number + 1
+                "measure",
+                [chosen],
+                [part * left_to_measure],
+                replicate=inputs.replicate,
+                round=number + 1,
             )
             model.refit([*before, *found])
             moved = float(np.abs(model.answer(chosen) - old).sum())

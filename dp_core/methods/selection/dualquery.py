@@ -10,7 +10,7 @@ release.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.best_record import Wish, best_record
 from dp_core.methods.selection.candidates.known_rows import (
     column_weights,
@@ -29,13 +30,11 @@ from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, ReleasedKind
+from dp_core.wall.released import ReleasedKind
 from dp_core.wall.statistics.counting_queries import Cells
 
 if TYPE_CHECKING:
     from dp_core.schema.privacy import Neighbours, Stage
-    from dp_core.wall.curator import Curator
 
 _MOST_COUNTED = 1 << 22  # cells of all tables with queries: 32 MB of exact counts
 _MOST_QUERIED = 2000  # cells in queries; a choice compares all, "a few thousand" in the paper
@@ -97,29 +96,21 @@ class DualQuery(Selector):
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         require_rows(neighbours, measured)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,
-        replicate: int = 0,
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
         from dp_core.wall.statistics import SignedQueries
 
-        rows = number_of_rows(curator, domain, known)
-        weights = column_weights(domain, known, zeros)
-        cells = self._pool(domain, weights, rng)
+        rows = number_of_rows(inputs)
+        weights = column_weights(inputs)
+        cells = self._pool(domain, weights, inputs.rng)
         # Each cell gives two queries: whether a record is in it, and whether it is not.
         queries = Cells((*cells.of, *cells.of), (*cells.codes, *cells.codes))
         signs = np.repeat(np.array([1, -1], dtype=np.int64), cells.length)
-        payers = self._payers(cost, measure_cost)
+        payers = self._payers(inputs.select_cost, inputs.measure_cost)
         power = 1 if curator.currency.kind == "pure" else 2
-        records = self.records or self._most_records(rows, float(cost + measure_cost), power)
+        records = self.records or self._most_records(
+            rows, float(inputs.select_cost + inputs.measure_cost), power
+        )
         parts = sum(done**power for done in range(1, records))
         codes = np.empty((len(domain), records), dtype=domain.code_type)
         answers = np.zeros(cells.length, dtype=np.int64)  # records in each cell, of those made
@@ -127,7 +118,7 @@ class DualQuery(Selector):
         for done in range(records):
             chosen: list[int] = []
             if done == 0:
-                chosen = rng.integers(queries.length, size=self.samples).tolist()
+                chosen = inputs.rng.integers(queries.length, size=self.samples).tolist()
             for stage, budget, samples in payers if done else ():
                 # The log-weight of a query is eta (done q(data) - sum of q(record)); times
                 # n / eta it is done * count - n * answers, whose noise has the scale n / eta.
@@ -137,14 +128,16 @@ class DualQuery(Selector):
                 # equally among the round's samples; the sum over all rounds is exactly the budget.
                 each = budget * Fraction(done**power, parts * samples)
                 chosen += curator.choose_several(
-                    stage, f"round-{done}", statistic, [each] * samples, replicate=replicate
+                    stage, f"round-{done}", statistic, [each] * samples, replicate=inputs.replicate
                 )
                 scale = curator.choice_scale(statistic, each)
             wishes = [
                 Wish(queries.of[index], queries.codes[index], inside=bool(signs[index] > 0))
                 for index in chosen
             ]
-            record, _ = best_record(domain, wishes, zeros=zeros, weights=weights, rng=rng)
+            record, _ = best_record(
+                domain, wishes, zeros=inputs.zeros, weights=weights, rng=inputs.rng
+            )
             codes[:, done] = record
             answers += _inside(domain, cells, record)
         return Selection(

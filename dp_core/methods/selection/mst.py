@@ -10,11 +10,10 @@ import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
-
-import numpy as np
+from typing import ClassVar, Literal
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.allocation import Allocation, shares
 from dp_core.methods.selection.candidates.model_errors import (
     RoundModel,
@@ -26,12 +25,7 @@ from dp_core.methods.selection.candidates.pairs import MOST_CELLS
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, tables_of
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
-
+from dp_core.wall.released import tables_of
 
 _WITHOUT_COLUMNS = (
     "`select: mst` compares pairs with what single columns imply; give the stage `one_way` a share."
@@ -74,28 +68,18 @@ class Mst(Selector):
         if "one_way" not in measured:
             raise BadInput(_WITHOUT_COLUMNS)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
-        columns = tables_of(known)
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
+        columns = tables_of(inputs.known)
         if not columns:
             raise BadInput(_WITHOUT_COLUMNS)
         pairs = self._pairs(domain)
-        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=MOST_CELLS)
+        model = RoundModel(domain, inputs.zeros, rows=curator.public_rows(), max_cells=MOST_CELLS)
         model.refit(columns)
         rounds = _edges(domain, pairs)
         noise = 0.0
         if self.rule == "gain" and rounds:
-            noise = curator.count_noise(measure_cost / rounds).mean_absolute
+            noise = curator.count_noise(inputs.measure_cost / rounds).mean_absolute
         scores = distances(model, pairs, noise=noise, drawn_in=True)
         part = {name: {name} for name in domain.columns}
         edges: list[Clique] = []
@@ -103,7 +87,11 @@ class Mst(Selector):
             apart = [place for place, (a, b) in enumerate(pairs) if part[a] is not part[b]]
             statistic = among(scores, apart)
             place = curator.choose(
-                "select", f"edge {number}", statistic, cost / rounds, replicate=replicate
+                "select",
+                f"edge {number}",
+                statistic,
+                inputs.select_cost / rounds,
+                replicate=inputs.replicate,
             )
             one, two = statistic.cliques[place]
             edges.append((one, two))

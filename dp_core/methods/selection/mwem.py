@@ -20,10 +20,11 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.joint.dense_answers import (
     MOST_CELLS,
     check_size,
@@ -42,13 +43,9 @@ from dp_core.methods.selection.candidates.query_sets import (
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Kind
 from dp_core.wall.released import Released, ReleasedKind
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 _GRID = 1000  # parts of a record in which the table's answers are given
 _LARGEST = 2**60
@@ -114,37 +111,29 @@ class Mwem(Weighting, Selector):
         more = (domain.columns,) if self.histogram and domain.columns not in asked else ()
         return (*(() if () in asked else ((),)), *asked, *more)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
         from dp_core.wall.statistics import QueryDistance
 
-        rows = number_of_rows(curator, domain, known)
+        curator, domain = inputs.curator, inputs.domain
+        rows = number_of_rows(inputs)
         candidates = self._candidates(domain)
         asked = questions(domain, candidates)
-        fitted = FittedJoint(self, domain, possible_cells(domain, zeros), rows)
-        fitted.add(known)
+        fitted = FittedJoint(self, domain, possible_cells(domain, inputs.zeros), rows)
+        fitted.add(inputs.known)
         measured: list[Released] = []
-        if self.histogram:
-            start = measure_cost * self.histogram
-            measure_cost -= start
-            measured += curator.measure("measure", [domain.columns], [start], replicate=replicate)
+        start = inputs.measure_cost * self.histogram
+        measure_cost = inputs.measure_cost - start
+        if start:
+            measured += curator.measure(
+                "measure", [domain.columns], [start], replicate=inputs.replicate
+            )
             fitted.add(measured)
         picked: list[int] = []
         rounds = None
         if self.picks == "theory":
             rounds = rounds_of_theory(
                 curator.currency.kind,
-                cost,
+                inputs.select_cost,
                 measure_cost,
                 rows=rows,
                 cells=domain.size(),
@@ -165,8 +154,8 @@ class Mwem(Weighting, Selector):
                 "select",
                 f"round-{number}",
                 QueryDistance(candidates, answers, _GRID),
-                cost * part,
-                replicate=replicate,
+                inputs.select_cost * part,
+                replicate=inputs.replicate,
             )
             picked.append(index)
             answer = curator.answer(
@@ -174,7 +163,7 @@ class Mwem(Weighting, Selector):
                 "pick",
                 _single(candidates, index),
                 measure_cost * part,
-                replicate=replicate,
+                replicate=inputs.replicate,
                 round=number,
             )
             measured.append(answer)

@@ -7,14 +7,11 @@ place of a weight for every cell of the joint table.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.model_errors import (
     FIRST_PART,
     RoundModel,
@@ -25,11 +22,7 @@ from dp_core.methods.selection.candidates.model_errors import (
 )
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, tables_of
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+from dp_core.wall.released import tables_of
 
 _MOST_TABLES = 20_000  # every round answers all candidates
 
@@ -81,22 +74,14 @@ class MwemPgm(Selector):
         largest = max(len(clique) for clique in tables)
         return tuple(clique for clique in tables if len(clique) == largest)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
-        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
-        before = tables_of(known)
-        found = list(first_round(curator, domain, FIRST_PART * measure_cost, replicate))
-        left = (1 - FIRST_PART) * measure_cost
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
+        model = RoundModel(
+            domain, inputs.zeros, rows=curator.public_rows(), max_cells=self.max_cells
+        )
+        before = tables_of(inputs.known)
+        found = list(first_round(inputs))
+        left = (1 - FIRST_PART) * inputs.measure_cost
         model.refit([*before, *found])
         candidates = self._candidates(domain)
         columns = [(name,) for name in domain.columns]
@@ -109,11 +94,15 @@ class MwemPgm(Selector):
                 "select",
                 f"round {number}",
                 distances(model, open_, noise=noise),
-                cost / turns,
-                replicate=replicate,
+                inputs.select_cost / turns,
+                replicate=inputs.replicate,
             )
             found += curator.measure(
-                "measure", [open_[place]], [left / turns], replicate=replicate, round=number + 1
+                "measure",
+                [open_[place]],
+                [left / turns],
+                replicate=inputs.replicate,
+                round=number + 1,
             )
             steps.append(" x ".join(open_[place]))
             model.refit([*before, *found])

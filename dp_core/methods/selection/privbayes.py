@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.candidates.known_rows import (
     number_of_rows,
@@ -25,8 +24,6 @@ from dp_core.methods.selection.candidates.parent_sets import candidates
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released
 from dp_core.wall.statistics import FScore, MutualInformation, RScore, TableStatistic
 
 if TYPE_CHECKING:
@@ -85,21 +82,11 @@ class PrivBayes(Selector):
         if self.score == "mi":
             require_public_rows(neighbours, "Mutual information")
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,
-        replicate: int = 0,
-    ) -> Selection:
-        rows = number_of_rows(curator, domain, known) if self._looks_at_rows else None
-        cells = self._useful_cells(curator, domain, rows, measure_cost)
-        first = domain.columns[int(rng.integers(len(domain)))]
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
+        rows = number_of_rows(inputs) if self._looks_at_rows else None
+        cells = self._useful_cells(curator, domain, rows, inputs.measure_cost)
+        first = domain.columns[int(inputs.rng.integers(len(domain)))]
         network: list[tuple[str, Clique]] = [(first, ())]
         compared: list[int] = []
         for step in range(1, len(domain)):
@@ -109,15 +96,15 @@ class PrivBayes(Selector):
                 cells=cells,
                 degree=self.degree,
                 most=max(1, min(_COMPARED, _MOST_COUNTED // cells)),
-                rng=rng,
+                rng=inputs.rng,
             )
             # privacy: d - 1 choices, each with 1/(d - 1) of the selection's budget.
             chosen = curator.choose(
                 "select",
                 f"column-{step}",
                 self._statistic(domain, pairs, rows),
-                cost / (len(domain) - 1),
-                replicate=replicate,
+                inputs.select_cost / (len(domain) - 1),
+                replicate=inputs.replicate,
             )
             network.append(pairs[chosen])
             compared.append(len(pairs))

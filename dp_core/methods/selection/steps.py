@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from dp_core.errors import BadInput, nearest
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.candidates.pairs import ask_dependences, dependences, pairs_up_to
 from dp_core.methods.selection.selector import Dependences, Selection, Selector
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released
 from dp_core.wall.statistics import InDif
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,24 +70,14 @@ class Steps(Selector):
         rest = [column for column in domain.columns if column not in self.order]
         return self._selection(domain, [*self.order, *rest], None, {})
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],  # noqa: ARG002
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,  # noqa: ARG002
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
         if (planned := self.planned(domain)) is not None:
             return planned
         importance: dict[str, float] = dict.fromkeys(domain.columns, 0.0)
         asked: Dependences | None = None
         if statistic := self.statistic(domain):
-            asked = ask_dependences(curator, statistic, cost)
+            asked = ask_dependences(curator, statistic, inputs.select_cost)
             for pair, value in zip(asked.pairs, asked.values, strict=True):
                 for column in pair:
                     importance[column] += value / asked.unit

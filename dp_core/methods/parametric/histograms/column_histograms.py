@@ -7,11 +7,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import zeros_by_bins
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
@@ -22,9 +22,6 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, Table, Totals, tables_of
 from dp_core.wall.statistics.binned_counts import BinnedCounts
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 Floats = NDArray[np.float64]
 
@@ -81,20 +78,23 @@ class ColumnHistograms(Synthesizer):
         """
 
     def measure_column(
-        self, curator: Curator, variable: Variable, step: str, cost: Fraction, *, replicate: int
+        self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
     ) -> list[Released]:
         """Release the sums of a numeric column, by default those of `ask_column`.
 
         Args:
-            curator: The only way to ask about the data.
+            inputs: Those of `measure`.
             variable: The column.
             step: Prefix of the names of its steps.
             cost: Its budget, in the release's currency; spent exactly.
-            replicate: Index of the independent measurement, 0 if shared.
         """
         return [
-            curator.total(
-                "measure", f"{step}-{ask.step}", ask.what, cost * ask.share, replicate=replicate
+            inputs.curator.total(
+                "measure",
+                f"{step}-{ask.step}",
+                ask.what,
+                cost * ask.share,
+                replicate=inputs.replicate,
             )
             for ask in self.ask_column(variable)
             if not isinstance(ask.what, tuple)
@@ -137,37 +137,21 @@ class ColumnHistograms(Synthesizer):
             ]
         return tuple(found)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
-        each = cost / len(variables)
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        each = inputs.measure_cost / len(variables)
         names = [variable.name for variable in variables.categorical]
         released: list[Released] = []
         if names:
             # One batch: noise that is drawn together is charged together, under one step name.
-            released += curator.measure(
+            released += inputs.curator.measure(
                 "measure",
                 [(name,) for name in names],
                 [each] * len(names),
-                replicate=replicate,
+                replicate=inputs.replicate,
             )
         for number, variable in enumerate(variables, start=1):
             if variable.numeric:
-                released += self.measure_column(
-                    curator,
-                    variable,
-                    f"column-{number}",
-                    each,
-                    replicate=replicate,
-                )
+                released += self.measure_column(inputs, variable, f"column-{number}", each)
         return tuple(released)
 
     def fit(

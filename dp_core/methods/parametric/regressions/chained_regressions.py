@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.regressions.column_by_column import (
     fit_chain,
     measure_chain,
@@ -27,9 +25,6 @@ from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 MOST_FEATURES = 500
 """Largest number of predictors of the last regression."""
@@ -120,18 +115,8 @@ class ChainedRegressions(Synthesizer):
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
         return expected(self.arranged(variables), self.options)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
-        return measure_chain(curator, self.arranged(variables), self.options, cost, replicate)
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        return measure_chain(inputs, self.arranged(variables), self.options)
 
     def fit(
         self,

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.regressions.fitted_regressions import (
     ClassFit,
     NumberFit,
@@ -49,9 +48,6 @@ from dp_core.wall.statistics import Sum
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 MODEL_RECORDS = 1 << 12
 """Number of model records that represent the predictors, from a low-discrepancy sequence."""
@@ -249,21 +245,18 @@ class ChainModel(ParametricModel):
 
 
 def measure_chain(
-    curator: Curator,
-    order: Sequence[Variable],
-    options: Options,
-    cost: Fraction,
-    replicate: int,
+    inputs: MethodInputs, order: Sequence[Variable], options: Options
 ) -> tuple[Released, ...]:
-    """Return the released answers to all questions of the chain; spends exactly `cost`."""
+    """Return the answers to all questions of the chain; spends exactly `measure_cost`."""
+    curator = inputs.curator
     known = curator.public_rows()
     released: list[Released] = []
     chain: Chain | None = None
     for piece in pieces(order, options, count=known is None):
-        budget = cost * piece.share
+        budget = inputs.measure_cost * piece.share
         if piece.part in ("rows", "table"):
             clique = () if piece.part == "rows" else (order[0].name,)
-            released += curator.measure("measure", [clique], [budget], replicate=replicate)
+            released += curator.measure("measure", [clique], [budget], replicate=inputs.replicate)
             continue
         if chain is None:
             chain = _begun(order, options, released, known)
@@ -275,7 +268,7 @@ def measure_chain(
                 chain.question(piece),
                 # privacy: the steps of a regression compose; each reads the file once.
                 budget / piece.steps,
-                replicate=replicate,
+                replicate=inputs.replicate,
                 round=step + 1,
             )
             chain.learn(piece, answer)

@@ -10,16 +10,15 @@ import itertools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.known_rows import (
     number_of_rows,
     require_rows,
 )
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.released import Released
 from dp_core.wall.statistics import MutualInformation, RScore, TableStatistic
 
 if TYPE_CHECKING:
@@ -78,24 +77,17 @@ class FeatureChoice:
         listed = {clique[0]: clique[1:] for clique in self.given}
         return tuple((name, *listed.get(name, ())) for name in domain.columns)
 
-    def tables_of_each(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        replicate: int,
-    ) -> tuple[Clique, ...]:
+    def tables_of_each(self, inputs: MethodInputs) -> tuple[Clique, ...]:
         """Return each column, in the domain's order, with its features.
 
-        The choice costs exactly `cost`. Arguments are those of `Selector.select`.
+        The choice costs exactly `select_cost`.
         """
+        curator, domain = inputs.curator, inputs.domain
         if not self.adaptive:
             return self.given_tables(domain)
-        rows = round(number_of_rows(curator, domain, known))
+        rows = round(number_of_rows(inputs))
         times = min(self.features, len(domain) - 1)
-        each = cost / (len(domain) * times)
+        each = inputs.select_cost / (len(domain) * times)
         found: list[Clique] = []
         for place, name in enumerate(domain.columns, start=1):
             clique: Clique = (name,)
@@ -107,7 +99,7 @@ class FeatureChoice:
                     f"column-{place}-{number}",
                     _statistic(curator, domain, name, left, rows),
                     each,
-                    replicate=replicate,
+                    replicate=inputs.replicate,
                 )
                 clique = (*clique, left[best])
             found.append(clique)

@@ -11,6 +11,7 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric import efpa, p_hp
 from dp_core.methods.parametric.efpa import Efpa, shortened
 from dp_core.methods.parametric.hierarchical_histogram import HierarchicalHistogram
@@ -71,14 +72,8 @@ DATA = file_of()
 def measured(method, epsilon=EXACT, *, kind="pure", neighbours="add-remove", data=DATA):
     session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
     method.check(COLUMNS, neighbours)
-    released = method.measure(
-        Curator(COLUMNS.domain, MemoryCounter(data), session),
-        COLUMNS,
-        cost=Fraction(epsilon),
-        rows=None,
-        zeros=NONE,
-        rng=np.random.default_rng(0),
-    )
+    curator = Curator(COLUMNS.domain, MemoryCounter(data), session)
+    released = method.measure(inputs_of(curator, COLUMNS.domain, epsilon), COLUMNS)
     return released, session
 
 
@@ -311,6 +306,16 @@ def test_a_price_that_is_none_is_refused(price):
 # -- EFPA
 
 
+def inputs_of(curator, domain, epsilon):
+    return MethodInputs(
+        curator=curator,
+        domain=domain,
+        measure_cost=Fraction(epsilon),
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+    )
+
+
 def measured_column(method, counts, epsilon):
     """Return the one result of a column with these counts, the column, and the charges."""
     variable = Variable(name="x", size=len(counts), positions=len(counts))
@@ -318,7 +323,9 @@ def measured_column(method, counts, epsilon):
     data = Dataset(Variables((variable,)).domain, codes)
     session = MemorySession(Currency("pure", Fraction(epsilon)), "add-remove")
     curator = Curator(data.domain, MemoryCounter(data), session)
-    (released,) = method.measure_column(curator, variable, "x", Fraction(epsilon), replicate=0)
+    (released,) = method.measure_column(
+        inputs_of(curator, data.domain, epsilon), variable, "x", Fraction(epsilon)
+    )
     return released, variable, [charge.step.cost for charge in session.charges]
 
 
@@ -405,7 +412,9 @@ def cut_steps(method, epsilon=EXACT, kind="pure"):
     data = Dataset(Variables((variable,)).domain, codes)
     session = MemorySession(Currency(kind, Fraction(epsilon)), "add-remove")
     curator = Curator(data.domain, MemoryCounter(data), session)
-    (released,) = method.measure_column(curator, variable, "x", Fraction(epsilon), replicate=0)
+    (released,) = method.measure_column(
+        inputs_of(curator, data.domain, epsilon), variable, "x", Fraction(epsilon)
+    )
     assert session.spent() == Fraction(epsilon)
     return released.of.edges[0], [charge.step for charge in session.charges]
 

@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric import dpcopula
 from dp_core.methods.parametric.copula import correlation_of, positive_definite
 from dp_core.methods.parametric.dpcopula import MOST_COLUMNS, DPCopula
@@ -43,12 +44,14 @@ def model_of(method, variables, data, epsilon=EXACT, *, neighbours="add-remove")
     session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
     curator = Curator(variables.domain, MemoryCounter(data), session)
     released = method.measure(
-        curator,
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            measure_cost=Fraction(epsilon),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        ),
         variables,
-        cost=Fraction(epsilon),
-        rows=None,
-        zeros=NONE,
-        rng=np.random.default_rng(0),
     )
     return method.fit(variables, released, rows=None, zeros=NONE), session
 

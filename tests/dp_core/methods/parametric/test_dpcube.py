@@ -9,6 +9,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric import dpcube
 from dp_core.methods.parametric.dpcube import DPCube, partition
 from dp_core.schema.variables import Variable, Variables
@@ -39,12 +40,15 @@ def file_of(rows=3_000, seed=3):
 def model_of(method, data, epsilon=EXACT, *, zeros=NONE, rows=None, neighbours="add-remove"):
     session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
     released = method.measure(
-        Curator(MIXED.domain, MemoryCounter(data), session),
+        MethodInputs(
+            curator=Curator(MIXED.domain, MemoryCounter(data), session),
+            domain=MIXED.domain,
+            measure_cost=Fraction(epsilon),
+            stated_rows=rows,
+            zeros=zeros,
+            rng=np.random.default_rng(0),
+        ),
         MIXED,
-        cost=Fraction(epsilon),
-        rows=rows,
-        zeros=zeros,
-        rng=np.random.default_rng(0),
     )
     return method.fit(MIXED, released, rows=rows, zeros=zeros), session
 
@@ -108,12 +112,14 @@ def test_each_box_is_the_average_by_precision_of_its_two_noisy_totals(monkeypatc
     method = DPCube(cells=Fraction(4, 5))
     session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
     cells, boxes = method.measure(
-        Curator(MIXED.domain, MemoryCounter(file_of()), session),
+        MethodInputs(
+            curator=Curator(MIXED.domain, MemoryCounter(file_of()), session),
+            domain=MIXED.domain,
+            measure_cost=Fraction(1),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        ),
         MIXED,
-        cost=Fraction(1),
-        rows=None,
-        zeros=NONE,
-        rng=np.random.default_rng(0),
     )
     assert len(boxes.values) == 1  # nothing is divided
     own, other = boxes.variance, 16 * cells.variance

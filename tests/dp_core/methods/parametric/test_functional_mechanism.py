@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.regressions import (
     column_by_column,
     functional_mechanism,
@@ -33,9 +34,15 @@ def chain_of(data, variables, epsilon=EXACT, *, kind="pure", **options):
     session = MemorySession(Currency(kind, Fraction(epsilon)), "add-remove")
     curator = Curator(variables.domain, MemoryCounter(data), session)
     released = method.measure(
-        curator, variables, cost=Fraction(epsilon), rows=None, zeros=NONE,
-        rng=np.random.default_rng(0),
-    )  # fmt: skip
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            measure_cost=Fraction(epsilon),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        ),
+        variables,
+    )
     return method.fit(variables, released, rows=None, zeros=NONE).chain
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.documents.names import step_name
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric import laplace_sanitizer
 from dp_core.methods.parametric.adapters import measuring
 from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
@@ -68,13 +69,15 @@ def measured(method, variables, data, epsilon=EXACT, *, kind="pure", session=Non
         Currency(kind, Fraction(epsilon)), more.get("neighbours", "add-remove")
     )
     released = method.measure(
-        Curator(variables.domain, MemoryCounter(data), session),
+        MethodInputs(
+            curator=Curator(variables.domain, MemoryCounter(data), session),
+            domain=variables.domain,
+            measure_cost=Fraction(epsilon),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+            replicate=more.get("replicate", 0),
+        ),
         variables,
-        cost=Fraction(epsilon),
-        rows=None,
-        zeros=NONE,
-        rng=np.random.default_rng(0),
-        replicate=more.get("replicate", 0),
     )
     return released, session
 

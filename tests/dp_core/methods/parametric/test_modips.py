@@ -8,6 +8,7 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.general_location import (
     Layout,
     covariance_of,
@@ -61,12 +62,14 @@ def release(data, variables, epsilon=EXACT, *, method=None, neighbours="add-remo
     session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
     curator = Curator(variables.domain, MemoryCounter(data), session)
     released = method.measure(
-        curator,
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            measure_cost=Fraction(epsilon),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        ),
         variables,
-        cost=Fraction(epsilon),
-        rows=None,
-        zeros=NONE,
-        rng=np.random.default_rng(0),
     )
     return released, session
 
@@ -370,7 +373,14 @@ def test_a_noisy_number_of_rows_from_elsewhere_is_made_use_of():
         total = curator.measure("total", [()], [Fraction(100)])
         method, rng = Modips(), np.random.default_rng(1)
         released = method.measure(
-            curator, variables, cost=Fraction(1, 50), rows=None, zeros=NONE, rng=rng
+            MethodInputs(
+                curator=curator,
+                domain=variables.domain,
+                measure_cost=Fraction(1, 50),
+                zeros=NONE,
+                rng=rng,
+            ),
+            variables,
         )
         for known in ([*total, *released], [*released, *total]):
             model = method.fit(variables, known, rows=None, zeros=NONE)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -54,9 +56,15 @@ def release(data, variables, epsilon=EXACT, *, method=None, neighbours="add-remo
     session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
     curator = Curator(variables.domain, MemoryCounter(data), session)
     released = method.measure(
-        curator, variables, cost=Fraction(epsilon), rows=None, zeros=NONE,
-        rng=np.random.default_rng(0),
-    )  # fmt: skip
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            measure_cost=Fraction(epsilon),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        ),
+        variables,
+    )
     return released, session
 
 
@@ -141,11 +149,16 @@ def test_later_questions_follow_from_answers_alone():
     """Asked again, as after a crash, the session gives back what was paid for."""
     method = SequentialRegression(steps=2)
     session = MemorySession(Currency("pure", Fraction(3)), "add-remove")
-    curator = Curator(MIXED.domain, MemoryCounter(DATA), session)
-    asked = {"cost": Fraction(3), "rows": None, "zeros": NONE}
-    first = method.measure(curator, MIXED, **asked, rng=np.random.default_rng(0))
+    inputs = MethodInputs(
+        curator=Curator(MIXED.domain, MemoryCounter(DATA), session),
+        domain=MIXED.domain,
+        measure_cost=Fraction(3),
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+    )
+    first = method.measure(inputs, MIXED)
     charges = len(session.charges)
-    second = method.measure(curator, MIXED, **asked, rng=np.random.default_rng(5))
+    second = method.measure(replace(inputs, rng=np.random.default_rng(5)), MIXED)
     assert len(session.charges) == charges
     for one, other in zip(first, second, strict=True):
         assert one.values.tolist() == other.values.tolist()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.selection import aim
@@ -47,13 +48,15 @@ def run(data, limit, kind="zcdp", session=None, known=(), zeros=NONE, neighbours
     if session is None:
         session = MemorySession(Currency(kind, Fraction(limit)), neighbours)
     selection = Aim(**o).select(
-        Curator(data.domain, MemoryCounter(data), session),
-        known,
-        domain=data.domain,
-        cost=COST * limit,
-        measure_cost=(1 - COST) * limit,
-        zeros=zeros,
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=Curator(data.domain, MemoryCounter(data), session),
+            known=known,
+            domain=data.domain,
+            select_cost=COST * limit,
+            measure_cost=(1 - COST) * limit,
+            zeros=zeros,
+            rng=np.random.default_rng(0),
+        )
     )
     return selection, session
 

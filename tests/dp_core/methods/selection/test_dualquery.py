@@ -7,6 +7,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection import dualquery
 from dp_core.methods.selection.dualquery import DualQuery
 from dp_core.tables.dataset import Dataset
@@ -47,13 +48,15 @@ def made(
     cliques = [(name,) for name in data.domain.columns] if one_way else [()]
     known = curator.measure("total", cliques, [limit / 10 / len(cliques)] * len(cliques))
     selection = DualQuery(**options).select(
-        curator,
-        known,
-        domain=data.domain,
-        cost=limit * Fraction(9, 10) * (1 - measure),
-        measure_cost=limit * Fraction(9, 10) * measure,
-        zeros=zeros,
-        rng=np.random.default_rng(seed),
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=data.domain,
+            select_cost=limit * Fraction(9, 10) * (1 - measure),
+            measure_cost=limit * Fraction(9, 10) * measure,
+            zeros=zeros,
+            rng=np.random.default_rng(seed),
+        )
     )
     return selection, session
 
@@ -172,13 +175,15 @@ def test_the_same_answers_and_generator_give_the_same_records():
     known = curator.measure("total", [()], [limit / 10])
     one, two = (
         DualQuery(records=8, samples=3).select(
-            curator,
-            known,
-            domain=data.domain,
-            cost=limit * 9 / 10,
-            measure_cost=Fraction(0),
-            zeros=NONE,
-            rng=np.random.default_rng(3),
+            MethodInputs(
+                curator=curator,
+                known=known,
+                domain=data.domain,
+                select_cost=limit * 9 / 10,
+                measure_cost=Fraction(0),
+                zeros=NONE,
+                rng=np.random.default_rng(3),
+            )
         )
         for _ in range(2)
     )

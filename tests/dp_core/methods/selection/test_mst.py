@@ -9,6 +9,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.selection import mst
 from dp_core.methods.selection.budget.allocation import shares
@@ -44,13 +45,15 @@ def select(data, limit=10**9, kind="zcdp", neighbours="add-remove", one_way=True
         known = curator.measure("one_way", columns, [Fraction(limit, 30)] * len(columns))
     before = session.spent()
     selection = Mst(**options).select(
-        curator,
-        known,
-        domain=data.domain,
-        cost=Fraction(limit, 3),
-        measure_cost=Fraction(limit, 3),
-        zeros=NONE,
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=data.domain,
+            select_cost=Fraction(limit, 3),
+            measure_cost=Fraction(limit, 3),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        )
     )
     return selection, session, session.spent() - before
 

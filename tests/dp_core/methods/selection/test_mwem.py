@@ -12,6 +12,7 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities
 from dp_core.methods.selection.mwem import MOST_ROUNDS, Mwem, _Schedule, rounds_of_theory
@@ -61,13 +62,15 @@ def select(domain, table, *, zeros=NONE, known=(), part=Fraction(1, 2), **option
         known = curator.measure("total", known, [left / 10 / len(known)] * len(known))
         left -= left / 10
     selection = Mwem(**options).select(
-        curator,
-        known,
-        domain=domain,
-        cost=left * part,
-        measure_cost=left * (1 - part),
-        zeros=zeros,
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=domain,
+            select_cost=left * part,
+            measure_cost=left * (1 - part),
+            zeros=zeros,
+            rng=np.random.default_rng(0),
+        )
     )
     return selection, session
 

@@ -8,6 +8,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.selection import mwem_pgm
@@ -33,13 +34,14 @@ def dependent(rows=2000, seed=0):
 def run(data, limit, kind="zcdp", neighbours="add-remove", **options):
     session = MemorySession(Currency(kind, Fraction(limit)), neighbours)
     selection = MwemPgm(**options).select(
-        Curator(DOMAIN, MemoryCounter(data), session),
-        (),
-        domain=DOMAIN,
-        cost=Fraction(limit, 2),
-        measure_cost=Fraction(limit, 2),
-        zeros=NONE,
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=Curator(DOMAIN, MemoryCounter(data), session),
+            domain=DOMAIN,
+            select_cost=Fraction(limit, 2),
+            measure_cost=Fraction(limit, 2),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        )
     )
     return selection, session
 

@@ -7,6 +7,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection import privbayes
 from dp_core.methods.selection.privbayes import PrivBayes, tables
 from dp_core.tables.dataset import Dataset
@@ -43,13 +44,15 @@ def choose(
     selector = PrivBayes(**options)
     selector.check(data.domain)
     selection = selector.select(
-        curator,
-        known,
-        domain=data.domain,
-        cost=limit * 3 / 10,
-        measure_cost=limit * 6 / 10,
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(seed),
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=data.domain,
+            select_cost=limit * 3 / 10,
+            measure_cost=limit * 6 / 10,
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(seed),
+        )
     )
     return selection, session
 
@@ -190,13 +193,14 @@ def test_the_noise_of_equal_tables_is_that_of_the_paper():
     session = MemorySession(Currency("pure", Fraction(1)), "replace-one")
     curator = Curator(MIXED, MemoryCounter(data), session)
     selection = PrivBayes(degree=0).select(
-        curator,
-        (),
-        domain=MIXED,
-        cost=Fraction(3, 10),
-        measure_cost=Fraction(7, 10),
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=curator,
+            domain=MIXED,
+            select_cost=Fraction(3, 10),
+            measure_cost=Fraction(7, 10),
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(0),
+        )
     )
     costs = [Fraction(7, 10) * weight for weight in selection.weights]
     for table in curator.measure("measure", selection.cliques, costs):

@@ -9,6 +9,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.gibbs import Gibbs
 from dp_core.methods.selection.budget.threshold_delta import expected_cells
 from dp_core.methods.selection.sba import Sba
@@ -54,14 +55,16 @@ def select(
         left = epsilon * Fraction(49, 50)
     done = len(session.charges)
     selection = selector.select(
-        curator,
-        known,
-        domain=DOMAIN,
-        cost=left * select,
-        measure_cost=left * (1 - select),
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(0),
-        replicate=replicate,
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=DOMAIN,
+            select_cost=left * select,
+            measure_cost=left * (1 - select),
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(0),
+            replicate=replicate,
+        )
     )
     steps = [grant.step for grant in session.charges[done:]]
     assert sum(step.cost for step in steps) == left
@@ -199,13 +202,14 @@ def test_the_error_on_dense_records_is_what_an_independent_implementation_found(
         data = dense(seed)
         session = MemorySession(threshold_currency(Fraction(epsilon), DELTA), "replace-one")
         selection = Sbhg(given=(("x", "y"), ("y", "x"), ("z", "y")), threshold="algorithm").select(
-            Curator(data.domain, MemoryCounter(data), session),
-            (),
-            domain=data.domain,
-            cost=Fraction(0),
-            measure_cost=Fraction(epsilon),
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(0),
+            MethodInputs(
+                curator=Curator(data.domain, MemoryCounter(data), session),
+                domain=data.domain,
+                select_cost=Fraction(0),
+                measure_cost=Fraction(epsilon),
+                zeros=StructuralZeros(),
+                rng=np.random.default_rng(0),
+            )
         )
         model = Gibbs().fit(
             data.domain,

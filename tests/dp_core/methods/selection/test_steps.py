@@ -9,6 +9,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.steps import Steps
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -32,13 +33,14 @@ def selected(method, data=None, cost=Fraction(10**6)):
     data = file_of() if data is None else data
     session = MemorySession(Currency("pure", cost), "add-remove")
     found = method.select(
-        Curator(data.domain, MemoryCounter(data), session),
-        (),
-        domain=data.domain,
-        cost=cost,
-        measure_cost=Fraction(1),
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=Curator(data.domain, MemoryCounter(data), session),
+            domain=data.domain,
+            select_cost=cost,
+            measure_cost=Fraction(1),
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(0),
+        )
     )
     return found, session
 
