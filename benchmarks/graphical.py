@@ -38,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.adult import load as load_adult
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.selection.aim import Aim
@@ -86,13 +87,15 @@ def ours(data: Dataset, method: str, epsilon: Fraction, seed: int) -> tuple[Data
         known += curator.measure("one_way", columns.cliques, parts)
     zeros, rng = StructuralZeros(), np.random.default_rng(seed)
     chosen = select().select(
-        curator,
-        known,
-        domain=data.domain,
-        cost=costs["select"],
-        measure_cost=measure_cost,
-        zeros=zeros,
-        rng=rng,
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=data.domain,
+            select_cost=costs["select"],
+            measure_cost=measure_cost,
+            zeros=zeros,
+            rng=rng,
+        )
     )
     known += chosen.measured
     if chosen.cliques:

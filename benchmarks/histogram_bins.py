@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -106,7 +107,14 @@ def main() -> None:
                             MemorySession(Currency("pure", epsilon), "add-remove"),
                         )
                         released = method.measure(
-                            curator, variables, cost=epsilon, rows=None, zeros=ZEROS, rng=rng
+                            MethodInputs(
+                                curator=curator,
+                                domain=variables.domain,
+                                measure_cost=epsilon,
+                                zeros=ZEROS,
+                                rng=rng,
+                            ),
+                            variables,
                         )
                         model = method.fit(variables, released, rows=None, zeros=ZEROS)
                         scores.append(errors(data, model.sample(rows, rng=rng)))

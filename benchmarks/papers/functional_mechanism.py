@@ -30,6 +30,7 @@ from common import versions
 from numpy.typing import NDArray
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -126,7 +127,15 @@ def released(data: Dataset, variables: Variables, epsilon: str, **options: objec
     curator = KnownRows(variables.domain, MemoryCounter(data), session)
     zeros = StructuralZeros()
     answers = method.measure(
-        curator, variables, cost=cost, rows=ROWS, zeros=zeros, rng=np.random.default_rng(0)
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            measure_cost=cost,
+            stated_rows=ROWS,
+            zeros=zeros,
+            rng=np.random.default_rng(0),
+        ),
+        variables,
     )
     chain = method.fit(variables, answers, rows=ROWS, zeros=zeros).chain  # type: ignore[attr-defined]
     last = len(variables) - 1

@@ -31,6 +31,7 @@ from scipy.fft import dct, idct
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods import registry
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms, binned
 from dp_core.methods.private_domain.quantile_tree import widths
 from dp_core.schema.variables import Variable, Variables
@@ -92,7 +93,16 @@ def by(name: str, **options: object) -> Callable[[Counts, str], Floats]:
         zeros, rng = StructuralZeros(), np.random.default_rng(0)
         rows = int(counts.sum())
         released = method.measure(
-            curator, variables, cost=cost, rows=rows, zeros=zeros, rng=rng, replicate=0
+            MethodInputs(
+                curator=curator,
+                domain=variables.domain,
+                measure_cost=cost,
+                stated_rows=rows,
+                zeros=zeros,
+                rng=rng,
+                replicate=0,
+            ),
+            variables,
         )
         model = method.fit(variables, released, rows=rows, zeros=zeros)
         (values,), (edges,) = model.columns, model.edges
@@ -112,12 +122,14 @@ def tree_answers(
         branching=branching, bins=counts.size, negative="nearest"
     )
     released = method.measure(
-        curator,
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            measure_cost=cost,
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(0),
+        ),
         variables,
-        cost=cost,
-        rows=None,
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(0),
     )
     values = method.estimate(variables[0], released, float(counts.sum())).values
     below = np.concatenate([[0.0], np.cumsum(values)])

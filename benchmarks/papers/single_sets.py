@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Synthesizer
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
@@ -48,7 +49,17 @@ def single_set(
     """
     cost = Fraction(epsilon)
     curator = known_rows(variables.domain, counter, cost, rows, neighbours)
-    asked = method.measure(curator, variables, cost=cost, rows=rows, zeros=ZEROS, rng=rng)
+    asked = method.measure(
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            measure_cost=cost,
+            stated_rows=rows,
+            zeros=ZEROS,
+            rng=rng,
+        ),
+        variables,
+    )
     return method.fit(variables, asked, rows=rows, zeros=ZEROS).sample(rows, rng=rng)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.private_domain.questions import ask
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
@@ -348,14 +349,16 @@ def select(plan: Plan, curator: Curator, basics: Sequence[Measurement]) -> tuple
     times = plan.replicates if spec.selector.rounds else 1
     return tuple(
         spec.selector.select(
-            curator,
-            [item for item in basics if item.replicate == replicate],
-            domain=spec.schema.domain,
-            cost=plan.costs["select"] / times,
-            measure_cost=plan.costs["measure"] / plan.replicates,
-            zeros=spec.schema.zeros,
-            rng=generator(spec.seed, "select", replicate),
-            replicate=replicate,
+            MethodInputs(
+                curator=curator,
+                domain=spec.schema.domain,
+                known=[item for item in basics if item.replicate == replicate],
+                select_cost=plan.costs["select"] / times,
+                measure_cost=plan.costs["measure"] / plan.replicates,
+                zeros=spec.schema.zeros,
+                rng=generator(spec.seed, "select", replicate),
+                replicate=replicate,
+            )
         )
         for replicate in asked
     )

@@ -19,6 +19,7 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.tables.dataset import Dataset
@@ -92,14 +93,16 @@ def both(selector, data, currency, neighbours):
         curator = Noting(domain, MemoryCounter(file), session)
         curator.asked = []
         selection = selector.select(
-            curator,
-            known,
-            domain=domain,
-            cost=limit / 20 if selector.adaptive else Fraction(0),
-            measure_cost=limit * 15 / 20,
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(3),
-            replicate=1 if selector.rounds else 0,
+            MethodInputs(
+                curator=curator,
+                known=known,
+                domain=domain,
+                select_cost=limit / 20 if selector.adaptive else Fraction(0),
+                measure_cost=limit * 15 / 20,
+                zeros=StructuralZeros(),
+                rng=np.random.default_rng(3),
+                replicate=1 if selector.rounds else 0,
+            )
         )
         found.append((selection, curator.asked, len(session.charges)))
     return found, session

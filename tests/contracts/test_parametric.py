@@ -14,6 +14,7 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
@@ -102,14 +103,15 @@ def release(
     data = file_of(variables) if data is None else data
     curator = Curator(variables.domain, MemoryCounter(data), session)
     selection = half.select(
-        curator,
-        [],
-        domain=variables.domain,
-        cost=Fraction(0),
-        measure_cost=cost or session.currency.limit,
-        zeros=zeros,
-        rng=np.random.default_rng(3),
-        replicate=replicate,
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            select_cost=Fraction(0),
+            measure_cost=cost or session.currency.limit,
+            zeros=zeros,
+            rng=np.random.default_rng(3),
+            replicate=replicate,
+        )
     )
     released = list(selection.measured)
     if selection.records is not None:
@@ -290,13 +292,15 @@ def test_a_method_may_ask_for_several_tables():
     session = session_of(TwoTables(), "4", "0")
     curator = Curator(variables.domain, MemoryCounter(file_of(variables)), session)
     released = TwoTables().measure(
-        curator,
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            measure_cost=Fraction(4),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+            replicate=2,
+        ),
         variables,
-        cost=Fraction(4),
-        rows=None,
-        zeros=NONE,
-        rng=np.random.default_rng(0),
-        replicate=2,
     )
     assert [(item.clique, item.replicate) for item in released] == [
         (("group",), 2),

@@ -14,6 +14,7 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.spec.presets import PRESETS
@@ -123,14 +124,16 @@ class Trial:
         announced = self.selector.needs(self.domain)
         counter = OnlyNeeds(self.data, announced) if announced else MemoryCounter(self.data)
         selection = self.selector.select(
-            Curator(self.domain, counter, self.session),
-            self.known,
-            domain=self.domain,
-            cost=self.cost / part,
-            measure_cost=self.measure_cost / part,
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(3),
-            replicate=replicate,
+            MethodInputs(
+                curator=Curator(self.domain, counter, self.session),
+                known=self.known,
+                domain=self.domain,
+                select_cost=self.cost / part,
+                measure_cost=self.measure_cost / part,
+                zeros=StructuralZeros(),
+                rng=np.random.default_rng(3),
+                replicate=replicate,
+            )
         )
         return selection, self.session.spent() - before
 

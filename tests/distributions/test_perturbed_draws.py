@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.pegs import Pegs
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
@@ -167,13 +168,14 @@ def test_few_records_of_a_large_file_follow_it():
     data = Dataset(DOMAIN, np.stack([a, b]).astype(np.uint16))
     session = MemorySession(Currency("pure", Fraction(2)), "add-remove")
     selection = Pegs(given=CLIQUES, records=500).select(
-        Curator(DOMAIN, MemoryCounter(data), session),
-        (),
-        domain=DOMAIN,
-        cost=Fraction(0),
-        measure_cost=Fraction(2),
-        zeros=StructuralZeros(),
-        rng=rng,
+        MethodInputs(
+            curator=Curator(DOMAIN, MemoryCounter(data), session),
+            domain=DOMAIN,
+            select_cost=Fraction(0),
+            measure_cost=Fraction(2),
+            zeros=StructuralZeros(),
+            rng=rng,
+        )
     )
     (grant,) = session.charges
     assert grant.step.event.draws == 1000

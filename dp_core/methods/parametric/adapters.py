@@ -7,13 +7,13 @@ parametric releases use the same pipeline: charging, storing and resuming are th
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, get_args
+from dataclasses import dataclass, replace
+from typing import ClassVar, get_args
 
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import ParametricModel, Synthesizer
 from dp_core.methods.selection.selector import Asked, Selection, Selector
 from dp_core.schema.privacy import Neighbours, Relation, Stage
@@ -22,11 +22,8 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.sensitivity import count_bounds
-from dp_core.wall.released import Measurement, Records, Released, ReleasedKind, Table
+from dp_core.wall.released import Records, Released, ReleasedKind, Table
 from dp_core.wall.statistics import Sum, sensitivities
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,43 +81,13 @@ class Measuring(Selector):
                 found.append(Asked(ask.share, l1_of_count, l2_squared_of_count, float(cells)))
         return found
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,  # noqa: ARG002
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,
-        replicate: int = 0,
-    ) -> Selection:
-        assert not cost
-        released = self.method.measure(
-            curator,
-            self.variables,
-            cost=measure_cost,
-            rows=self._rows(curator, known),
-            zeros=zeros,
-            rng=rng,
-            replicate=replicate,
-        )
+    def select(self, inputs: MethodInputs) -> Selection:
+        assert not inputs.select_cost
+        inputs = replace(inputs, stated_rows=self.records)
+        released = self.method.measure(inputs, self.variables)
         drawn = [item.dataset for item in released if isinstance(item, Records)]
         measured = tuple(item for item in released if not isinstance(item, Records))
         return Selection(measured=measured, records=_joined(drawn))
-
-    def _rows(self, curator: Curator, known: Sequence[Released]) -> int | None:
-        """Return the number of records per set if it is known, otherwise None."""
-        if self.records is not None:
-            return self.records
-        public = curator.public_rows()
-        if public is not None:
-            return public
-        for item in known:
-            if isinstance(item, Measurement) and not item.clique:
-                return max(1, int(item.values))
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import numpy as np
 from dp_core.errors import BadInput
 from dp_core.methods import averaging, registry
 from dp_core.methods.averaging import By, check_weights
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.schema.variables import Variables
@@ -97,29 +98,16 @@ class Average(Synthesizer):
             for share in [part * ask.share]
         )
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         """Return the statistics of all models; the round numbers tell the models apart."""
         released: list[Released] = []
         for number, (method, part) in enumerate(zip(self._methods(), self._parts, strict=True), 1):
-            released += method.measure(
-                cast("Curator", InRounds(curator, number)),
-                variables,
-                cost=cost * part,
-                rows=rows,
-                zeros=zeros,
-                rng=rng,
-                replicate=replicate,
+            own = dataclasses.replace(
+                inputs,
+                curator=cast("Curator", InRounds(inputs.curator, number)),
+                measure_cost=inputs.measure_cost * part,
             )
+            released += method.measure(own, variables)
         return tuple(released)
 
     def fit(

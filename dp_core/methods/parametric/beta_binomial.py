@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.drawn_records import DrawnRecords, fitted, number_of_records
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.schema.privacy import Neighbours
@@ -18,9 +19,6 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.released import Records, Released
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,21 +30,11 @@ class BetaBinomial(Synthesizer):
     each of p columns gets epsilon/p, and columns are independent in the sets. The prior is not an
     option: a smaller one is not private, and a larger one spends less than the budget. It is about
     k/epsilon, so with k = n a proportion moves towards 1/2 by 2/(2 + epsilon) of its distance,
-    whatever n is.
-
-    Attributes:
-        records: Number of values drawn per column, k; by default the number of records of a set.
-            Fewer values are less biased towards 1/2, and the sets repeat them.
+    whatever n is. k is the number of records of a set: with fewer, sets would repeat values.
     """
-
-    records: int | None = None
 
     draws: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.records is not None and self.records < 1:
-            raise ValueError(f"records is a number from 1, not {self.records}.")
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         for variable in variables:
@@ -72,35 +60,26 @@ class BetaBinomial(Synthesizer):
     ) -> float:
         """Return the part of each drawn column that is independent of a file of `rows` records."""
         each = cost / len(variables)
-        virtual = 2 * float(currency.draws_event(each, self.records or rows, max_rows).scale)
+        virtual = 2 * float(currency.draws_event(each, rows, max_rows).scale)
         return virtual / (virtual + rows)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
-        records = number_of_records(self.records, rows)
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        curator = inputs.curator
+        records = number_of_records(None, inputs.rows)
         columns = [
             curator.draw_cells(
                 "measure",
                 f"column-{number}",
                 (name,),
                 # privacy: p columns of the same records compose; each gets 1/p of the budget.
-                cost / len(variables),
+                inputs.measure_cost / len(variables),
                 records=records,
                 kind="independent",
-                replicate=replicate,
+                replicate=inputs.replicate,
             ).codes[0]
             for number, name in enumerate(variables.domain.columns, start=1)
         ]
-        return (Records(Dataset(variables.domain, np.stack(columns)), replicate),)
+        return (Records(Dataset(variables.domain, np.stack(columns)), inputs.replicate),)
 
     def fit(
         self,

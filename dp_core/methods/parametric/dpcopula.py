@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     Edges,
     as_measurement,
@@ -29,9 +29,6 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Totals, tables_of
 from dp_core.wall.statistics.binned_counts import BinnedCounts
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 MOST_COLUMNS = 60
 """Largest number of columns; p columns have p (p - 1)/2 pairs to pay for."""
@@ -97,19 +94,19 @@ class DPCopula(Synthesizer):
     Levels count as ordered as in the schema, and missing as the last. Relations that are not
     monotone are lost.
 
+    Noisy rank correlations are multiplied by the part of their squares that is not expected from
+    noise. The paper does not change them, so that many columns seem related by noise alone.
+
     Attributes:
         margins: Part of the budget for the one-way tables, in equal parts; the pairs get the rest,
             in equal parts. The paper has 8/9.
         groups: Number of groups of each column in the tables of pairs. More groups have less
             sampling error and more noise.
-        shrink: Whether noisy rank correlations are multiplied by the part of their squares that is
-            not expected from noise. The paper does not change them.
         bins: Number of equal public bins of each numeric column, instead of the schema's bins.
     """
 
     margins: Fraction = Fraction(1, 2)
     groups: int = 2
-    shrink: bool = True
     bins: int | None = None
 
     def __post_init__(self) -> None:
@@ -138,23 +135,18 @@ class DPCopula(Synthesizer):
         sizes = binned_domain(variables, edges).sizes
         return self._asks(variables, edges, [np.ones(size) for size in sizes])
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        curator = inputs.curator
         edges = edges_of(variables, self.bins)
 
         def total(ask: Ask) -> Totals:
             assert isinstance(ask.what, BinnedCounts)
             return curator.total(
-                "measure", ask.step, ask.what, cost * ask.share, replicate=replicate
+                "measure",
+                ask.step,
+                ask.what,
+                inputs.measure_cost * ask.share,
+                replicate=inputs.replicate,
             )
 
         one = [total(ask) for ask in self.asks(variables)[: len(variables)]]
@@ -188,7 +180,7 @@ class DPCopula(Synthesizer):
                     margins,
                     dict(zip(domain.columns, edges, strict=True)),
                     total,
-                    item.variance if self.shrink else 0.0,
+                    item.variance,
                 )
         return GaussianCopula(
             variables,

@@ -7,12 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
     Edges,
@@ -20,7 +21,7 @@ from dp_core.methods.parametric.binned_tables import (
     binned_domain,
     zeros_by_bins,
 )
-from dp_core.methods.parametric.drawn_records import edges_of, number_of_cells
+from dp_core.methods.parametric.drawn_records import MOST_CELLS, edges_of, number_of_cells
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.privacy import Neighbours
@@ -28,11 +29,8 @@ from dp_core.schema.variables import Variables
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, Table, Totals, tables_of
-from dp_core.wall.statistics.binned_counts import MOST_CELLS, BinnedCounts
+from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.box_counts import MOST_BOXES, BoxCounts
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 Box = tuple[slice, ...]
 """A range of bins or levels in each column."""
@@ -56,44 +54,32 @@ class DPCube(Synthesizer):
     Attributes:
         cells: Part of the budget for the table of all columns; the boxes get the rest. It is 1/2
             in the paper.
-        threshold: How clearly the cells of a box must differ for the box to be divided. The unit is
-            standard deviations for the variance of its cells, and minus the logarithm of the
-            probability under noise alone for the difference of its sides. A larger threshold makes
-            fewer boxes.
         within: Division of a box's total among its cells. `even`: equal parts. `cells`: least
             squares, which moves all noisy cells by the same amount so that they sum to the total.
         bins: Number of equal public bins of each numeric column, instead of the schema's bins.
-        max_cells: Largest number of cells of the table.
     """
 
     cells: Fraction = Fraction(3, 4)
-    threshold: float = 0.0
     within: Literal["even", "cells"] = "even"
     bins: int | None = None
-    max_cells: int = 1_000_000
 
     def __post_init__(self) -> None:
         if not 0 < self.cells < 1:
             raise ValueError("cells is a part of the budget, between 0 and 1.")
-        if not 0 <= self.threshold < float("inf"):
-            raise ValueError(f"threshold is a number from 0, not {self.threshold:g}.")
-        for name in ("bins", "max_cells"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"{name} is a number from 1, not {value}.")
-        if self.max_cells > MOST_CELLS:
-            raise ValueError(f"max_cells is a number up to {MOST_CELLS:,}, not {self.max_cells:,}.")
+        if self.bins is not None and self.bins < 1:
+            raise ValueError(f"bins is a number from 1, not {self.bins}.")
 
     @property
     def by_bins(self) -> bool:
         return True
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
-        """Raise BadInput if the table has more than `max_cells` cells."""
+        """Raise BadInput if the table has more than `MOST_CELLS` cells."""
         cells = number_of_cells(variables, self.bins)
-        if cells > self.max_cells:
+        if cells > MOST_CELLS:
             raise BadInput(
                 f"dpcube measures the table of all columns, here of {cells:,} cells, more than"
-                f" max_cells, {self.max_cells:,}: take fewer columns or bins, or a method that"
+                f" {MOST_CELLS:,}: take fewer columns or bins, or a method that"
                 " measures tables of few columns, such as privsyn."
             )
 
@@ -105,33 +91,26 @@ class DPCube(Synthesizer):
             Ask("boxes", self._boxes(variables, [whole]), 1 - self.cells),
         )
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        curator = inputs.curator
         counted = curator.total(
-            "measure", "cells", self._cells(variables), cost * self.cells, replicate=replicate
+            "measure",
+            "cells",
+            self._cells(variables),
+            inputs.measure_cost * self.cells,
+            replicate=inputs.replicate,
         )
         noisy = as_measurement(counted)
         boxes = partition(
             noisy.values.astype(np.float64),
-            self._possible(variables, zeros),
+            self._possible(variables, inputs.zeros),
             variance=counted.variance,
-            kurtosis=6.0 if counted.noise == "laplace" else 3.0,
-            threshold=self.threshold,
         )
         asked = self._boxes(variables, boxes)
-        budget = cost * (1 - self.cells)
+        budget = inputs.measure_cost * (1 - self.cells)
         return (
             counted,
-            curator.total("measure", "boxes", asked, budget, replicate=replicate),
+            curator.total("measure", "boxes", asked, budget, replicate=inputs.replicate),
         )
 
     def fit(
@@ -212,8 +191,6 @@ def partition(
     possible: NDArray[np.bool_],
     *,
     variance: float,
-    kurtosis: float,
-    threshold: float,
 ) -> list[Box]:
     """Return disjoint boxes that cover all cells, each of cells with about equal counts.
 
@@ -223,8 +200,6 @@ def partition(
         cells: Noisy counts, at least one axis.
         possible: Which cells may hold a record, of the same shape; the others are ignored.
         variance: Noise variance of each cell.
-        kurtosis: Fourth moment of the noise in squared variances: 6 for Laplace, 3 for Gaussian.
-        threshold: See `DPCube`.
     """
     cells = np.where(possible, cells, 0.0)
     whole = tuple(slice(0, size) for size in cells.shape)
@@ -232,7 +207,7 @@ def partition(
     waiting: list[tuple[float, int, Box, Box, Box]] = []
 
     def put(box: Box) -> None:
-        found = _division(cells, possible, box, variance, kurtosis, threshold)
+        found = _division(cells, possible, box, variance)
         if found is None:
             done.append(box)
         else:
@@ -254,8 +229,6 @@ def _division(
     possible: NDArray[np.bool_],
     box: Box,
     variance: float,
-    kurtosis: float,
-    threshold: float,
 ) -> tuple[float, Box, Box] | None:
     """Return the sum of squares that the best division explains, and its sides; None if even."""
     inside, there = cells[box], possible[box]
@@ -279,8 +252,7 @@ def _division(
     if not best:
         return None
     squares = float(((inside - mean * there) ** 2).sum()) / (number - 1)
-    spread = variance * (1 + threshold * math.sqrt((kurtosis - 1) / number))
-    if squares <= spread and best <= 2 * variance * (math.log(ways) + threshold):
+    if squares <= variance and best <= 2 * variance * math.log(ways):
         return None
     axis, cut = at
     sides = (slice(box[axis].start, cut), slice(cut, box[axis].stop))

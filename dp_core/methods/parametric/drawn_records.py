@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
 from dp_core.schema.privacy import Neighbours
@@ -20,9 +21,9 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.released import Records, Released, tables_of
 
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
-
+MOST_CELLS = 1_000_000
+"""Largest number of cells of a table of all columns with numeric columns in bins: with more, noise
+or virtual records outweigh the records of most files, in a computation of minutes."""
 BINS = 10
 """Default number of equal bins of a numeric column if neither schema nor spec states bins."""
 
@@ -101,20 +102,17 @@ class TableDraws(Synthesizer):
         bins: Number of equal bins of each numeric column, instead of the schema's bins. With fewer
             bins the virtual records have less weight, but values are coarser: positions within a
             bin are drawn uniformly, or with the weights of privately chosen bins of the schema.
-        max_cells: Largest number of cells of the table of all columns, with numeric columns in
-            bins.
     """
 
     records: int | None = None
     bins: int | None = None
-    max_cells: int = 1_000_000
 
     kind: ClassVar[Literal["independent", "urn"]]
     draws: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name in ("records", "bins", "max_cells"):
+        for name in ("records", "bins"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} is a number from 1, not {value}.")
 
@@ -125,10 +123,10 @@ class TableDraws(Synthesizer):
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Raise BadInput if the table has so many cells that virtual records would dominate it."""
         cells = number_of_cells(variables, self.bins)
-        if cells > self.max_cells:
+        if cells > MOST_CELLS:
             raise BadInput(
                 f"Records would be drawn from one table of all columns, here of {cells:,} cells,"
-                f" more than max_cells, {self.max_cells:,}: the virtual records in every cell would"
+                f" more than {MOST_CELLS:,}: the virtual records in every cell would"
                 " outweigh the real ones; use fewer columns or bins, or privsyn."
             )
 
@@ -162,30 +160,21 @@ class TableDraws(Synthesizer):
         virtual = number_of_cells(variables, self.bins) * float(event.scale)
         return virtual / (virtual + rows)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
-        records = number_of_records(self.records, rows)
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        curator = inputs.curator
+        records = number_of_records(self.records, inputs.rows)
         edges = edges_of(variables, self.bins)
         drawn = curator.draw_cells(
             "measure",
             "records",
             variables.domain.columns,
-            cost,
+            inputs.measure_cost,
             records=records,
             kind=self.kind,
             edges=edges,
-            replicate=replicate,
+            replicate=inputs.replicate,
         )
-        return (Records(in_place(variables, drawn, edges), replicate),)
+        return (Records(in_place(variables, drawn, edges), inputs.replicate),)
 
     def fit(
         self,

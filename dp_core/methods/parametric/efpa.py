@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.histograms.column_histograms import (
     ColumnHistograms,
     Estimated,
@@ -23,8 +23,8 @@ from dp_core.wall.released import Released, Totals
 from dp_core.wall.statistics import CosineSums, CosineTails
 from dp_core.wall.statistics.histograms.cosines import GRID, MOST_BINS
 
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+_MOST_KEPT = 1024
+"""Largest number of coefficients to choose; with more, noisy counts of the bins bear less noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,6 @@ class Efpa(ColumnHistograms):
     Attributes:
         choosing: Part of a column's budget for choosing k, 1/8 by default; 1/2 in the paper. With
             0, nothing is chosen privately: the counts are released, and k follows from them.
-        most: Largest k that may be chosen, 1,024 by default.
 
     Privacy:
         One choice by `CosineTails`, then one noisy sum: `CosineSums`, or the counts of the bins if
@@ -53,7 +52,6 @@ class Efpa(ColumnHistograms):
     """
 
     choosing: Fraction = Fraction(1, 8)
-    most: int = 1024
 
     def __post_init__(self) -> None:
         ColumnHistograms.__post_init__(self)
@@ -61,8 +59,6 @@ class Efpa(ColumnHistograms):
             raise ValueError(f"bins is at most {MOST_BINS:,}, not {self.bins:,}.")
         if not 0 <= self.choosing < 1:
             raise ValueError("choosing is a part of the budget, from 0 and below 1.")
-        if self.most < 1:
-            raise ValueError(f"most is a number of coefficients, from 1, not {self.most}.")
 
     @property
     def chooses(self) -> bool:  # type: ignore[override]
@@ -76,17 +72,15 @@ class Efpa(ColumnHistograms):
         return (Ask("values", binned(variable, self.edges(variable)), Fraction(1)),)
 
     def measure_column(
-        self, curator: Curator, variable: Variable, step: str, cost: Fraction, *, replicate: int
+        self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
     ) -> list[Released]:
         if not self.chooses:
-            return ColumnHistograms.measure_column(
-                self, curator, variable, step, cost, replicate=replicate
-            )
-        edges = self.edges(variable)
+            return ColumnHistograms.measure_column(self, inputs, variable, step, cost)
+        curator, edges = inputs.curator, self.edges(variable)
         bins = len(edges) - 1
         sums = [
             CosineSums(column=variable.name, size=variable.size, edges=edges, kept=kept)
-            for kept in range(1, min(self.most, bins) + 1)
+            for kept in range(1, min(_MOST_KEPT, bins) + 1)
         ]
         left = cost if len(sums) == 1 else cost * (1 - self.choosing)
         # Noise on an orthonormal coefficient, in units of the sums: from the sums, or from counts.
@@ -101,10 +95,10 @@ class Efpa(ColumnHistograms):
             )
             tails = CosineTails(column=variable.name, edges=edges, prices=prices)
             kept += curator.choose(
-                "measure", f"{step}-number", tails, cost * self.choosing, replicate=replicate
+                "measure", f"{step}-number", tails, cost * self.choosing, replicate=inputs.replicate
             )
         asked = sums[kept - 1] if spread[kept - 1] < alone else counts
-        return [curator.total("measure", f"{step}-values", asked, left, replicate=replicate)]
+        return [curator.total("measure", f"{step}-values", asked, left, replicate=inputs.replicate)]
 
     def estimate(
         self,

@@ -19,7 +19,6 @@ from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 EMPTY = 1.0
 """Smallest noisy count, in records, of a cell with a mean of its own."""
 _CHUNK = 2**18  # records drawn at a time
-_TRIES = 100  # draws of a record before its numbers are moved to the bounds
 _LEAST_VARIANCE = 1 / 3
 """Variance of rounding to a grid, in half steps squared; a smaller variance can only be noise."""
 _LEAST_PART = 1e-6
@@ -177,7 +176,8 @@ class Layout:
 class GeneralLocation(ParametricModel):
     """The general location model estimated from noisy statistics.
 
-    Numbers are measured from the middle of their ranges, in half steps of their grids.
+    Numbers are measured from the middle of their ranges, in half steps of their grids. A drawn
+    number outside its range is moved to the bound, as in the paper.
 
     Attributes:
         variables: All columns.
@@ -190,8 +190,6 @@ class GeneralLocation(ParametricModel):
         covariance: Covariance within the cells, positive definite, shape (numbers, numbers).
         records: Number of records that the covariance is estimated from.
         freedom: Degrees of freedom of the covariance's posterior.
-        redraw: Whether a record outside the ranges is drawn again; otherwise its numbers are moved
-            to the bounds.
     """
 
     variables: Variables
@@ -204,7 +202,6 @@ class GeneralLocation(ParametricModel):
     covariance: NDArray[np.float64]
     records: float
     freedom: float
-    redraw: bool
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         layout = Layout.of(self.variables)
@@ -240,10 +237,5 @@ class GeneralLocation(ParametricModel):
         for first in range(0, cell.size, _CHUNK):
             part = cell[first : first + _CHUNK]
             found = means[part] + rng.standard_normal((part.size, width)) @ root
-            out = np.flatnonzero((np.abs(found) > reach).any(axis=1))
-            for _ in range(_TRIES if self.redraw else 0):
-                again = means[part[out]] + rng.standard_normal((out.size, width)) @ root
-                found[out] = again
-                out = out[(np.abs(again) > reach).any(axis=1)]
             numbers[first : first + _CHUNK] = np.clip(found, -reach, reach)
         return numbers

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
     Edges,
@@ -19,7 +20,7 @@ from dp_core.methods.parametric.binned_tables import (
     zeros_by_bins,
 )
 from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
-from dp_core.methods.parametric.drawn_records import edges_of
+from dp_core.methods.parametric.drawn_records import MOST_CELLS, edges_of
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub, overlapping, reconcile
@@ -29,10 +30,10 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Table, Totals, tables_of
-from dp_core.wall.statistics.binned_counts import MOST_CELLS, BinnedCounts
+from dp_core.wall.statistics.binned_counts import BinnedCounts
 
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+_BUYING = Fraction(1, 4)
+"""Part of the budget for chosen edges: a misplaced edge only makes two bins unequal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +52,7 @@ class LaplaceSanitizer(Synthesizer):
         bins: Number of equal public bins of each numeric column, instead of the schema's bins; with
             1 only the privately chosen edges divide the column.
         bought: Number of further edges of each numeric column, each chosen privately near a
-            quantile of its records.
-        buying: Part of the budget for these edges, if there are any.
+            quantile of its records. A quarter of the budget pays for them.
         categories: Part of the rest for the table of the categorical columns alone, if there are
             numeric columns too; the paper has 1/2.
         negative: Treatment of negative counts. `nearest`: the nearest nonnegative counts that
@@ -60,27 +60,19 @@ class LaplaceSanitizer(Synthesizer):
             to 0 and the others scaled, as in the paper.
         draw: `rounded`: every cell gets its share of a set to within one record. `multinomial`:
             each record is drawn independently, as in the paper.
-        max_cells: Largest number of cells of the table.
     """
 
     bins: int | None = None
     bought: int = 0
-    buying: Fraction = Fraction(1, 4)
     categories: Fraction = Fraction(0)
     negative: Literal["nearest", "zero"] = "nearest"
     draw: Literal["rounded", "multinomial"] = "rounded"
-    max_cells: int = 1_000_000
 
     def __post_init__(self) -> None:
-        for name in ("bins", "max_cells"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"{name} is a number from 1, not {value}.")
-        if self.max_cells > MOST_CELLS:
-            raise ValueError(f"max_cells is at most {MOST_CELLS:,}, not {self.max_cells:,}.")
+        if self.bins is not None and self.bins < 1:
+            raise ValueError(f"bins is a number from 1, not {self.bins}.")
         if self.bought < 0:
             raise ValueError(f"bought is a number of edges, from 0, not {self.bought}.")
-        if not 0 < self.buying < 1:
-            raise ValueError("buying is a part of the budget, between 0 and 1.")
         if not 0 <= self.categories < 1:
             raise ValueError("categories is a part of the budget, from 0 and below 1.")
 
@@ -94,52 +86,49 @@ class LaplaceSanitizer(Synthesizer):
         return True
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
-        """Raise BadInput if the table has more than `max_cells` cells."""
+        """Raise BadInput if the table has more than `MOST_CELLS` cells."""
         cells = math.prod(_shape(variables, self._stand_in(variables)))
-        if cells > self.max_cells:
+        if cells > MOST_CELLS:
             raise BadInput(
                 f"Records would be drawn from one table of all columns, here of {cells:,} cells,"
-                f" more than max_cells, {self.max_cells:,}: take fewer columns or bins, or a method"
+                f" more than {MOST_CELLS:,}: take fewer columns or bins, or a method"
                 " that measures tables of few columns, such as privsyn."
             )
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
         """Return the tables to measure; placeholders stand for edges that are not chosen yet."""
-        left = 1 - (self.buying if self._number_bought(variables) else Fraction(0))
+        left = 1 - (_BUYING if self._number_bought(variables) else Fraction(0))
         return self._tables(variables, self._stand_in(variables), left)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        curator = inputs.curator
         if one := difference(curator, variables):
-            return (curator.total("measure", "cells", one, cost, replicate=replicate),)
+            return (
+                curator.total(
+                    "measure", "cells", one, inputs.measure_cost, replicate=inputs.replicate
+                ),
+            )
         number = self._number_bought(variables)
-        left = 1 - (self.buying if number else Fraction(0))
+        left = 1 - (_BUYING if number else Fraction(0))
         edges = list(edges_of(variables, self.bins))
         for axis, (variable, each) in enumerate(zip(variables, edges, strict=True)):
             if own := number_bought(variable, self.bought):
                 assert each is not None
-                budget = cost * (1 - left) * own / number
+                budget = inputs.measure_cost * (1 - left) * own / number
                 bought = buy_edges(
-                    curator, f"edge-{axis + 1}", variable, own, budget, replicate=replicate
+                    curator, f"edge-{axis + 1}", variable, own, budget, replicate=inputs.replicate
                 )
                 edges[axis] = tuple(sorted({*each, *bought}))
         released: list[Released] = []
         for ask in self._tables(variables, tuple(edges), left):
-            budget = cost * ask.share
+            budget = inputs.measure_cost * ask.share
             if isinstance(ask.what, tuple):
-                released += curator.measure("measure", [ask.what], [budget], replicate=replicate)
+                released += curator.measure(
+                    "measure", [ask.what], [budget], replicate=inputs.replicate
+                )
             else:
                 released.append(
-                    curator.total("measure", ask.step, ask.what, budget, replicate=replicate)
+                    curator.total("measure", ask.step, ask.what, budget, replicate=inputs.replicate)
                 )
         return tuple(released)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.general_location import (
     EMPTY,
     GeneralLocation,
@@ -26,9 +27,6 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Totals
 from dp_core.wall.statistics.moments import Products
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 MOST_CELLS = 2**20
 """Largest number of cells of the categorical columns and patterns of missing numbers."""
@@ -56,30 +54,20 @@ class Modips(Synthesizer):
 
     Attributes:
         alpha: Prior records of the Dirichlet prior in every possible cell.
-        weights: Relative parts of the budget for the counts, each number's sums, each number's
-            squares and each pair's products. The paper has equal parts.
         about: Centre of squares and products: the `middle` of the ranges, or the noisy means of the
             `cells`. `auto` (the default) is the middle if there is one cell and no number of a
             product can be missing. The middle has an eighth to half of the noise, and is up to four
             times as accurate if cells have many records. But it requires subtracting the squares of
             the cells' noisy means, which are mostly noise in small cells and make variances too
             small.
-        outside: Treatment of a drawn number outside its range: moved to the `bound`, as in the
-            paper, or the record is drawn again (`redraw`).
     """
 
     alpha: float = 0.5
-    weights: tuple[Fraction, ...] = (Fraction(1), Fraction(1), Fraction(1), Fraction(1))
     about: Literal["auto", "middle", "cells"] = "auto"
-    outside: Literal["bound", "redraw"] = "bound"
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < float("inf"):
             raise BadInput(f"alpha is a positive number of records, not {self.alpha:g}.")
-        if len(self.weights) != 4 or any(weight <= 0 for weight in self.weights):
-            raise BadInput(
-                "weights has four positive numbers: of counts, sums, squares and products."
-            )
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         layout = Layout.of(variables)
@@ -98,31 +86,24 @@ class Modips(Synthesizer):
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
         layout = Layout.of(variables)
-        counts, sums, squares, products = self.weights
-        asked: list[tuple[str, Any, Fraction]] = [("counts", layout.counts, counts)]
+        asked: list[tuple[str, Any]] = [("counts", layout.counts)]
         for number, variable in enumerate(layout.numbers, 1):
-            asked.append((f"sums-{number}", layout.sums(variable), sums))
+            asked.append((f"sums-{number}", layout.sums(variable)))
         for number, variable in enumerate(layout.numbers, 1):
             for other, second in enumerate(layout.numbers[:number], 1):
                 product = self._product(layout, second, variable)
-                weight = squares if other == number else products
-                asked.append((f"products-{other}-{number}", product, weight))
-        whole = sum(weight for *_, weight in asked)
-        return tuple(Ask(step, what, weight / whole) for step, what, weight in asked)
+                asked.append((f"products-{other}-{number}", product))
+        # Equal parts, as in the paper.
+        return tuple(Ask(step, what, Fraction(1, len(asked))) for step, what in asked)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        curator = inputs.curator
         if one := difference(curator, variables):
-            return (curator.total("measure", "counts", one, cost, replicate=replicate),)
+            return (
+                curator.total(
+                    "measure", "counts", one, inputs.measure_cost, replicate=inputs.replicate
+                ),
+            )
         asks = self.asks(variables)
         if Layout.of(variables).counts == () and curator.neighbours == "replace-one":
             # The number of records is public, so its part of the budget goes to the others.
@@ -130,12 +111,14 @@ class Modips(Synthesizer):
         whole = sum((ask.share for ask in asks), Fraction(0))
         released: list[Released] = []
         for ask in asks:
-            budget = cost * ask.share / whole
+            budget = inputs.measure_cost * ask.share / whole
             if isinstance(ask.what, tuple):
-                released += curator.measure("measure", [ask.what], [budget], replicate=replicate)
+                released += curator.measure(
+                    "measure", [ask.what], [budget], replicate=inputs.replicate
+                )
             else:
                 released.append(
-                    curator.total("measure", ask.step, ask.what, budget, replicate=replicate)
+                    curator.total("measure", ask.step, ask.what, budget, replicate=inputs.replicate)
                 )
         return tuple(released)
 
@@ -188,7 +171,6 @@ class Modips(Synthesizer):
             covariance=covariance_of(covariance, reach),
             records=max(records, 1.0),
             freedom=freedom_of(records, groups, len(layout.numbers)),
-            redraw=self.outside == "redraw",
         )
 
     def _product(self, layout: Layout, first: Variable, second: Variable) -> Products:

@@ -25,7 +25,6 @@ class MultinomialDirichlet(TableDraws):
         kind: `urn`: all records of a set have the same hidden proportions.
         records: Number of records drawn, k; see `TableDraws`.
         bins: Number of equal bins of each numeric column; see `TableDraws`.
-        max_cells: Largest number of cells of the table of all columns.
     """
 
     kind: ClassVar[Literal["independent", "urn"]] = "urn"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.histograms.column_histograms import binned
-from dp_core.methods.parametric.histograms.cut_columns import CutColumns
+from dp_core.methods.parametric.histograms.cut_columns import CHOOSING, CutColumns
 from dp_core.schema.variables import Variable
 from dp_core.wall.statistics import CutDeviations
 
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+_DEPTH = 6
+"""Number of times that parts are cut; every further one halves the budget of each choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +23,10 @@ class PHPartition(CutColumns):
     Every cut is chosen by the exponential mechanism so that the bins' counts vary little within
     both parts. One of the choices is not to cut; then the range stays whole. A cut has a public
     price, the expected size of the noise on one more count.
-
-    Attributes:
-        depth: Number of times that parts are cut; at most 2^depth parts, 64 by default.
+    Parts are cut up to 6 times, so that there are at most 64.
 
     Privacy:
-        At most 2^depth - 1 choices by `CutDeviations`, each with an equal part of `choosing`. The
+        At most 63 choices by `CutDeviations`, each with an equal part of `CHOOSING`. The
         rest of a column's budget, and the parts of choices that were not needed, are for one
         histogram of the parts. The paper divides its budget only by the depth, because parts at
         one depth share no record; its depth is log2 of the number of bins. Its score, the deviation
@@ -37,31 +35,22 @@ class PHPartition(CutColumns):
         cut decides it.
     """
 
-    depth: int = 6
-
-    def __post_init__(self) -> None:
-        CutColumns.__post_init__(self)
-        if not 1 <= self.depth <= 10:
-            raise ValueError(f"depth is a number from 1 to 10, not {self.depth}.")
-
     def choose_cuts(
         self,
-        curator: Curator,
+        inputs: MethodInputs,
         variable: Variable,
         edges: tuple[int, ...],
         step: str,
         cost: Fraction,
-        *,
-        replicate: int,
     ) -> tuple[list[int], Fraction]:
-        bins = len(edges) - 1
+        curator, bins = inputs.curator, len(edges) - 1
         # Every choice is about a different range, of two bins or more.
-        number = min(2**self.depth - 1, bins - 1)
+        number = min(2**_DEPTH - 1, bins - 1)
         if not number:
             return [], Fraction(0)
-        each = cost * self.choosing / number
+        each = cost * CHOOSING / number
         counts = binned(variable, edges)
-        noise = curator.statistic_noise(counts, cost * (1 - self.choosing))
+        noise = curator.statistic_noise(counts, cost * (1 - CHOOSING))
         price = max(round(noise.stddev * math.sqrt(2 / math.pi)), 1)
         found: list[int] = []
         spent = Fraction(0)
@@ -69,13 +58,13 @@ class PHPartition(CutColumns):
         ranges = [(0, bins, 1)]
         while ranges:
             low, high, place = ranges.pop(0)
-            if high - low < 2 or place >= 2**self.depth:
+            if high - low < 2 or place >= 2**_DEPTH:
                 continue
             scores = CutDeviations(
                 column=variable.name, edges=edges, low=low, high=high, price=price
             )
             chosen = curator.choose(
-                "measure", f"{step}-cut-{place}", scores, each, replicate=replicate
+                "measure", f"{step}-cut-{place}", scores, each, replicate=inputs.replicate
             )
             spent += each
             if chosen < scores.length - 1:

@@ -22,7 +22,6 @@ class SmoothedHistogram(TableDraws):
         kind: `independent`: every record is drawn independently.
         records: Number of records drawn, k; see `TableDraws`.
         bins: Number of equal bins of each numeric column; see `TableDraws`.
-        max_cells: Largest number of cells of the table of all columns.
     """
 
     kind: ClassVar[Literal["independent", "urn"]] = "independent"

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput
-from dp_core.methods.parametric.histograms.cut_columns import CutColumns
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.parametric.histograms.cut_columns import CHOOSING, CutColumns
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.wall.statistics import CutDeviations
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 MOST_BINS = 1024
 """Largest number of bins; every choice takes time quadratic in it, times the number of runs."""
@@ -32,7 +29,7 @@ class StructureFirst(CutColumns):
         runs: Number k of runs, 16 by default; public.
 
     Privacy:
-        k - 1 choices by `CutDeviations` with equal parts of `choosing`, then one histogram. The
+        k - 1 choices by `CutDeviations` with equal parts of `CHOOSING`, then one histogram. The
         paper's score is the sum of squared deviations from the mean, of sensitivity 2 F + 1 if no
         count exceeds F. If F is read from the file, that is not private. For example, let one half
         of n bins in a row hold one record each, so F = 1. Then the cut between the halves has odds
@@ -50,9 +47,8 @@ class StructureFirst(CutColumns):
         if self.runs < 1:
             raise ValueError(f"runs is a number from 1, not {self.runs}.")
 
-    def check(self, variables: Variables, neighbours: Neighbours) -> None:
+    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Raise BadInput if a column has more bins than dynamic programming can take."""
-        CutColumns.check(self, variables, neighbours)
         for variable in variables.numeric:
             if (bins := len(self.edges(variable)) - 1) > MOST_BINS:
                 raise BadInput(
@@ -62,13 +58,11 @@ class StructureFirst(CutColumns):
 
     def choose_cuts(
         self,
-        curator: Curator,
+        inputs: MethodInputs,
         variable: Variable,
         edges: tuple[int, ...],
         step: str,
         cost: Fraction,
-        *,
-        replicate: int,
     ) -> tuple[list[int], Fraction]:
         runs = min(self.runs, len(edges) - 1)
         found: list[int] = []
@@ -76,9 +70,9 @@ class StructureFirst(CutColumns):
         high = len(edges) - 1
         for left in range(runs - 1, 0, -1):
             scores = CutDeviations(column=variable.name, edges=edges, low=0, high=high, left=left)
-            each = cost * self.choosing / (runs - 1)
-            high = left + curator.choose(
-                "measure", f"{step}-cut-{left}", scores, each, replicate=replicate
+            each = cost * CHOOSING / (runs - 1)
+            high = left + inputs.curator.choose(
+                "measure", f"{step}-cut-{left}", scores, each, replicate=inputs.replicate
             )
             found.append(high)
             spent += each

@@ -11,11 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
 from dp_core.tables.dataset import Dataset
@@ -23,9 +24,6 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, Table
 from dp_core.wall.statistics import Sum
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,47 +73,29 @@ class Synthesizer(ABC):
         depend on answers, returns what it knows, possibly nothing.
         """
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         """Return the released statistics; by default those of `asks`, tables first.
 
-        It may be called again after a crash. The curator then returns what was paid for, and
-        everything else must follow from that and `rng`, so that the questions are the same.
-
         Args:
-            curator: The only way to ask about the data.
+            inputs: Whom to ask, and with what budget; `select_cost` is 0.
             variables: All columns.
-            cost: Budget, in the release's currency; spent exactly.
-            rows: Number of records per set if it is known (stated in the spec,
-                public under replace-one, or noisy), otherwise None.
-            zeros: Impossible cells.
-            rng: Generator for post-processing.
-            replicate: Index of the independent measurement, 0 if shared.
 
         Privacy:
-            Spends exactly `cost`, through the curator, in the stage `measure`.
+            Spends exactly `measure_cost`, through the curator, in the stage `measure`.
         """
+        curator, cost = inputs.curator, inputs.measure_cost
         asks = self.asks(variables)
         tables = [(ask.what, cost * ask.share) for ask in asks if isinstance(ask.what, tuple)]
         released: list[Released] = []
         if tables:
             # One batch: noise that is drawn together is charged together, under one step name.
             cliques, costs = zip(*tables, strict=True)
-            released += curator.measure("measure", cliques, costs, replicate=replicate)
+            released += curator.measure("measure", cliques, costs, replicate=inputs.replicate)
         for ask in asks:
             if isinstance(ask.what, Sum):
                 budget = cost * ask.share
                 released.append(
-                    curator.total("measure", ask.step, ask.what, budget, replicate=replicate)
+                    curator.total("measure", ask.step, ask.what, budget, replicate=inputs.replicate)
                 )
         return tuple(released)
 

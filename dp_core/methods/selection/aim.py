@@ -7,14 +7,15 @@ Private Synthetic Data, VLDB 2022, Algorithm 4.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.model_errors import (
+    FIRST_PART,
     RoundModel,
     announced,
     distances,
@@ -24,11 +25,9 @@ from dp_core.methods.selection.candidates.model_errors import (
 )
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, tables_of
+from dp_core.wall.released import tables_of
 
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+_MOST_TABLES = 2000  # of the workload's order: every round answers all of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,26 +40,20 @@ class Aim(Selector):
 
     Attributes:
         order: Number of columns of the tables in the workload; smaller tables are candidates too.
-        most: Largest number of tables of that order. With more, the order is lowered (to at least
-            2), because every round answers all of them.
+            With more than 2,000 tables of that order it is lowered, to at least 2.
         pace: Number of rounds per column of the domain if the noise is never halved.
         max_cells: Largest number of cells of the graphical model's junction tree (the paper's
             capacity).
-        first: Part of the measuring budget for the one-way tables, which are measured first.
     """
 
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
 
     order: int = 3
-    most: int = 2000
     pace: int = 4
     max_cells: int = 2**16
-    first: Fraction = Fraction(1, 10)
 
     def __post_init__(self) -> None:
-        if not 0 < self.first < 1:
-            raise ValueError(f"first is a part between 0 and 1, not {self.first}.")
         if self.order < 1:
             raise ValueError(f"order is a number of columns from 1, not {self.order}.")
         if self.pace < 1:
@@ -68,37 +61,29 @@ class Aim(Selector):
 
     def largest_choice(self, domain: Domain) -> Fraction:  # noqa: ARG002
         """Each round chooses and measures with the same parts of both budgets."""
-        return 1 / (1 - self.first)
+        return 1 / (1 - FIRST_PART)
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return announced(domain, self._candidates(domain))
 
     def _candidates(self, domain: Domain) -> tuple[Clique, ...]:
         order = self.order
-        while order > 2 and math.comb(len(domain), order) > self.most:
+        while order > 2 and math.comb(len(domain), order) > _MOST_TABLES:
             order -= 1
         return tables_up_to(domain, order, max_cells=self.max_cells)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
         candidates = self._candidates(domain)
         largest = max(len(clique) for clique in candidates)
         workload = [clique for clique in candidates if len(clique) == largest]
         weight = dict(zip(candidates, overlap_weights(candidates, workload), strict=True))
-        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
-        before = tables_of(known)
-        found = list(first_round(curator, domain, self.first * measure_cost, replicate))
-        left_to_measure = (1 - self.first) * measure_cost
+        model = RoundModel(
+            domain, inputs.zeros, rows=curator.public_rows(), max_cells=self.max_cells
+        )
+        before = tables_of(inputs.known)
+        found = list(first_round(inputs))
+        left_to_measure = (1 - FIRST_PART) * inputs.measure_cost
         model.refit([*before, *found])
 
         # privacy: every round spends the same part of both budgets; the last takes exactly the
@@ -116,13 +101,17 @@ class Aim(Selector):
                 "select",
                 f"round {number}",
                 distances(model, open_, weights=[weight[c] for c in open_], noise=noise),
-                part * cost,
-                replicate=replicate,
+                part * inputs.select_cost,
+                replicate=inputs.replicate,
             )
             chosen = open_[place]
             old = model.answer(chosen)
             found += curator.measure(
-                "measure", [chosen], [part * left_to_measure], replicate=replicate, round=number + 1
+                "measure",
+                [chosen],
+                [part * left_to_measure],
+                replicate=inputs.replicate,
+                round=number + 1,
             )
             model.refit([*before, *found])
             moved = float(np.abs(model.answer(chosen) - old).sum())

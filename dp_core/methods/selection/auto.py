@@ -14,12 +14,13 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.option_ranges import NO_OPTION, check_ranges
 from dp_core.methods.selection.budget.allocation import normalise
 from dp_core.methods.selection.budget.allocation import shares as allocate
@@ -60,15 +61,11 @@ from dp_core.methods.selection.selector import (
 )
 from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.wall.released import Released, ReleasedKind, tables_of
+from dp_core.wall.released import ReleasedKind, tables_of
 from dp_core.wall.statistics import InDif
 from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 _TRIPLE_PART = 0.05  # a triple's own deviation, relative to the mean of its pairs
 _LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to sampling
@@ -219,23 +216,13 @@ class Auto(Selector):
         number = self.choices(domain)
         return CHOICES / number if number else None
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,  # noqa: ARG002
-    ) -> Selection:
-        terms = terms_of(curator, known, measure_cost)
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
+        terms = terms_of(inputs)
         certain = self.certain(domain, terms)
         if certain is not None and certain.share == 1:
             return certain.selection
-        columns = one_way_tables(domain, tables_of(known))
+        columns = one_way_tables(domain, tables_of(inputs.known))
         precision = sum(each / values.size for values, each in columns)
         # A number of rows below the standard deviation of its noise cannot be told from 0.
         rows = max(float(columns[0][0].sum()), precision**-0.5)
@@ -243,7 +230,7 @@ class Auto(Selector):
         noise = np.array([1 / each for _, each in columns])
         costs, wanted = self._costs(terms, certain), CertainParts.of(certain, domain, terms)
         statistic, found = self.statistic(domain), None
-        gains = Gains.expected(domain, steadied, noise, curator, measure_cost)
+        gains = Gains.expected(domain, steadied, noise, curator, inputs.measure_cost)
         if statistic is not None and self._by_forest(domain):
             found = look_at_wide(
                 curator,
@@ -251,16 +238,16 @@ class Auto(Selector):
                 statistic,
                 gains,
                 Chance.of(domain, steadied, rows),
-                cost,
+                inputs.select_cost,
                 max_cells=self.max_cells,
                 many_depend=lambda typical: self._many_depend(
                     domain, steadied, noise, costs, typical, wanted
                 ),
             )
         elif statistic is not None:
-            found = look_at_products(curator, domain, statistic.pairs, gains, cost)
+            found = look_at_products(curator, domain, statistic.pairs, gains, inputs.select_cost)
         if found is None:
-            found = look(curator, domain, statistic, cost, rows)
+            found = look(curator, domain, statistic, inputs.select_cost, rows)
         parts, cliques, alone = self.parts(
             domain, steadied, noise, found.dependence, costs, found.typical, wanted, found.forest
         )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.allocation import Allocation, normalise, weight
 from dp_core.methods.selection.budget.balance import Problem, balance, posterior_mean
 from dp_core.methods.selection.candidates.pairs import (
@@ -24,13 +24,8 @@ from dp_core.methods.selection.candidates.pairs import (
 )
 from dp_core.methods.selection.selector import Dependences, Selection, Selector
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement, Released, tables_of
+from dp_core.wall.released import Measurement, tables_of
 from dp_core.wall.statistics import InDif
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
-
 
 _USUAL = 0.15  # mean L1 distance of pairs from independence in typical files, part of all records
 _MOST_CLIQUES = 200_000  # a dense graph of many columns has more than can be listed
@@ -45,33 +40,21 @@ class DenseMarg(Selector):
             budget, and measures the pairs with a positive share. `greedy` is the paper's
             Algorithm 1, which counts the noise of every cell in full; it is always used without
             one-way tables.
-        max_cells: Largest number of cells of a pair; larger pairs are not considered.
         gamma: Largest number of cells of a table that joins a clique of pairs; 0 for no joining.
     """
 
     rule: Literal["balance", "greedy"] = "balance"
-    max_cells: int = 2**20
     gamma: int = 0
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return pairs_up_to(domain, self.max_cells)
+        return pairs_up_to(domain)
 
     def statistic(self, domain: Domain) -> InDif | None:
         return dependences(self.needs(domain))
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,  # noqa: ARG002
-    ) -> Selection:
-        measurements = tables_of(known)
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
+        measurements = tables_of(inputs.known)
         statistic = self.statistic(domain)
         pairs = statistic.pairs if statistic else ()
         pure = curator.currency.kind == "pure"
@@ -79,9 +62,9 @@ class DenseMarg(Selector):
         stddev = 0.0
         asked: Dependences | None = None
         if statistic:
-            asked = ask_dependences(curator, statistic, cost)
+            asked = ask_dependences(curator, statistic, inputs.select_cost)
             noisy, stddev = np.array(asked.values, dtype=np.float64), asked.stddev
-        noise = curator.count_noise(measure_cost)
+        noise = curator.count_noise(inputs.measure_cost)
         measured = {column for measurement in measurements for column in measurement.clique}
         if self.rule == "balance" and measured == set(domain.columns):
             chosen = self._balanced(domain, measurements, pairs, noisy, stddev, noise.stddev, pure)

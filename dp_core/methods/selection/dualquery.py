@@ -10,7 +10,7 @@ release.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.selection.candidates.best_record import Solver, Wish, best_record
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.selection.candidates.best_record import Wish, best_record
 from dp_core.methods.selection.candidates.known_rows import (
     column_weights,
     number_of_rows,
@@ -29,15 +30,14 @@ from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, ReleasedKind
+from dp_core.wall.released import ReleasedKind
 from dp_core.wall.statistics.counting_queries import Cells
 
 if TYPE_CHECKING:
     from dp_core.schema.privacy import Neighbours, Stage
-    from dp_core.wall.curator import Curator
 
 _MOST_COUNTED = 1 << 22  # cells of all tables with queries: 32 MB of exact counts
+_MOST_QUERIED = 2000  # cells in queries; a choice compares all, "a few thousand" in the paper
 _TRIALS = 20  # largest number of draws per requested cell
 _RECORDS = (10, 200)  # smallest and largest default number of records
 
@@ -53,10 +53,9 @@ class DualQuery(Selector):
             costs nothing.
         samples: Number of queries chosen in each round.
         orders: Numbers of columns of the tables whose cells are queries.
-        queries: Largest number of cells in queries; each cell gives two, "in this cell" and "not
-            in this cell". If there are more cells, a random part is used, drawn in proportion to
-            the columns' noisy tables if these were measured.
-        solver: Search for the best record: `exhaustive`, `milp`, `search`, or `auto`.
+            Each cell gives two queries, "in this cell" and "not in this cell". Of more than 2,000
+            cells a random part is used, drawn in proportion to the columns' noisy tables if these
+            were measured.
     """
 
     chooses: ClassVar[bool] = True
@@ -65,14 +64,12 @@ class DualQuery(Selector):
     records: int | None = None
     samples: int = 25
     orders: tuple[int, ...] = (3,)
-    queries: int = 2000
-    solver: Solver = "auto"
 
     def __post_init__(self) -> None:
         if self.records is not None and self.records < 2:
             raise ValueError(f"records is at least 2, not {self.records}.")
-        if self.samples < 1 or self.queries < 1:
-            raise ValueError("samples and queries are at least 1.")
+        if self.samples < 1:
+            raise ValueError(f"samples is at least 1, not {self.samples}.")
         if not self.orders or min(self.orders) < 1:
             raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
 
@@ -99,29 +96,21 @@ class DualQuery(Selector):
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         require_rows(neighbours, measured)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,
-        replicate: int = 0,
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
         from dp_core.wall.statistics import SignedQueries
 
-        rows = number_of_rows(curator, domain, known)
-        weights = column_weights(domain, known, zeros)
-        cells = self._pool(domain, weights, rng)
+        rows = number_of_rows(inputs)
+        weights = column_weights(inputs)
+        cells = self._pool(domain, weights, inputs.rng)
         # Each cell gives two queries: whether a record is in it, and whether it is not.
         queries = Cells((*cells.of, *cells.of), (*cells.codes, *cells.codes))
         signs = np.repeat(np.array([1, -1], dtype=np.int64), cells.length)
-        payers = self._payers(cost, measure_cost)
+        payers = self._payers(inputs.select_cost, inputs.measure_cost)
         power = 1 if curator.currency.kind == "pure" else 2
-        records = self.records or self._most_records(rows, float(cost + measure_cost), power)
+        records = self.records or self._most_records(
+            rows, float(inputs.select_cost + inputs.measure_cost), power
+        )
         parts = sum(done**power for done in range(1, records))
         codes = np.empty((len(domain), records), dtype=domain.code_type)
         answers = np.zeros(cells.length, dtype=np.int64)  # records in each cell, of those made
@@ -129,7 +118,7 @@ class DualQuery(Selector):
         for done in range(records):
             chosen: list[int] = []
             if done == 0:
-                chosen = rng.integers(queries.length, size=self.samples).tolist()
+                chosen = inputs.rng.integers(queries.length, size=self.samples).tolist()
             for stage, budget, samples in payers if done else ():
                 # The log-weight of a query is eta (done q(data) - sum of q(record)); times
                 # n / eta it is done * count - n * answers, whose noise has the scale n / eta.
@@ -139,7 +128,7 @@ class DualQuery(Selector):
                 # equally among the round's samples; the sum over all rounds is exactly the budget.
                 each = budget * Fraction(done**power, parts * samples)
                 chosen += curator.choose_several(
-                    stage, f"round-{done}", statistic, [each] * samples, replicate=replicate
+                    stage, f"round-{done}", statistic, [each] * samples, replicate=inputs.replicate
                 )
                 scale = curator.choice_scale(statistic, each)
             wishes = [
@@ -147,7 +136,7 @@ class DualQuery(Selector):
                 for index in chosen
             ]
             record, _ = best_record(
-                domain, wishes, zeros=zeros, weights=weights, solver=self.solver, rng=rng
+                domain, wishes, zeros=inputs.zeros, weights=weights, rng=inputs.rng
             )
             codes[:, done] = record
             answers += _inside(domain, cells, record)
@@ -204,7 +193,7 @@ class DualQuery(Selector):
             for clique in itertools.combinations(domain.columns, order)
             if domain.size(clique) <= _MOST_COUNTED
         ]
-        if sum(domain.size(clique) for clique in cliques) <= self.queries:
+        if sum(domain.size(clique) for clique in cliques) <= _MOST_QUERIED:
             pairs = [
                 (clique, cell)
                 for clique in cliques
@@ -217,11 +206,11 @@ class DualQuery(Selector):
                 counted.append(cliques[index])
                 used += domain.size(cliques[index])
         found: dict[tuple[Clique, tuple[int, ...]], None] = {}
-        for _ in range(_TRIALS * self.queries):
+        for _ in range(_TRIALS * _MOST_QUERIED):
             clique = counted[int(rng.integers(len(counted)))]
             cell = tuple(int(rng.choice(weights[name].size, p=weights[name])) for name in clique)
             found[clique, cell] = None
-            if len(found) == self.queries:
+            if len(found) == _MOST_QUERIED:
                 break
         return Cells(tuple(clique for clique, _ in found), tuple(cell for _, cell in found))
 

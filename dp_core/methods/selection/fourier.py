@@ -11,21 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.query_sets import check_binary, check_number, parities
 from dp_core.methods.selection.selector import Asked, Selection, Selector
 from dp_core.schema.privacy import Neighbours, Relation
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, ReleasedKind
+from dp_core.wall.released import ReleasedKind
 from dp_core.wall.statistics import QueryCounts, sensitivities
 from dp_core.wall.statistics.counting_queries import Parities
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,21 +70,16 @@ class Fourier(Selector):
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return ((), *parities(domain, self._orders).cliques)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],  # noqa: ARG002
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
         queries = self.queries(domain, curator.neighbours)
         answers = curator.answer(
-            "measure", "parities", queries, cost + measure_cost, replicate=replicate, round=1
+            "measure",
+            "parities",
+            queries,
+            inputs.select_cost + inputs.measure_cost,
+            replicate=inputs.replicate,
+            round=1,
         )
         note = {"parities": queries.length, "noise_scale": answers.scale}
         return Selection(measured=(answers,), note=note)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from dp_core.errors import BadInput
 from dp_core.methods.selection.selector import PlannedSelector, Selection
@@ -12,13 +13,10 @@ from dp_core.tables.domain import Domain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Full(PlannedSelector):
-    """Measure the full-dimensional table.
+    """Measure the full-dimensional table, of at most 4,194,304 cells."""
 
-    Attributes:
-        max_cells: Largest number of cells of the joint table.
-    """
-
-    max_cells: int = 2**22
+    # 32 MB of exact counts.
+    max_cells: ClassVar[int] = 2**22
 
     def planned(self, domain: Domain) -> Selection:
         if domain.size() > self.max_cells:

@@ -10,11 +10,10 @@ import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
-
-import numpy as np
+from typing import ClassVar, Literal
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.allocation import Allocation, shares
 from dp_core.methods.selection.candidates.model_errors import (
     RoundModel,
@@ -22,15 +21,11 @@ from dp_core.methods.selection.candidates.model_errors import (
     announced,
     distances,
 )
+from dp_core.methods.selection.candidates.pairs import MOST_CELLS
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, tables_of
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
-
+from dp_core.wall.released import tables_of
 
 _WITHOUT_COLUMNS = (
     "`select: mst` compares pairs with what single columns imply; give the stage `one_way` a share."
@@ -42,22 +37,17 @@ class Mst(Selector):
     """Grow a spanning tree of pairs; each step privately chooses a pair far from independence.
 
     The method needs one-way tables (`one_way.share`), because it compares each pair with the
-    product of its columns' tables.
+    product of its columns' tables. A column whose pairs all have too many cells is measured alone.
 
     Attributes:
         rule: `gain` reduces the score of a pair by the error that remains after measuring it (noise
             and sampling deviations, which are most of the distance of a pair with many cells).
             `distance` is the paper's score.
-        allocation: Rule that divides the measuring budget among the pairs; `auto` chooses by the
-            release's kind of noise.
-        max_cells: Largest number of cells of a pair; a column in no pair is measured alone.
     """
 
     chooses: ClassVar[bool] = True
 
     rule: Literal["gain", "distance"] = "gain"
-    allocation: Literal["auto", "rho", "epsilon", "equal"] = "auto"
-    max_cells: int = 2**20
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return announced(domain, self._pairs(domain))
@@ -66,7 +56,7 @@ class Mst(Selector):
         return tuple(
             pair
             for pair in itertools.combinations(domain.columns, 2)
-            if domain.size(pair) <= self.max_cells
+            if domain.size(pair) <= MOST_CELLS
         )
 
     def largest_choice(self, domain: Domain) -> Fraction:
@@ -78,28 +68,18 @@ class Mst(Selector):
         if "one_way" not in measured:
             raise BadInput(_WITHOUT_COLUMNS)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
-        columns = tables_of(known)
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
+        columns = tables_of(inputs.known)
         if not columns:
             raise BadInput(_WITHOUT_COLUMNS)
         pairs = self._pairs(domain)
-        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
+        model = RoundModel(domain, inputs.zeros, rows=curator.public_rows(), max_cells=MOST_CELLS)
         model.refit(columns)
         rounds = _edges(domain, pairs)
         noise = 0.0
         if self.rule == "gain" and rounds:
-            noise = curator.count_noise(measure_cost / rounds).mean_absolute
+            noise = curator.count_noise(inputs.measure_cost / rounds).mean_absolute
         scores = distances(model, pairs, noise=noise, drawn_in=True)
         part = {name: {name} for name in domain.columns}
         edges: list[Clique] = []
@@ -107,7 +87,11 @@ class Mst(Selector):
             apart = [place for place, (a, b) in enumerate(pairs) if part[a] is not part[b]]
             statistic = among(scores, apart)
             place = curator.choose(
-                "select", f"edge {number}", statistic, cost / rounds, replicate=replicate
+                "select",
+                f"edge {number}",
+                statistic,
+                inputs.select_cost / rounds,
+                replicate=inputs.replicate,
             )
             one, two = statistic.cliques[place]
             edges.append((one, two))
@@ -115,9 +99,8 @@ class Mst(Selector):
             part.update(dict.fromkeys(joined, joined))
         alone = [(name,) for name in domain.columns if len(part[name]) == 1]
         cliques = sorted(edges, key=domain.axes) + alone
-        allocation: Allocation = self.allocation if self.allocation != "auto" else "rho"
-        if self.allocation == "auto" and curator.currency.kind == "pure":
-            allocation = "epsilon"
+        # The rule with the least total error in the release's currency.
+        allocation: Allocation = "epsilon" if curator.currency.kind == "pure" else "rho"
         return Selection(
             cliques=tuple(cliques),
             weights=shares([domain.size(clique) for clique in cliques], allocation),

@@ -20,10 +20,11 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.joint.dense_answers import (
     MOST_CELLS,
     check_size,
@@ -42,13 +43,9 @@ from dp_core.methods.selection.candidates.query_sets import (
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Kind
 from dp_core.wall.released import Released, ReleasedKind
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 _GRID = 1000  # parts of a record in which the table's answers are given
 _LARGEST = 2**60
@@ -68,9 +65,7 @@ class Mwem(Weighting, Selector):
         picks: Number of queries, each with an equal part of the budget. With `theory`, it is the
             number T* that minimises the paper's bound on the largest error (`rounds_of_theory`).
             With `adaptive`, the epsilon of a pick is doubled whenever an answer does not exceed its
-            noise.
-        first: With `adaptive`, the part of the budget of the first pick; `auto` is 1 divided by the
-            number of queries (in pure epsilon 2), limited to 1/64 to 1/10.
+            noise; the first pick has 1/64 to 1/10 of the budget, fewer queries the more.
         histogram: Part of the measuring budget for a noisy table of all columns as a start.
     """
 
@@ -80,7 +75,6 @@ class Mwem(Weighting, Selector):
     queries: Literal["auto", "cells", "parities"] = "auto"
     orders: tuple[int, ...] = (1, 2)
     picks: int | Literal["adaptive", "theory"] = "adaptive"
-    first: Fraction | Literal["auto"] = "auto"
     histogram: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
@@ -89,8 +83,6 @@ class Mwem(Weighting, Selector):
             raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
         if isinstance(self.picks, int) and self.picks < 1:
             raise ValueError(f"picks is at least 1, not {self.picks}.")
-        if self.first != "auto" and not 0 < self.first <= 1:
-            raise ValueError(f"first is a part of the budget, not {self.first}.")
         if not 0 <= self.histogram < 1:
             raise ValueError(f"histogram is a part of the budget below 1, not {self.histogram}.")
 
@@ -119,37 +111,29 @@ class Mwem(Weighting, Selector):
         more = (domain.columns,) if self.histogram and domain.columns not in asked else ()
         return (*(() if () in asked else ((),)), *asked, *more)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
         from dp_core.wall.statistics import QueryDistance
 
-        rows = number_of_rows(curator, domain, known)
+        curator, domain = inputs.curator, inputs.domain
+        rows = number_of_rows(inputs)
         candidates = self._candidates(domain)
         asked = questions(domain, candidates)
-        fitted = FittedJoint(self, domain, possible_cells(domain, zeros), rows)
-        fitted.add(known)
+        fitted = FittedJoint(self, domain, possible_cells(domain, inputs.zeros), rows)
+        fitted.add(inputs.known)
         measured: list[Released] = []
-        if self.histogram:
-            start = measure_cost * self.histogram
-            measure_cost -= start
-            measured += curator.measure("measure", [domain.columns], [start], replicate=replicate)
+        start = inputs.measure_cost * self.histogram
+        measure_cost = inputs.measure_cost - start
+        if start:
+            measured += curator.measure(
+                "measure", [domain.columns], [start], replicate=inputs.replicate
+            )
             fitted.add(measured)
         picked: list[int] = []
         rounds = None
         if self.picks == "theory":
             rounds = rounds_of_theory(
                 curator.currency.kind,
-                cost,
+                inputs.select_cost,
                 measure_cost,
                 rows=rows,
                 cells=domain.size(),
@@ -170,8 +154,8 @@ class Mwem(Weighting, Selector):
                 "select",
                 f"round-{number}",
                 QueryDistance(candidates, answers, _GRID),
-                cost * part,
-                replicate=replicate,
+                inputs.select_cost * part,
+                replicate=inputs.replicate,
             )
             picked.append(index)
             answer = curator.answer(
@@ -179,7 +163,7 @@ class Mwem(Weighting, Selector):
                 "pick",
                 _single(candidates, index),
                 measure_cost * part,
-                replicate=replicate,
+                replicate=inputs.replicate,
                 round=number,
             )
             measured.append(answer)
@@ -194,8 +178,6 @@ class Mwem(Weighting, Selector):
             return Fraction(1, rounds)
         if isinstance(self.picks, int):
             return Fraction(1, self.picks)
-        if self.first != "auto":
-            return self.first
         # The noise of T equal rounds grows with T in pure epsilon, but with its root in zCDP.
         return Fraction(1, min(max(candidates // 2 if pure else candidates, 10), 64))
 

@@ -7,15 +7,13 @@ place of a weight for every cell of the joint table.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.model_errors import (
+    FIRST_PART,
     RoundModel,
     announced,
     distances,
@@ -24,11 +22,7 @@ from dp_core.methods.selection.candidates.model_errors import (
 )
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, tables_of
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+from dp_core.wall.released import tables_of
 
 _MOST_TABLES = 20_000  # every round answers all candidates
 
@@ -37,26 +31,23 @@ _MOST_TABLES = 20_000  # every round answers all candidates
 class MwemPgm(Selector):
     """Repeatedly choose the table with the largest model error, measure it, and fit the model.
 
+    The error that is expected from noise is subtracted from a candidate's error, as in AIM: without
+    it, tables of many cells would be chosen for their noise.
+
     Attributes:
         order: Number of columns of the candidate tables (all columns if there are fewer).
         turns: Number of rounds; 0 (the default) for twice the number of columns.
-        penalty: Whether the expected error from noise is subtracted from a candidate's error.
-        max_cells: Largest number of cells of the graphical model's junction tree.
-        first: Part of the measuring budget for the one-way tables, which are measured first.
     """
 
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
+    # Of the junction tree, as for `aim` by default: a round fits it in seconds.
+    max_cells: ClassVar[int] = 2**16
 
     order: int = 2
     turns: int = 0
-    penalty: bool = True
-    max_cells: int = 2**16
-    first: Fraction = Fraction(1, 10)
 
     def __post_init__(self) -> None:
-        if not 0 < self.first < 1:
-            raise ValueError(f"first is a part between 0 and 1, not {self.first}.")
         if self.order < 1:
             raise ValueError(f"order is a number of columns from 1, not {self.order}.")
         if self.turns < 0:
@@ -83,22 +74,14 @@ class MwemPgm(Selector):
         largest = max(len(clique) for clique in tables)
         return tuple(clique for clique in tables if len(clique) == largest)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
-        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
-        before = tables_of(known)
-        found = list(first_round(curator, domain, self.first * measure_cost, replicate))
-        left = (1 - self.first) * measure_cost
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
+        model = RoundModel(
+            domain, inputs.zeros, rows=curator.public_rows(), max_cells=self.max_cells
+        )
+        before = tables_of(inputs.known)
+        found = list(first_round(inputs))
+        left = (1 - FIRST_PART) * inputs.measure_cost
         model.refit([*before, *found])
         candidates = self._candidates(domain)
         columns = [(name,) for name in domain.columns]
@@ -110,12 +93,16 @@ class MwemPgm(Selector):
             place = curator.choose(
                 "select",
                 f"round {number}",
-                distances(model, open_, noise=noise if self.penalty else 0.0),
-                cost / turns,
-                replicate=replicate,
+                distances(model, open_, noise=noise),
+                inputs.select_cost / turns,
+                replicate=inputs.replicate,
             )
             found += curator.measure(
-                "measure", [open_[place]], [left / turns], replicate=replicate, round=number + 1
+                "measure",
+                [open_[place]],
+                [left / turns],
+                replicate=inputs.replicate,
+                round=number + 1,
             )
             steps.append(" x ".join(open_[place]))
             model.refit([*before, *found])

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.feature_choice import FeatureChoice
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.ledger.session import differing_draws, drawn_asks
-from dp_core.wall.released import Released, ReleasedKind
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+from dp_core.wall.released import ReleasedKind
 
 MOST_CELLS = 1 << 24
 """Largest number of cells of one column's table, all of which are counted: 128 MB."""
@@ -79,27 +72,16 @@ class Pegs(FeatureChoice, Selector):
         alone = [(name,) for name in domain.columns]
         return differing_draws(drawn_asks(alone, self.records, self.sweeps), relation)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
-        cliques = self.tables_of_each(curator, known, domain=domain, cost=cost, replicate=replicate)
-        drawn = curator.draw_records(
+    def select(self, inputs: MethodInputs) -> Selection:
+        cliques = self.tables_of_each(inputs)
+        drawn = inputs.curator.draw_records(
             "measure",
             "records",
             cliques,
-            measure_cost,
+            inputs.measure_cost,
             records=self.records,
             sweeps=self.sweeps,
-            replicate=replicate,
+            replicate=inputs.replicate,
         )
         note = {"features": [list(clique) for clique in cliques], "records": self.records}
         return Selection(records=drawn, note=note)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from dp_core.errors import BadInput
-from dp_core.methods.selection.budget.allocation import Allocation, shares
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.candidates.known_rows import (
     number_of_rows,
     require_public_rows,
@@ -25,13 +24,12 @@ from dp_core.methods.selection.candidates.parent_sets import candidates
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released
 from dp_core.wall.statistics import FScore, MutualInformation, RScore, TableStatistic
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
+_COMPARED = 2000  # candidates of one step; of more, a random part: a step counts all their tables
 _MOST_COUNTED = 1 << 24  # total cells of the candidates of one step: 128 MB of exact counts
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a finer one
 
@@ -40,6 +38,8 @@ _GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a fin
 class PrivBayes(Selector):
     """Choose a Bayesian network by the exponential mechanism, and measure its tables.
 
+    The tables have equal parts of the measuring budget, as in the paper.
+
     Attributes:
         score: Score of a child and its parents: `r`, the distance from independence; `mi`, mutual
             information (only if the number of rows is public, as under replace-one); `f`, the
@@ -47,29 +47,21 @@ class PrivBayes(Selector):
         theta: Smallest ratio of a table's average count to the mean absolute noise of a cell for
             the table to be a candidate (the paper's theta-usefulness).
         degree: Largest number of parents; None (the default) lets `theta` decide.
-        max_cells: Largest number of cells of a table.
-        candidates: Approximate number of candidates that are compared in one step; if there are
-            more, a random part is compared.
-        allocation: Rule that divides the measuring budget: `equal`, as in the paper, or `cells`,
-            which minimises the summed noise.
     """
 
     chooses: ClassVar[bool] = True
+    # Of a table: more are far from useful in files of fewer than 10^6 records.
+    max_cells: ClassVar[int] = 2**16
 
     score: Literal["r", "mi", "f"] = "r"
     theta: float = 4.0
     degree: int | None = None
-    max_cells: int = 2**16
-    candidates: int = 2000
-    allocation: Literal["equal", "cells"] = "equal"
 
     def __post_init__(self) -> None:
         if self.theta <= 0:
             raise ValueError(f"theta is positive, not {self.theta}.")
         if self.degree is not None and self.degree < 0:
             raise ValueError(f"degree is at least 0, not {self.degree}.")
-        if self.max_cells < 1 or self.candidates < 1:
-            raise ValueError("max_cells and candidates are at least 1.")
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput for the score `f` if a column is not binary: it then has no bound."""
@@ -90,21 +82,11 @@ class PrivBayes(Selector):
         if self.score == "mi":
             require_public_rows(neighbours, "Mutual information")
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,
-        replicate: int = 0,
-    ) -> Selection:
-        rows = number_of_rows(curator, domain, known) if self._looks_at_rows else None
-        cells = self._useful_cells(curator, domain, rows, measure_cost)
-        first = domain.columns[int(rng.integers(len(domain)))]
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
+        rows = number_of_rows(inputs) if self._looks_at_rows else None
+        cells = self._useful_cells(curator, domain, rows, inputs.measure_cost)
+        first = domain.columns[int(inputs.rng.integers(len(domain)))]
         network: list[tuple[str, Clique]] = [(first, ())]
         compared: list[int] = []
         for step in range(1, len(domain)):
@@ -113,23 +95,23 @@ class PrivBayes(Selector):
                 [child for child, _ in network],
                 cells=cells,
                 degree=self.degree,
-                most=max(1, min(self.candidates, _MOST_COUNTED // cells)),
-                rng=rng,
+                most=max(1, min(_COMPARED, _MOST_COUNTED // cells)),
+                rng=inputs.rng,
             )
             # privacy: d - 1 choices, each with 1/(d - 1) of the selection's budget.
             chosen = curator.choose(
                 "select",
                 f"column-{step}",
                 self._statistic(domain, pairs, rows),
-                cost / (len(domain) - 1),
-                replicate=replicate,
+                inputs.select_cost / (len(domain) - 1),
+                replicate=inputs.replicate,
             )
             network.append(pairs[chosen])
             compared.append(len(pairs))
         cliques = tables(domain, network)
         return Selection(
             cliques=cliques,
-            weights=shares([domain.size(clique) for clique in cliques], self._allocation(curator)),
+            weights=shares([domain.size(clique) for clique in cliques], "equal"),
             note={
                 "network": [[child, list(parents)] for child, parents in network],
                 "useful_cells": cells,
@@ -140,11 +122,6 @@ class PrivBayes(Selector):
     @property
     def _looks_at_rows(self) -> bool:
         return self.degree is None or self.score == "mi"
-
-    def _allocation(self, curator: Curator) -> Allocation:
-        if self.allocation == "equal":
-            return "equal"
-        return "epsilon" if curator.currency.kind == "pure" else "rho"
 
     def _statistic(
         self, domain: Domain, pairs: tuple[tuple[str, Clique], ...], rows: float | None

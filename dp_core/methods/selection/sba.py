@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.threshold_delta import Threshold, delta_of, threshold_table
 from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, ReleasedKind
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+from dp_core.wall.released import ReleasedKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +26,12 @@ class Sba(Selector):
     Attributes:
         threshold: `least`, the smallest threshold that is valid for the noise; `text` or
             `algorithm`, the larger ones of the paper's section 2.2 and Algorithm 1.
-        capacity: Largest number of cells to keep; None (the default) allows for more than the
-            expected number.
     """
 
     threshold: Threshold = "least"
-    capacity: int | None = None
 
     rounds: ClassVar[bool] = True
     own_delta: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.capacity is not None and self.capacity < 1:
-            raise ValueError(f"capacity is a number of cells from 1, not {self.capacity}.")
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
@@ -63,27 +50,14 @@ class Sba(Selector):
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         require_rows(neighbours, measured)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,  # noqa: ARG002
-        measure_cost: Fraction,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
         table = threshold_table(
-            curator,
-            domain.columns,
-            measure_cost,
-            delta_of(curator, measure_cost, replicate),
-            rows=number_of_rows(curator, domain, known),
+            inputs,
+            inputs.domain.columns,
+            inputs.measure_cost,
+            delta_of(inputs),
+            rows=number_of_rows(inputs),
             form=self.threshold,
-            capacity=self.capacity,
-            replicate=replicate,
         )
         note = {"threshold": table.threshold, "kept_cells": len(table.values)}
         return Selection(note=note, measured=(table,))

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.threshold_delta import Threshold, delta_of, threshold_table
 from dp_core.methods.selection.candidates.feature_choice import FeatureChoice
 from dp_core.methods.selection.candidates.known_rows import number_of_rows
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, ReleasedKind
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+from dp_core.wall.released import ReleasedKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,21 +27,13 @@ class Sbhg(FeatureChoice, Selector):
     Attributes:
         threshold: `least`, the smallest threshold that is valid for the noise; `text` or
             `algorithm`, the larger ones of the paper's section 2.2 and Algorithm 1.
-        capacity: Largest number of cells to keep per table; None (the default) allows for more
-            than the expected number.
     """
 
     threshold: Threshold = "least"
-    capacity: int | None = None
 
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
     own_delta: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        FeatureChoice.__post_init__(self)
-        if self.capacity is not None and self.capacity < 1:
-            raise ValueError(f"capacity is a number of cells from 1, not {self.capacity}.")
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
@@ -63,33 +49,20 @@ class Sbhg(FeatureChoice, Selector):
         """Return the number of tables, one per column, and the largest number of cells of one."""
         return len(domain), self.most_cells(domain)
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> Selection:
-        rows = number_of_rows(curator, domain, known)
-        cliques = self.tables_of_each(curator, known, domain=domain, cost=cost, replicate=replicate)
+    def select(self, inputs: MethodInputs) -> Selection:
+        rows = number_of_rows(inputs)
+        cliques = self.tables_of_each(inputs)
         # privacy: p tables, each with 1/p of the budget and of the reserved delta.
-        share = Fraction(1, self.tables(domain)[0])
-        delta = delta_of(curator, measure_cost, replicate) * share
+        share = Fraction(1, self.tables(inputs.domain)[0])
+        delta = delta_of(inputs) * share
         measured = tuple(
             threshold_table(
-                curator,
+                inputs,
                 clique,
-                measure_cost * share,
+                inputs.measure_cost * share,
                 delta,
                 rows=rows,
                 form=self.threshold,
-                capacity=self.capacity,
-                replicate=replicate,
             )
             for clique in cliques
         )

@@ -14,13 +14,12 @@ import numpy as np
 from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, tables_of
 
 if TYPE_CHECKING:
+    from dp_core.methods.method_inputs import MethodInputs
     from dp_core.methods.selection.budget.workload import WantedTable
     from dp_core.wall.accounting.currency import Currency
-    from dp_core.wall.curator import Curator
     from dp_core.wall.statistics import Statistic
 
 TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
@@ -279,10 +278,10 @@ class Selector(ABC):
     def largest_choice(self, domain: Domain) -> Fraction | None:  # noqa: ARG002
         """Return the cost of a choice relative to what is left to measure after it, at most.
 
-        Both as parts of their budgets: x means that a choice costs at most x times a part of `cost`
-        while the same part of `measure_cost`, or more, is still to be spent. None if no bound is
-        known. If what is left is large enough, the plan takes a currency with less noise
-        (`dp_core.wall.accounting.covered_choices`).
+        Both as parts of their budgets: x means that a choice costs at most x times a part of
+        `select_cost` while the same part of `measure_cost`, or more, is still to be spent. None if
+        no bound is known. If what is left is large enough, the plan takes a currency with less
+        noise (`dp_core.wall.accounting.covered_choices`).
         """
         return None
 
@@ -318,37 +317,11 @@ class Selector(ABC):
         return None
 
     @abstractmethod
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,
-        replicate: int = 0,
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
         """Choose what to measure; a method with `rounds` also measures it.
 
-        It may be called again after a crash. The curator then returns what was already paid for.
-        Everything else must follow from these results and `rng`, so that the questions are the
-        same.
-
-        Args:
-            curator: The only way to ask about the data.
-            known: What was measured before (one-way tables, the number of rows).
-            domain: All columns.
-            cost: Budget of the selection itself, in the release's currency; spent exactly.
-            measure_cost: Budget for measuring the result, for one replicate.
-            zeros: Impossible cells.
-            rng: Generator for post-processing.
-            replicate: Index of the independent measurement, 0 if shared. A method with `rounds`
-                passes it to the curator.
-
         Privacy:
-            Spends exactly `cost` (and `measure_cost`, with `rounds`) through the curator.
+            Spends exactly `select_cost` (and `measure_cost`, with `rounds`) through the curator.
             Everything else is post-processing.
         """
 
@@ -372,28 +345,17 @@ class PlannedSelector(Selector):
         self.planned(domain)
 
     @final
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,  # noqa: ARG002
-        measure_cost: Fraction,
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,  # noqa: ARG002
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
         """Return what is certain. Asks the curator nothing and spends nothing."""
-        found = self.certain(domain, terms_of(curator, known, measure_cost))
-        return self.planned(domain) if found is None else found.selection
+        found = self.certain(inputs.domain, terms_of(inputs))
+        return self.planned(inputs.domain) if found is None else found.selection
 
 
-def terms_of(curator: Curator, known: Sequence[Released], measure_cost: Fraction) -> Terms:
+def terms_of(inputs: MethodInputs) -> Terms:
     """Return the terms of a selection that has begun; the values of `known` are not used."""
     return Terms(
-        currency=curator.currency,
-        relation=curator.relation,
-        measure=measure_cost,
-        known={table.clique: table.variance for table in tables_of(known)},
+        currency=inputs.curator.currency,
+        relation=inputs.curator.relation,
+        measure=inputs.measure_cost,
+        known={table.clique: table.variance for table in tables_of(inputs.known)},
     )

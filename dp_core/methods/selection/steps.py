@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import ClassVar
 
 from dp_core.errors import BadInput, nearest
-from dp_core.methods.selection.budget.allocation import Allocation, shares
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.candidates.pairs import ask_dependences, dependences, pairs_up_to
 from dp_core.methods.selection.selector import Dependences, Selection, Selector
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released
 from dp_core.wall.statistics import InDif
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
-
-_MOST_PAIR_CELLS = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,22 +26,19 @@ class Steps(Selector):
     computed from the noisy dependences of all pairs (InDif). The further the pairs of a column with
     all others depart from independence, the more important the column is.
 
-    The tables are nested, and the reconstruction makes them agree.
+    The tables are nested, and the reconstruction makes them agree. Columns that are in no nested
+    table are measured with the first column, or alone if that table is too large.
 
     Attributes:
         order: Columns from the most important one; public. Columns that are left out follow in
             the schema's order. If empty (the default), the order is computed under noise.
         depth: Largest number of columns of a table.
-        max_cells: Largest number of cells of a table. Columns that are in no nested table are
-            measured with the first column, or alone if that table is too large.
-        allocation: Rule that divides the budget: `equal` gives every step the same part; `rho` or
-            `epsilon` minimises the total error for that currency.
     """
 
     order: tuple[str, ...] = ()
     depth: int = 4
-    max_cells: int = 20_000
-    allocation: Allocation = "equal"
+    # Of a nested table: with more, cells of most files hold less than a record.
+    max_cells: ClassVar[int] = 20_000
 
     @property
     def adaptive(self) -> bool:
@@ -58,8 +46,8 @@ class Steps(Selector):
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput if `order` names a column that does not exist, or one twice."""
-        if self.depth < 1 or self.max_cells < 1:
-            raise BadInput("`select.depth` and `select.max_cells` are numbers from 1.")
+        if self.depth < 1:
+            raise BadInput("`select.depth` is a number from 1.")
         for column in self.order:
             if column not in domain:
                 raise BadInput(
@@ -70,7 +58,7 @@ class Steps(Selector):
             raise BadInput("`select.order` names a column twice; remove one.")
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return pairs_up_to(domain, _MOST_PAIR_CELLS) if self.adaptive else ()
+        return pairs_up_to(domain) if self.adaptive else ()
 
     def statistic(self, domain: Domain) -> InDif | None:
         return dependences(self.needs(domain))
@@ -82,24 +70,14 @@ class Steps(Selector):
         rest = [column for column in domain.columns if column not in self.order]
         return self._selection(domain, [*self.order, *rest], None, {})
 
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],  # noqa: ARG002
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,  # noqa: ARG002
-    ) -> Selection:
+    def select(self, inputs: MethodInputs) -> Selection:
+        curator, domain = inputs.curator, inputs.domain
         if (planned := self.planned(domain)) is not None:
             return planned
         importance: dict[str, float] = dict.fromkeys(domain.columns, 0.0)
         asked: Dependences | None = None
         if statistic := self.statistic(domain):
-            asked = ask_dependences(curator, statistic, cost)
+            asked = ask_dependences(curator, statistic, inputs.select_cost)
             for pair, value in zip(asked.pairs, asked.values, strict=True):
                 for column in pair:
                     importance[column] += value / asked.unit
@@ -135,7 +113,7 @@ class Steps(Selector):
             note["importance"] = {name: round(value) for name, value in importance.items()}
         return Selection(
             cliques=cliques,
-            weights=shares([domain.size(clique) for clique in cliques], self.allocation),
+            weights=shares([domain.size(clique) for clique in cliques], "equal"),
             note=note,
             dependences=asked,
         )

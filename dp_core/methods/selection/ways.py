@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dp_core.errors import BadInput
 from dp_core.methods.selection.budget.allocation import Allocation, shares
 from dp_core.methods.selection.selector import PlannedSelector, Selection
 from dp_core.tables.domain import Clique, Domain
+
+_MOST_TABLES = 20_000  # each with so little of the budget that more would be noise only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +28,12 @@ class Ways(PlannedSelector):
         orders: Numbers of columns of the tables; a number above that of all columns means all.
         allocation: Rule that divides the budget: `rho` or `epsilon` minimises the total error for
             that currency, `equal` gives every table the same part.
-        max_tables: Largest number of tables.
-        max_cells: Largest number of cells of a table.
     """
 
     orders: tuple[int, ...] = (2,)
     allocation: Allocation = "rho"
-    max_tables: int = 20_000
-    max_cells: int = 2**22
+    # Of a table: 32 MB of exact counts.
+    max_cells: ClassVar[int] = 2**22
 
     def planned(self, domain: Domain) -> Selection:
         if not self.orders or min(self.orders) < 1 or len(set(self.orders)) != len(self.orders):
@@ -42,10 +43,10 @@ class Ways(PlannedSelector):
             )
         orders = sorted({min(order, len(domain)) for order in self.orders})
         tables = sum(math.comb(len(domain), order) for order in orders)
-        if tables > self.max_tables:
+        if tables > _MOST_TABLES:
             raise BadInput(
                 f"`select: ways` with the orders {orders} means {tables} tables of"
-                f" {len(domain)} columns, more than the {self.max_tables} that it attempts; use"
+                f" {len(domain)} columns, more than the {_MOST_TABLES} that it attempts; use"
                 " `method: privsyn`, which chooses among pairs, or a lower order."
             )
         cliques: list[Clique] = []

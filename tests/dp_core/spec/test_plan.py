@@ -29,7 +29,6 @@ from tests.specs import FIXED, SCHEMA, plan_of, write_spec
 
 GAUSS = "{epsilon: 1, delta: 1e-9}"
 EIGHT = Domain(tuple("abcdefgh"), (2, 3, 4, 2, 5, 3, 6, 2))
-PRIVSYN = "select: {max_cells: 1000}\n"
 
 NON_ADAPTIVE = {
     "fixed": ("fixed", FIXED),
@@ -170,7 +169,7 @@ def test_noise_that_is_asked_for_is_taken():
 
 @pytest.mark.parametrize("mode", ["shared", "split"])
 def test_an_adaptive_plan_has_its_certain_part_and_the_rest_set_aside(tmp_path, mode):
-    text = PRIVSYN + SPLIT.format(3, mode)
+    text = SPLIT.format(3, mode)
     plan = plan_of(tmp_path, text, method="privsyn", privacy=GAUSS)
     assert {table.stage for table in plan.tables} == {"one_way"}
     assert paid(plan) == plan.costs["one_way"]

@@ -7,26 +7,21 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import zeros_by_bins
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.methods.reconstruction.sampling.drawing import records
-from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, Table, Totals, tables_of
 from dp_core.wall.statistics.binned_counts import BinnedCounts
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 Floats = NDArray[np.float64]
 
@@ -58,38 +53,17 @@ class ColumnHistograms(Synthesizer):
     Attributes:
         bins: Number of equal bins of each numeric column, 1,024 by default; as many as the column
             has positions if these are fewer.
-        weights: Relative weights of the columns in the budget, in the schema's order; equal if
-            empty, so that each of p columns has a p-th.
     """
 
     bins: int = 1024
-    weights: tuple[Fraction, ...] = ()
 
     def __post_init__(self) -> None:
         if self.bins < 1:
             raise ValueError(f"bins is a number from 1, not {self.bins}.")
-        if any(weight <= 0 for weight in self.weights):
-            raise ValueError("weights are positive numbers.")
 
     @property
     def by_bins(self) -> bool:
         return True
-
-    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
-        """Raise BadInput if there are weights, but not one for every column."""
-        if self.weights and len(self.weights) != len(variables):
-            raise BadInput(
-                f"weights has {len(self.weights)} numbers for {len(variables)} columns: state one"
-                " for each column, in the schema's order, or none."
-            )
-
-    def parts(self, variables: Variables) -> dict[str, Fraction]:
-        """Return the part of the budget of each column; they sum to 1."""
-        weights = self.weights or (Fraction(1),) * len(variables)
-        return {
-            each.name: weight / sum(weights)
-            for each, weight in zip(variables, weights, strict=True)
-        }
 
     def edges(self, variable: Variable) -> tuple[int, ...]:
         """Return the first position of each bin of a numeric column, then `positions`. Public."""
@@ -104,20 +78,23 @@ class ColumnHistograms(Synthesizer):
         """
 
     def measure_column(
-        self, curator: Curator, variable: Variable, step: str, cost: Fraction, *, replicate: int
+        self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
     ) -> list[Released]:
         """Release the sums of a numeric column, by default those of `ask_column`.
 
         Args:
-            curator: The only way to ask about the data.
+            inputs: Those of `measure`.
             variable: The column.
             step: Prefix of the names of its steps.
             cost: Its budget, in the release's currency; spent exactly.
-            replicate: Index of the independent measurement, 0 if shared.
         """
         return [
-            curator.total(
-                "measure", f"{step}-{ask.step}", ask.what, cost * ask.share, replicate=replicate
+            inputs.curator.total(
+                "measure",
+                f"{step}-{ask.step}",
+                ask.what,
+                cost * ask.share,
+                replicate=inputs.replicate,
             )
             for ask in self.ask_column(variable)
             if not isinstance(ask.what, tuple)
@@ -147,9 +124,8 @@ class ColumnHistograms(Synthesizer):
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
         """Return all sums and tables; nothing if the method chooses what to ask of a column."""
         found: list[Ask] = []
-        for number, (variable, part) in enumerate(
-            zip(variables, self.parts(variables).values(), strict=True), start=1
-        ):
+        part = Fraction(1, len(variables))
+        for number, variable in enumerate(variables, start=1):
             if not variable.numeric:
                 found.append(Ask(f"column-{number}", (variable.name,), part))
                 continue
@@ -161,37 +137,21 @@ class ColumnHistograms(Synthesizer):
             ]
         return tuple(found)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
-        parts = self.parts(variables)
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        each = inputs.measure_cost / len(variables)
         names = [variable.name for variable in variables.categorical]
         released: list[Released] = []
         if names:
             # One batch: noise that is drawn together is charged together, under one step name.
-            released += curator.measure(
+            released += inputs.curator.measure(
                 "measure",
                 [(name,) for name in names],
-                [cost * parts[name] for name in names],
-                replicate=replicate,
+                [each] * len(names),
+                replicate=inputs.replicate,
             )
         for number, variable in enumerate(variables, start=1):
             if variable.numeric:
-                released += self.measure_column(
-                    curator,
-                    variable,
-                    f"column-{number}",
-                    cost * parts[variable.name],
-                    replicate=replicate,
-                )
+                released += self.measure_column(inputs, variable, f"column-{number}", each)
         return tuple(released)
 
     def fit(

@@ -6,8 +6,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.histograms.column_histograms import (
     ColumnHistograms,
     Estimated,
@@ -18,8 +19,8 @@ from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Released, Totals
 
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+CHOOSING = Fraction(1, 2)
+"""Part of a column's budget for the cuts: wrong cuts and noisy counts do about equal harm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +28,9 @@ class CutColumns(ColumnHistograms):
     """Choose cuts of a column's bins privately, and count the records between them with noise.
 
     Records are uniform between two cuts.
-
-    Attributes:
-        choosing: Part of a column's budget for the cuts.
     """
 
-    choosing: Fraction = Fraction(1, 2)
-
     chooses: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        ColumnHistograms.__post_init__(self)
-        if not 0 < self.choosing < 1:
-            raise ValueError("choosing is a part of the budget, between 0 and 1.")
 
     def ask_column(self, variable: Variable) -> tuple[Ask, ...]:  # noqa: ARG002
         """Return nothing: the cuts are chosen."""
@@ -48,38 +39,37 @@ class CutColumns(ColumnHistograms):
     @abstractmethod
     def choose_cuts(
         self,
-        curator: Curator,
+        inputs: MethodInputs,
         variable: Variable,
         edges: tuple[int, ...],
         step: str,
         cost: Fraction,
-        *,
-        replicate: int,
     ) -> tuple[list[int], Fraction]:
         """Return the chosen cuts, and what they cost together.
 
         Args:
-            curator: The only way to ask about the data.
+            inputs: Those of `measure`.
             variable: The column.
             edges: First position of each bin, and then the number of positions.
             step: Prefix of the names of its steps.
-            cost: The column's budget, of which `choosing` is for the cuts.
-            replicate: Index of the independent measurement, 0 if shared.
+            cost: The column's budget, of which `CHOOSING` is for the cuts.
 
         Returns:
             Numbers of the bins before which there is a cut, from 1 to the number of bins - 1, and
-            the cost. The cost is at most the part `choosing`; what is left pays for the counts.
+            the cost. The cost is at most the part `CHOOSING`; what is left pays for the counts.
         """
 
     def measure_column(
-        self, curator: Curator, variable: Variable, step: str, cost: Fraction, *, replicate: int
+        self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
     ) -> list[Released]:
         edges = self.edges(variable)
-        cuts, spent = self.choose_cuts(curator, variable, edges, step, cost, replicate=replicate)
+        cuts, spent = self.choose_cuts(inputs, variable, edges, step, cost)
         chosen = tuple(edges[cut] for cut in (0, *sorted(cuts), len(edges) - 1))
         asked = binned(variable, chosen)
         return [
-            curator.total("measure", f"{step}-counts", asked, cost - spent, replicate=replicate)
+            inputs.curator.total(
+                "measure", f"{step}-counts", asked, cost - spent, replicate=inputs.replicate
+            )
         ]
 
     def estimate(

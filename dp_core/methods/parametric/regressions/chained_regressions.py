@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.regressions.column_by_column import (
     fit_chain,
     measure_chain,
@@ -28,9 +26,6 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released
 
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
-
 MOST_FEATURES = 500
 """Largest number of predictors of the last regression."""
 
@@ -45,9 +40,6 @@ class ChainedRegressions(Synthesizer):
     Attributes:
         order: Columns in the order in which they are drawn; the schema's order by default. Each
             column is regressed on those before it, so put columns that others depend on first.
-        weights: Relative parts of the budget, one per column in that order. By default they are
-            proportional to the cube root of the number of coefficients times the squared
-            sensitivity.
         minimiser: How the regressions are fitted. `gradient`: to a noisy gradient, with model
             records as predictors. `functional`: the functional mechanism, which minimises a noisy
             polynomial of degree 2 in the coefficients (`functional_mechanism`); it asks what
@@ -63,20 +55,13 @@ class ChainedRegressions(Synthesizer):
         steps: Number of gradients per regression; each gets an equal part of its budget. One is
             best if the model of the predictors holds; a second one corrects a wrong model.
             `functional` has one.
-        prior: Prior standard deviation of logistic coefficients, for indicators of levels and for
-            numbers divided by `reach` standard deviations.
-        reach: Numeric predictors are cut off at this many noisy standard deviations from their
-            noisy mean. With `functional` they are scaled by their range and never cut off.
         ridge: With `output`, weight of the penalty per record of the file.
     """
 
     order: tuple[str, ...] = ()
-    weights: tuple[Fraction, ...] = ()
     minimiser: Minimiser = "gradient"
     expansion: Expansion = "proportions"
     steps: int = 1
-    prior: float = 5.0
-    reach: float = 3.0
     ridge: Fraction = Fraction(1, 20)
 
     def __post_init__(self) -> None:
@@ -84,11 +69,8 @@ class ChainedRegressions(Synthesizer):
             raise BadInput(f"steps is a number from 1, not {self.steps}.")
         if self.minimiser == "functional" and self.steps > 1:
             raise BadInput("The functional mechanism has one step; leave `steps` out.")
-        for name in ("prior", "reach", "ridge"):
-            if not 0 < (value := getattr(self, name)) < 1e6:
-                raise BadInput(f"{name} is a positive number, not {float(value):g}.")
-        if any(weight <= 0 for weight in self.weights):
-            raise BadInput("weights are positive numbers.")
+        if not 0 < self.ridge < 1e6:
+            raise BadInput(f"ridge is a positive number, not {float(self.ridge):g}.")
 
     @property
     def options(self) -> Options:
@@ -97,10 +79,7 @@ class ChainedRegressions(Synthesizer):
             minimiser=self.minimiser,
             expansion=self.expansion,
             steps=self.steps,
-            prior=self.prior,
-            reach=self.reach,
             ridge=self.ridge,
-            weights=self.weights,
         )
 
     def arranged(self, variables: Variables) -> tuple[Variable, ...]:
@@ -120,10 +99,8 @@ class ChainedRegressions(Synthesizer):
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         order = self.arranged(variables)
-        if self.weights and len(self.weights) != len(order):
-            raise BadInput(f"weights has {len(self.weights)} numbers for {len(order)} columns.")
         entries = sum(asked_in_all(order, self.options))
-        width = number_of_features(order, self.options)
+        width = number_of_features(order)
         if width > MOST_FEATURES:
             raise BadInput(
                 f"The regressions would have {width:,} predictors, more than {MOST_FEATURES}: put"
@@ -138,18 +115,8 @@ class ChainedRegressions(Synthesizer):
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
         return expected(self.arranged(variables), self.options)
 
-    def measure(
-        self,
-        curator: Curator,
-        variables: Variables,
-        *,
-        cost: Fraction,
-        rows: int | None,  # noqa: ARG002
-        zeros: StructuralZeros,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        replicate: int = 0,
-    ) -> tuple[Released, ...]:
-        return measure_chain(curator, self.arranged(variables), self.options, cost, replicate)
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        return measure_chain(inputs, self.arranged(variables), self.options)
 
     def fit(
         self,

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.regressions.fitted_regressions import (
     ClassFit,
     NumberFit,
@@ -50,12 +49,12 @@ from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, 
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
-
 MODEL_RECORDS = 1 << 12
 """Number of model records that represent the predictors, from a low-discrepancy sequence."""
 
+CLASS_PRIOR = 5.0
+"""Prior standard deviation of logistic coefficients, for indicators of levels and for numbers
+divided by `REACH` standard deviations: weak, since odds ratios above e^5 are hardly seen."""
 NUMBER_PRIOR = 1.0
 """Prior standard deviation of a linear regression's coefficients, in half ranges."""
 
@@ -81,7 +80,7 @@ class Chain:
         self._predictors: tuple[Number | Levels, ...] = ()
         self._products: NoisyProducts | None = None
         if options.minimiser == "functional":
-            ranges = Features(of_ranges(self.order, options))
+            ranges = Features(of_ranges(self.order))
             self._products = NoisyProducts(self.order, ranges, self.rows)
         axes = 2 * len(self.order)
         uniform = qmc.Sobol(axes, scramble=False).random(MODEL_RECORDS)
@@ -104,7 +103,7 @@ class Chain:
     def learn(self, piece: Piece, answer: Totals) -> None:
         """Fit a regression to a noisy answer."""
         asked, values = answer.of, answer.values.astype(np.float64)
-        noise, prior = answer.variance**0.5, self.options.prior
+        noise, prior = answer.variance**0.5, CLASS_PRIOR
         mass = np.full(MODEL_RECORDS, self.rows / MODEL_RECORDS)
         fit: ClassFit | NumberFit
         if self._products is not None:
@@ -148,9 +147,8 @@ class Chain:
             mass = mass * self._there
             found, variance = products.number(column, prior=NUMBER_PRIOR)
             return number_fit(features, mass, asked, found, variance, prior=NUMBER_PRIOR)
-        prior, expansion = self.options.prior, self.options.expansion
-        found = products.classes(column, asked, expansion, prior=prior)
-        return ClassFit(found, class_precision(features, mass, found, prior=prior))
+        found = products.classes(column, asked, self.options.expansion, prior=CLASS_PRIOR)
+        return ClassFit(found, class_precision(features, mass, found, prior=CLASS_PRIOR))
 
     def _predictors_are(self, features: Features) -> None:
         """Use the scales of the question asked, because only these are known on another machine."""
@@ -164,7 +162,7 @@ class Chain:
         self._codes = np.column_stack([self._codes, codes])
         # The noisy products are of features that are scaled by the range.
         scaled_by = None if self._products is not None else codes
-        self._predictors += (predictor(variable, scaled_by, self.options.reach),)
+        self._predictors += (predictor(variable, scaled_by),)
         self._there = np.ones(MODEL_RECORDS)
 
     def missing_done(self, column: int) -> None:
@@ -247,21 +245,18 @@ class ChainModel(ParametricModel):
 
 
 def measure_chain(
-    curator: Curator,
-    order: Sequence[Variable],
-    options: Options,
-    cost: Fraction,
-    replicate: int,
+    inputs: MethodInputs, order: Sequence[Variable], options: Options
 ) -> tuple[Released, ...]:
-    """Return the released answers to all questions of the chain; spends exactly `cost`."""
+    """Return the answers to all questions of the chain; spends exactly `measure_cost`."""
+    curator = inputs.curator
     known = curator.public_rows()
     released: list[Released] = []
     chain: Chain | None = None
     for piece in pieces(order, options, count=known is None):
-        budget = cost * piece.share
+        budget = inputs.measure_cost * piece.share
         if piece.part in ("rows", "table"):
             clique = () if piece.part == "rows" else (order[0].name,)
-            released += curator.measure("measure", [clique], [budget], replicate=replicate)
+            released += curator.measure("measure", [clique], [budget], replicate=inputs.replicate)
             continue
         if chain is None:
             chain = _begun(order, options, released, known)
@@ -273,7 +268,7 @@ def measure_chain(
                 chain.question(piece),
                 # privacy: the steps of a regression compose; each reads the file once.
                 budget / piece.steps,
-                replicate=replicate,
+                replicate=inputs.replicate,
                 round=step + 1,
             )
             chain.learn(piece, answer)

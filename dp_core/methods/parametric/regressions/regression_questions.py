@@ -22,6 +22,10 @@ Minimiser = Literal["gradient", "functional", "output"]
 Expansion = Literal["proportions", "zero"]
 Part = Literal["rows", "table", "missing", "number", "levels"]
 
+REACH = 3.0
+"""Numeric predictors are cut off at this many noisy standard deviations from their noisy mean: of a
+normal column .3 % are. With `functional` they are scaled by their range and never cut off."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -30,10 +34,7 @@ class Options:
     minimiser: Minimiser
     expansion: Expansion
     steps: int
-    prior: float
-    reach: float
     ridge: Fraction
-    weights: tuple[Fraction, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +78,9 @@ def pieces(order: Sequence[Variable], options: Options, *, count: bool) -> tuple
         elif column and variable.size > 1:
             entries = (variable.size - 1) * width
             found.append((column, "levels", logistic, float(entries * (column + 1))))
-        width += predictor(variable, None, options.reach).width
+        width += predictor(variable, None).width
     # For e entries and squared sensitivity s, (e s)^(1/3) nearly minimises the sum of variances.
     sizes = [Fraction(max(1, round(16 * weight ** (1 / 3)))) for *_, weight in found]
-    if options.weights:
-        of = [
-            sum((s for s, f in zip(sizes, found, strict=True) if f[0] == c), Fraction(0))
-            for c in range(len(order))
-        ]
-        sizes = [options.weights[f[0]] * s / of[f[0]] for s, f in zip(sizes, found, strict=True)]
     whole = sum(sizes)
     return tuple(
         Piece(column, part, steps, size / whole)
@@ -95,7 +90,7 @@ def pieces(order: Sequence[Variable], options: Options, *, count: bool) -> tuple
 
 def expected(order: Sequence[Variable], options: Options) -> tuple[Ask, ...]:
     """Return the planned questions; only scales and coefficients are not known beforehand."""
-    features = of_ranges(order, options)
+    features = of_ranges(order)
     asks = []
     for piece in pieces(order, options, count=True):
         variable = order[piece.column]
@@ -161,7 +156,7 @@ def step_name(piece: Piece, step: int) -> str:
     return f"column-{piece.column + 1}-{piece.part}-{step + 1}"
 
 
-def predictor(variable: Variable, codes: Codes | None, reach: float) -> Number | Levels:
+def predictor(variable: Variable, codes: Codes | None) -> Number | Levels:
     """Return a column's features, scaled by the model records' codes if given, else its range."""
     if not variable.numeric:
         return Levels(name=variable.name, size=variable.size)
@@ -170,7 +165,7 @@ def predictor(variable: Variable, codes: Codes | None, reach: float) -> Number |
     there = None if codes is None else codes[codes < variable.positions].astype(np.float64)
     if there is not None and there.size:
         centre = round(2 * float(there.mean()) - (variable.positions - 1))
-        scale = min(widest, max(1, round(2 * reach * float(there.std()))))
+        scale = min(widest, max(1, round(2 * REACH * float(there.std()))))
     return Number(
         name=variable.name,
         positions=variable.positions,
@@ -180,9 +175,9 @@ def predictor(variable: Variable, codes: Codes | None, reach: float) -> Number |
     )
 
 
-def of_ranges(order: Sequence[Variable], options: Options) -> tuple[Number | Levels, ...]:
+def of_ranges(order: Sequence[Variable]) -> tuple[Number | Levels, ...]:
     """Return the features of columns, scaled by their ranges."""
-    return tuple(predictor(variable, None, options.reach) for variable in order)
+    return tuple(predictor(variable, None) for variable in order)
 
 
 def asked_in_all(order: Sequence[Variable], options: Options) -> Iterator[int]:
@@ -191,6 +186,6 @@ def asked_in_all(order: Sequence[Variable], options: Options) -> Iterator[int]:
         yield ask.what.length if isinstance(ask.what, Sum) else 1
 
 
-def number_of_features(order: Sequence[Variable], options: Options) -> int:
+def number_of_features(order: Sequence[Variable]) -> int:
     """Return the number of predictors of the last regression, including the intercept."""
-    return 1 + sum(predictor(variable, None, options.reach).width for variable in order[:-1])
+    return 1 + sum(predictor(variable, None).width for variable in order[:-1])

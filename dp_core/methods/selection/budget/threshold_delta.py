@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.accounting.currency import Currency
@@ -13,9 +14,6 @@ from dp_core.wall.accounting.events import StabilityEvent
 from dp_core.wall.accounting.sensitivity import count_l1
 from dp_core.wall.accounting.stability_thresholds import continuous_threshold
 from dp_core.wall.released import SparseTable
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
 
 Threshold: TypeAlias = Literal["least", "text", "algorithm"]
 """`least`: the smallest integer that is valid for the discrete noise. `text`, `algorithm`: the
@@ -25,19 +23,14 @@ SPARE_CELLS = 100
 """Number of cells that can be kept in addition to the bound on the expected number."""
 
 
-def delta_of(curator: Curator, cost: Fraction, replicate: int) -> Fraction:
+def delta_of(inputs: MethodInputs) -> Fraction:
     """Return the delta of all tables of one replicate together.
 
     If one measurement serves all sets, that is the whole delta that the release reserved for
     failures. Otherwise it is a part in proportion to the replicate's part of the budget, so that
     the deltas of all sets add up to at most the reserved one.
-
-    Args:
-        curator: The wall.
-        cost: Budget of all tables of the replicate.
-        replicate: Index of the independent measurement, 0 if shared.
     """
-    return _delta(curator.currency, cost, shared=replicate == 0)
+    return _delta(inputs.curator.currency, inputs.measure_cost, shared=inputs.replicate == 0)
 
 
 class Thresholding(Protocol):
@@ -96,32 +89,29 @@ def _least(event: StabilityEvent, delta: Fraction, form: Threshold) -> int:
 
 
 def threshold_table(
-    curator: Curator,
+    inputs: MethodInputs,
     clique: Clique,
     cost: Fraction,
     delta: Fraction,
     *,
     rows: float,
     form: Threshold,
-    capacity: int | None,
-    replicate: int,
 ) -> SparseTable:
     """Return the cells of a clique whose noisy counts reach the threshold; `measure` pays.
 
     Args:
-        curator: The wall.
+        inputs: Those of `select`.
         clique: Columns, of any number of cells.
         cost: Budget, in the release's currency; spent exactly.
         delta: Failure probability allowed for the table.
         rows: Approximate number of rows, as far as it is public.
         form: Form of the threshold.
-        capacity: Largest number of cells to keep; None allows for more than the expected number.
-        replicate: Index of the independent measurement, 0 if shared.
     """
+    curator = inputs.curator
     event = _event(curator.currency, cost, delta, curator.relation)
     least = _least(event, delta, form)
     cells = curator.domain.size(clique)
-    room = capacity or expected_cells(rows, least, float(delta)) + SPARE_CELLS
+    room = expected_cells(rows, least, float(delta)) + SPARE_CELLS
     return curator.threshold(
         "measure",
         clique,
@@ -129,7 +119,7 @@ def threshold_table(
         delta,
         capacity=min(cells, room),
         least=least,
-        replicate=replicate,
+        replicate=inputs.replicate,
     )
 
 

@@ -130,7 +130,7 @@ def best_record(
     *,
     zeros: StructuralZeros,
     weights: Mapping[str, NDArray[np.float64]],
-    solver: Solver,
+    solver: Solver = "auto",
     rng: np.random.Generator,
 ) -> tuple[Codes, int]:
     """Return a record that satisfies as many queries as possible, and their number.

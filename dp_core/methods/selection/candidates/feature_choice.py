@@ -10,25 +10,19 @@ import itertools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.known_rows import (
     number_of_rows,
-    require_public_rows,
     require_rows,
 )
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.released import Released
 from dp_core.wall.statistics import MutualInformation, RScore, TableStatistic
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
-
-Score: TypeAlias = Literal["auto", "mi", "r"]
-"""`mi`: mutual information, which needs a public number of rows. `r`: the distance from
-independence. `auto`: `mi` if possible, otherwise `r`."""
 
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit
 
@@ -39,15 +33,12 @@ class FeatureChoice:
 
     Attributes:
         features: Number of other columns kept with each column (R), or all if there are fewer.
-        score: `mi`, mutual information, only if the number of rows is public (replace-one); `r`,
-            the distance from independence; `auto`, `mi` if possible, otherwise `r`.
         given: Stated features, from public knowledge, instead of a choice: lists of a column
             followed by its features. A column without a list has no features. The selection then
             needs no share.
     """
 
     features: int = 1
-    score: Score = "auto"
     given: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
@@ -71,8 +62,6 @@ class FeatureChoice:
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         """Raise BadInput if the number of rows will not be known."""
         require_rows(neighbours, measured)
-        if self.score == "mi":
-            require_public_rows(neighbours, "Mutual information")
 
     def most_cells(self, domain: Domain) -> int:
         """Return the largest possible number of cells of a column's table with its features."""
@@ -88,24 +77,17 @@ class FeatureChoice:
         listed = {clique[0]: clique[1:] for clique in self.given}
         return tuple((name, *listed.get(name, ())) for name in domain.columns)
 
-    def tables_of_each(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        replicate: int,
-    ) -> tuple[Clique, ...]:
+    def tables_of_each(self, inputs: MethodInputs) -> tuple[Clique, ...]:
         """Return each column, in the domain's order, with its features.
 
-        The choice costs exactly `cost`. Arguments are those of `Selector.select`.
+        The choice costs exactly `select_cost`.
         """
+        curator, domain = inputs.curator, inputs.domain
         if not self.adaptive:
             return self.given_tables(domain)
-        rows = round(number_of_rows(curator, domain, known))
+        rows = round(number_of_rows(inputs))
         times = min(self.features, len(domain) - 1)
-        each = cost / (len(domain) * times)
+        each = inputs.select_cost / (len(domain) * times)
         found: list[Clique] = []
         for place, name in enumerate(domain.columns, start=1):
             clique: Clique = (name,)
@@ -115,9 +97,9 @@ class FeatureChoice:
                 best = curator.choose(
                     "select",
                     f"column-{place}-{number}",
-                    _statistic(curator, domain, name, left, self.score, rows),
+                    _statistic(curator, domain, name, left, rows),
                     each,
-                    replicate=replicate,
+                    replicate=inputs.replicate,
                 )
                 clique = (*clique, left[best])
             found.append(clique)
@@ -138,11 +120,11 @@ def _check_given(given: Sequence[Sequence[str]]) -> None:
 
 
 def _statistic(
-    curator: Curator, domain: Domain, name: str, others: Sequence[str], score: Score, rows: int
+    curator: Curator, domain: Domain, name: str, others: Sequence[str], rows: int
 ) -> TableStatistic:
     candidates = tuple((name, (other,)) for other in others)
-    public = curator.neighbours == "replace-one"
-    if score == "r" or (score == "auto" and not public):
+    if curator.neighbours != "replace-one":
+        # The sensitivity of mutual information is known for a public number of rows only.
         return RScore(candidates)
     binary = domain.size((name,)) <= 2 or all(domain.size((other,)) <= 2 for other in others)
     return MutualInformation(candidates, rows=rows, grid=_GRID, binary=binary)

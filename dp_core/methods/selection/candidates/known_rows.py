@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.schema.privacy import Neighbours, Stage
-from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, tables_of
-
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+from dp_core.wall.released import tables_of
 
 _ROWS_UNKNOWN = (
     "This selection needs the approximate number of rows; give the stage `total` (or `one_way`) a"
@@ -38,42 +34,36 @@ def require_public_rows(neighbours: Neighbours, what: str) -> None:
         )
 
 
-def number_of_rows(curator: Curator, domain: Domain, known: Sequence[Released]) -> float:
-    """Return the public or estimated number of rows, at least 1.
-
-    Args:
-        curator: Curator, which knows whether the relation makes the number public.
-        domain: All columns.
-        known: Results measured before; their tables estimate the number of rows.
+def number_of_rows(inputs: MethodInputs) -> float:
+    """Return the public number of rows, or its estimate by the tables `known`; at least 1.
 
     Raises:
         BadInput: if the number is neither public nor measured.
     """
     from dp_core.methods.reconstruction.estimates.consistency import estimate_total, estimates
 
-    rows = curator.public_rows()
+    rows = inputs.curator.public_rows()
     if rows is not None:
         return max(float(rows), 1.0)
-    measured = estimates(domain, tables_of(known), zeros=StructuralZeros())
+    measured = estimates(inputs.domain, tables_of(inputs.known), zeros=StructuralZeros())
     if not measured:
         raise BadInput(_ROWS_UNKNOWN)
     return max(estimate_total(measured), 1.0)
 
 
-def column_weights(
-    domain: Domain, known: Sequence[Released], zeros: StructuralZeros
-) -> Mapping[str, NDArray[np.float64]]:
+def column_weights(inputs: MethodInputs) -> Mapping[str, NDArray[np.float64]]:
     """Return each column's measured table, normalised to sum 1, or a uniform one."""
     from dp_core.methods.reconstruction.estimates.consistency import column_tables
 
+    domain = inputs.domain
     even = {
         name: np.full(size, 1 / size)
         for name, size in zip(domain.columns, domain.sizes, strict=True)
     }
-    measured = tables_of(known)
+    measured = tables_of(inputs.known)
     if not measured:
         return even
-    tables, total = column_tables(domain, measured, rows=None, zeros=zeros)
+    tables, total = column_tables(domain, measured, rows=None, zeros=inputs.zeros)
     return {
         name: table.values / total if table.values.any() else even[name]
         for name, table in zip(domain.columns, tables, strict=True)

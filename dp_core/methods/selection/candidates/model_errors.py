@@ -11,22 +11,23 @@ import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.allocation import shares
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement
 from dp_core.wall.statistics import TableDistance
 
-if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
-
 GRID = 16
 """Parts of a record to which model answers are rounded; the rounding is far below any noise."""
+
+FIRST_PART = Fraction(1, 10)
+"""Part of the measuring budget of the first round: one-way tables have few cells, and later rounds
+measure most columns again."""
 
 _MOST_ANNOUNCED = 1 << 24  # largest number of cells that are counted in advance
 _SWEEPS = 20
@@ -52,15 +53,13 @@ def announced(domain: Domain, cliques: Sequence[Clique]) -> tuple[Clique, ...]:
     return ((), *cliques) if held else ()
 
 
-def first_round(
-    curator: Curator, domain: Domain, cost: Fraction, replicate: int
-) -> tuple[Measurement, ...]:
-    """Return a table of every column, measured as round 1 at exactly `cost`."""
-    columns = [(name,) for name in domain.columns]
-    pure = curator.currency.kind == "pure"
-    weights = shares(domain.sizes, "epsilon" if pure else "rho")
-    costs = [weight * cost for weight in weights]
-    return curator.measure("measure", columns, costs, replicate=replicate, round=1)
+def first_round(inputs: MethodInputs) -> tuple[Measurement, ...]:
+    """Return a table of every column, measured as round 1 at exactly `FIRST_PART`."""
+    columns = [(name,) for name in inputs.domain.columns]
+    pure = inputs.curator.currency.kind == "pure"
+    weights = shares(inputs.domain.sizes, "epsilon" if pure else "rho")
+    costs = [weight * FIRST_PART * inputs.measure_cost for weight in weights]
+    return inputs.curator.measure("measure", columns, costs, replicate=inputs.replicate, round=1)
 
 
 class RoundModel:

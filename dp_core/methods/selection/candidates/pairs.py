@@ -24,9 +24,11 @@ INDIF = "indif"
 """Step of the dependences of pairs."""
 DISTANCES = "distances"
 """Step of the distances of pairs from the products of noisy one-way tables."""
+MOST_CELLS = 2**20
+"""Largest number of cells of a pair: 8 MB of counts, and noise outweighs larger ones."""
 
 
-def pairs_up_to(domain: Domain, max_cells: int) -> tuple[Clique, ...]:
+def pairs_up_to(domain: Domain, max_cells: int = MOST_CELLS) -> tuple[Clique, ...]:
     """Return all pairs of columns with at most `max_cells` cells."""
     sizes = dict(zip(domain.columns, domain.sizes, strict=True))
     pairs = domain.cliques(2)

@@ -11,6 +11,8 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.parametric import efpa, p_hp
 from dp_core.methods.parametric.efpa import Efpa, shortened
 from dp_core.methods.parametric.hierarchical_histogram import HierarchicalHistogram
 from dp_core.methods.parametric.noise_first import NoiseFirst, merged
@@ -50,7 +52,7 @@ KEEPS_ALL = {
     "sorted_histogram": {},
     "noise_first": {},
     "efpa": {"bins": 240},
-    "p_hp": {"depth": 10},
+    "p_hp": {},
     "structure_first": {"runs": 240},
 }
 """Options with which a method loses nothing but by noise."""
@@ -70,14 +72,8 @@ DATA = file_of()
 def measured(method, epsilon=EXACT, *, kind="pure", neighbours="add-remove", data=DATA):
     session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
     method.check(COLUMNS, neighbours)
-    released = method.measure(
-        Curator(COLUMNS.domain, MemoryCounter(data), session),
-        COLUMNS,
-        cost=Fraction(epsilon),
-        rows=None,
-        zeros=NONE,
-        rng=np.random.default_rng(0),
-    )
+    curator = Curator(COLUMNS.domain, MemoryCounter(data), session)
+    released = method.measure(inputs_of(curator, COLUMNS.domain, epsilon), COLUMNS)
     return released, session
 
 
@@ -131,7 +127,8 @@ def test_without_noise_the_histograms_are_those_of_the_file(name, kind, neighbou
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_fewer_bins_are_coarser_and_missing_values_stay_missing(name):
+def test_fewer_bins_are_coarser_and_missing_values_stay_missing(name, monkeypatch):
+    monkeypatch.setattr(p_hp, "_DEPTH", 10)
     model = fitted(made(name, **{**KEEPS_ALL[name], "bins": 12}))
     drawn = model.sample(ROWS, rng=np.random.default_rng(1))
     edges = [*range(0, 241, 20), 241]
@@ -144,26 +141,19 @@ def test_fewer_bins_are_coarser_and_missing_values_stay_missing(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_weights_divide_the_budget_among_the_columns(name):
-    weights = (Fraction(1), Fraction(2), Fraction(5))
-    _, session = measured(made(name, weights=weights), 8)
+def test_the_columns_have_equal_parts_of_the_budget(name):
+    _, session = measured(made(name), 9)
     spent = {}
     for charge in session.charges:
         column = charge.step.name
         number = next((digit for digit in "23" if f"column-{digit}" in column), "1")
         spent[number] = spent.get(number, 0) + charge.step.cost
 
-    assert spent == {"1": 1, "2": 2, "3": 5}
-    equal = made(name).parts(COLUMNS)
-    assert set(equal.values()) == {Fraction(1, 3)}
+    assert spent == {"1": 3, "2": 3, "3": 3}
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_wrong_weights_and_bins_are_refused(name):
-    with pytest.raises(BadInput, match="3 columns"):
-        made(name, weights=(Fraction(1),)).check(COLUMNS, "add-remove")
-    with pytest.raises(ValueError, match="positive"):
-        made(name, weights=(Fraction(0),))
+def test_wrong_bins_are_refused(name):
     with pytest.raises(ValueError, match="bins"):
         made(name, bins=0)
 
@@ -316,6 +306,16 @@ def test_a_price_that_is_none_is_refused(price):
 # -- EFPA
 
 
+def inputs_of(curator, domain, epsilon):
+    return MethodInputs(
+        curator=curator,
+        domain=domain,
+        measure_cost=Fraction(epsilon),
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+    )
+
+
 def measured_column(method, counts, epsilon):
     """Return the one result of a column with these counts, the column, and the charges."""
     variable = Variable(name="x", size=len(counts), positions=len(counts))
@@ -323,7 +323,9 @@ def measured_column(method, counts, epsilon):
     data = Dataset(Variables((variable,)).domain, codes)
     session = MemorySession(Currency("pure", Fraction(epsilon)), "add-remove")
     curator = Curator(data.domain, MemoryCounter(data), session)
-    (released,) = method.measure_column(curator, variable, "x", Fraction(epsilon), replicate=0)
+    (released,) = method.measure_column(
+        inputs_of(curator, data.domain, epsilon), variable, "x", Fraction(epsilon)
+    )
     return released, variable, [charge.step.cost for charge in session.charges]
 
 
@@ -333,9 +335,9 @@ COMB = np.where(np.arange(512) % 2, 400, 0)
 
 
 @pytest.mark.parametrize(("positions", "most"), [(256, 256), (50, 7), (1, 4)])
-def test_the_choice_and_the_values_divide_the_budget(positions, most):
-    method = Efpa(choosing=Fraction(1, 4), most=most)
-    _, _, costs = measured_column(method, np.full(positions, 2), 8)
+def test_the_choice_and_the_values_divide_the_budget(monkeypatch, positions, most):
+    monkeypatch.setattr(efpa, "_MOST_KEPT", most)
+    _, _, costs = measured_column(Efpa(choosing=Fraction(1, 4)), np.full(positions, 2), 8)
     assert costs == ([8] if positions == 1 else [2, 6])
 
 
@@ -356,8 +358,9 @@ def test_without_a_choice_the_whole_budget_is_for_the_counts():
     assert not Efpa(choosing=Fraction(0)).chooses
 
 
-def test_most_limits_the_coefficients():
-    released, _, _ = measured_column(Efpa(most=2), SMOOTH, 1)
+def test_the_number_of_coefficients_is_limited(monkeypatch):
+    monkeypatch.setattr(efpa, "_MOST_KEPT", 2)
+    released, _, _ = measured_column(Efpa(), SMOOTH, 1)
     assert isinstance(released.of, CosineSums)
     assert released.of.kept <= 2
 
@@ -390,9 +393,9 @@ def test_the_noise_is_smaller_than_the_published_by_the_root_of_n_over_2_k():
     assert published / ours == pytest.approx(math.sqrt(bins / (2 * kept)), rel=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"choosing": Fraction(1)}, {"most": 0}, {"bins": 5000}])
+@pytest.mark.parametrize("options", [{"choosing": Fraction(1)}, {"bins": 5000}])
 def test_options_of_efpa_that_are_none_are_refused(options):
-    with pytest.raises(ValueError, match=r"choosing|most|bins"):
+    with pytest.raises(ValueError, match=r"choosing|bins"):
         Efpa(**options)
 
 
@@ -409,7 +412,9 @@ def cut_steps(method, epsilon=EXACT, kind="pure"):
     data = Dataset(Variables((variable,)).domain, codes)
     session = MemorySession(Currency(kind, Fraction(epsilon)), "add-remove")
     curator = Curator(data.domain, MemoryCounter(data), session)
-    (released,) = method.measure_column(curator, variable, "x", Fraction(epsilon), replicate=0)
+    (released,) = method.measure_column(
+        inputs_of(curator, data.domain, epsilon), variable, "x", Fraction(epsilon)
+    )
     assert session.spent() == Fraction(epsilon)
     return released.of.edges[0], [charge.step for charge in session.charges]
 
@@ -420,23 +425,24 @@ def test_the_cuts_of_a_histogram_of_steps_are_found(method):
 
 
 def test_parts_that_need_no_cut_leave_their_budget_to_the_counts():
-    _, steps = cut_steps(PHPartition(depth=4, choosing=Fraction(1, 4)))
+    _, steps = cut_steps(PHPartition())
     cuts, counts = steps[:-1], steps[-1]
-    # Three cuts, and the four parts once more; eight further choices were not needed.
+    # Three cuts, and the four parts once more; 56 further choices were not needed.
     assert len(cuts) == 7
-    assert {step.cost for step in cuts} == {EXACT / 60}
-    assert counts.cost == EXACT - 7 * EXACT / 60
+    assert {step.cost for step in cuts} == {EXACT / 126}
+    assert counts.cost == EXACT - 7 * EXACT / 126
 
 
-def test_depth_limits_the_number_of_parts():
-    assert len(cut_steps(PHPartition(depth=1))[0]) == 3
-    assert len(cut_steps(PHPartition(depth=2))[0]) <= 5
+def test_the_depth_limits_the_number_of_parts(monkeypatch):
+    monkeypatch.setattr(p_hp, "_DEPTH", 1)
+    assert len(cut_steps(PHPartition())[0]) == 3
+    monkeypatch.setattr(p_hp, "_DEPTH", 2)
+    assert len(cut_steps(PHPartition())[0]) <= 5
 
 
-def test_choosing_is_the_part_of_the_cuts():
-    for choosing in (Fraction(1, 3), Fraction(2, 3)):
-        _, steps = cut_steps(StructureFirst(runs=4, choosing=choosing), 9)
-        assert [step.cost for step in steps] == [choosing * 3] * 3 + [9 * (1 - choosing)]
+def test_half_of_the_budget_is_for_the_cuts():
+    _, steps = cut_steps(StructureFirst(runs=4), 9)
+    assert [step.cost for step in steps] == [Fraction(3, 2)] * 3 + [Fraction(9, 2)]
 
 
 def test_one_run_has_no_cut():
@@ -452,16 +458,9 @@ def test_too_many_bins_for_dynamic_programming_are_refused():
         StructureFirst(bins=4096).check(wide, "add-remove")
 
 
-@pytest.mark.parametrize(
-    "made", [lambda: PHPartition(depth=0), lambda: StructureFirst(runs=0), lambda: wrong_share()]
-)
-def test_options_of_cuts_that_are_none_are_refused(made):
-    with pytest.raises(ValueError, match=r"depth|runs|choosing"):
-        made()
-
-
-def wrong_share():
-    return PHPartition(choosing=Fraction(0))
+def test_a_number_of_runs_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="runs"):
+        StructureFirst(runs=0)
 
 
 def test_the_published_score_with_the_files_own_largest_count_is_not_private():

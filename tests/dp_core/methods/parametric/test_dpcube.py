@@ -9,6 +9,8 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.parametric import dpcube
 from dp_core.methods.parametric.dpcube import DPCube, partition
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -38,20 +40,23 @@ def file_of(rows=3_000, seed=3):
 def model_of(method, data, epsilon=EXACT, *, zeros=NONE, rows=None, neighbours="add-remove"):
     session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
     released = method.measure(
-        Curator(MIXED.domain, MemoryCounter(data), session),
+        MethodInputs(
+            curator=Curator(MIXED.domain, MemoryCounter(data), session),
+            domain=MIXED.domain,
+            measure_cost=Fraction(epsilon),
+            stated_rows=rows,
+            zeros=zeros,
+            rng=np.random.default_rng(0),
+        ),
         MIXED,
-        cost=Fraction(epsilon),
-        rows=rows,
-        zeros=zeros,
-        rng=np.random.default_rng(0),
     )
     return method.fit(MIXED, released, rows=rows, zeros=zeros), session
 
 
-def divided(cells, *, variance=1e-9, threshold=2.0, possible=None):
+def divided(cells, *, variance=1e-9, possible=None):
     cells = np.asarray(cells, dtype=float)
     possible = np.ones(cells.shape, dtype=bool) if possible is None else possible
-    return partition(cells, possible, variance=variance, kurtosis=3.0, threshold=threshold)
+    return partition(cells, possible, variance=variance)
 
 
 def test_boxes_cover_every_cell_once_and_are_even_where_the_cells_are():
@@ -70,17 +75,9 @@ def test_boxes_cover_every_cell_once_and_are_even_where_the_cells_are():
 def test_even_cells_are_one_box_and_noise_alone_makes_few():
     assert divided(np.full((6, 6), 7.0)) == [(slice(0, 6), slice(0, 6))]
     noise = np.random.default_rng(1).normal(0, 3, (40, 40))
-    assert len(divided(noise, variance=9.0, threshold=4.0)) == 1
-    assert len(divided(noise, variance=9.0, threshold=0.0)) > 1
+    assert len(divided(noise, variance=9.0)) < 100
     # Noise that is taken for 30 times smaller is divided to the end.
     assert len(divided(noise, variance=0.01)) > 1000
-
-
-def test_a_smaller_threshold_leaves_more_boxes():
-    rng = np.random.default_rng(2)
-    cells = np.add.outer(np.arange(20), np.arange(20)) + rng.normal(0, 4, (20, 20))
-    few, many = (len(divided(cells, variance=16.0, threshold=each)) for each in (20.0, 0.0))
-    assert 1 < few < many
 
 
 def test_there_are_never_more_boxes_than_may_be_asked():
@@ -110,18 +107,21 @@ def test_without_noise_the_table_is_that_of_the_file(within, neighbours):
     np.testing.assert_array_equal(np.bincount(drawn.codes[0]), np.bincount(data.codes[0]))
 
 
-def test_each_box_is_the_average_by_precision_of_its_two_noisy_totals():
-    method = DPCube(cells=Fraction(4, 5), threshold=1e9)
+def test_each_box_is_the_average_by_precision_of_its_two_noisy_totals(monkeypatch):
+    monkeypatch.setattr(dpcube, "_division", lambda *_: None)
+    method = DPCube(cells=Fraction(4, 5))
     session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
     cells, boxes = method.measure(
-        Curator(MIXED.domain, MemoryCounter(file_of()), session),
+        MethodInputs(
+            curator=Curator(MIXED.domain, MemoryCounter(file_of()), session),
+            domain=MIXED.domain,
+            measure_cost=Fraction(1),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        ),
         MIXED,
-        cost=Fraction(1),
-        rows=None,
-        zeros=NONE,
-        rng=np.random.default_rng(0),
     )
-    assert len(boxes.values) == 1  # a threshold that nothing reaches
+    assert len(boxes.values) == 1  # nothing is divided
     own, other = boxes.variance, 16 * cells.variance
     wanted = (boxes.values[0] * other + cells.values.sum() * own) / (own + other)
     model = method.fit(MIXED, (cells, boxes), rows=None, zeros=NONE)
@@ -148,15 +148,15 @@ def test_impossible_cells_stay_empty():
         assert model.table.values.sum() == pytest.approx(model.rows)
 
 
-def test_a_table_that_is_too_large_and_wrong_options_are_refused():
-    with pytest.raises(BadInput, match="16 cells, more than max_cells, 15"):
-        DPCube(max_cells=15).check(MIXED, "add-remove")
-    DPCube(max_cells=16).check(MIXED, "add-remove")
+def test_a_table_that_is_too_large_and_wrong_options_are_refused(monkeypatch):
+    monkeypatch.setattr(dpcube, "MOST_CELLS", 15)
+    with pytest.raises(BadInput, match="16 cells, more than 15"):
+        DPCube().check(MIXED, "add-remove")
+    monkeypatch.setattr(dpcube, "MOST_CELLS", 16)
+    DPCube().check(MIXED, "add-remove")
     for options in (
         {"cells": Fraction(0)},
-        {"threshold": -1.0},
         {"bins": 0},
-        {"max_cells": 2**27},
     ):
         with pytest.raises(ValueError, match="is a"):
             DPCube(**options)

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.parametric.regressions import functional_mechanism
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.parametric.regressions import (
+    column_by_column,
+    functional_mechanism,
+    regression_questions,
+)
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -29,9 +34,15 @@ def chain_of(data, variables, epsilon=EXACT, *, kind="pure", **options):
     session = MemorySession(Currency(kind, Fraction(epsilon)), "add-remove")
     curator = Curator(variables.domain, MemoryCounter(data), session)
     released = method.measure(
-        curator, variables, cost=Fraction(epsilon), rows=None, zeros=NONE,
-        rng=np.random.default_rng(0),
-    )  # fmt: skip
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            measure_cost=Fraction(epsilon),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        ),
+        variables,
+    )
     return method.fit(variables, released, rows=None, zeros=NONE).chain
 
 
@@ -45,7 +56,9 @@ def skewed(rows=5_000):
     return variables, Dataset(variables.domain, codes)
 
 
-def test_a_linear_regression_is_that_of_the_file_whatever_the_model_of_the_predictors_is():
+def test_a_linear_regression_is_that_of_the_file_whatever_the_model_of_the_predictors_is(
+    monkeypatch,
+):
     variables, data = skewed()
     x, y = (X.value(data.column(name).astype(float)) for name in ("x", "y"))
     slope, intercept = np.polyfit(x, y, 1)
@@ -54,7 +67,8 @@ def test_a_linear_regression_is_that_of_the_file_whatever_the_model_of_the_predi
     spread = np.mean((y - intercept - slope * x) ** 2)
     assert found.variance == pytest.approx(spread, rel=0.01)
     # With predictors from the model it is not.
-    modelled = chain_of(data, variables, minimiser="gradient", reach=1e3).fits[1, "number"]
+    monkeypatch.setattr(regression_questions, "REACH", 1e3)
+    modelled = chain_of(data, variables, minimiser="gradient").fits[1, "number"]
     assert abs(modelled.coefficients[1] - slope) > 0.02
 
 
@@ -89,14 +103,15 @@ def test_the_published_expansion_gives_four_times_the_distance_from_a_half():
     assert about.coefficients @ [1, 0.5] == pytest.approx([np.log(share / (1 - share))], abs=0.01)
 
 
-def test_classes_share_the_curvature_of_a_multinomial_loss():
+def test_classes_share_the_curvature_of_a_multinomial_loss(monkeypatch):
     """At equal proportions the polynomial's minimiser has 3 (T_k + sum T) for 3 classes."""
     codes = np.array([[0, 0, 0, 1, 1, 1, 1, 1, 1], [0, 1, 2, 0, 0, 1, 1, 2, 2]], dtype=np.uint16)
     codes = np.repeat(codes, 300, axis=1)
     variables = Variables((Variable(name="a", size=2), C))
     codes[1, :60] = 1
     data = Dataset(variables.domain, codes)
-    found = chain_of(data, variables, minimiser="functional", expansion="zero", prior=1e4)
+    monkeypatch.setattr(column_by_column, "CLASS_PRIOR", 1e4)
+    found = chain_of(data, variables, minimiser="functional", expansion="zero")
     a, c = data.column("a"), data.column("c")
     away = a - a.mean()
     linear = np.array([np.sum(away * (c == level)) for level in (1, 2)]) / np.sum(away**2)

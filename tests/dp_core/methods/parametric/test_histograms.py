@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.documents.names import step_name
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.parametric import laplace_sanitizer
 from dp_core.methods.parametric.adapters import measuring
 from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
@@ -44,7 +46,7 @@ OPTIONS = [
     {},
     PERTURBED,
     {"bought": 3},
-    {"bought": 3, "bins": 1, "buying": Fraction(1, 3), **PERTURBED},
+    {"bought": 3, "bins": 1, **PERTURBED},
     {"bins": 5, "negative": "zero", "draw": "multinomial"},
 ]
 
@@ -67,13 +69,15 @@ def measured(method, variables, data, epsilon=EXACT, *, kind="pure", session=Non
         Currency(kind, Fraction(epsilon)), more.get("neighbours", "add-remove")
     )
     released = method.measure(
-        Curator(variables.domain, MemoryCounter(data), session),
+        MethodInputs(
+            curator=Curator(variables.domain, MemoryCounter(data), session),
+            domain=variables.domain,
+            measure_cost=Fraction(epsilon),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+            replicate=more.get("replicate", 0),
+        ),
         variables,
-        cost=Fraction(epsilon),
-        rows=None,
-        zeros=NONE,
-        rng=np.random.default_rng(0),
-        replicate=more.get("replicate", 0),
     )
     return released, session
 
@@ -448,22 +452,20 @@ def test_rules_that_leave_nothing_are_refused(draw):
         model.sample(10, rng=np.random.default_rng(1))
 
 
-def test_what_does_not_fit_is_refused_with_what_does():
-    cells = 2 * 4 * 3 * 2
-    LaplaceSanitizer(max_cells=cells).check(MIXED, "add-remove")
-    with pytest.raises(BadInput, match=rf"of {cells} cells, more than max_cells, .*privsyn"):
-        LaplaceSanitizer(max_cells=cells - 1).check(MIXED, "add-remove")
+def test_what_does_not_fit_is_refused_with_what_does(monkeypatch):
     # Two more edges each: 6 bins of age, missing included, and 4 of pay.
-    LaplaceSanitizer(bought=2, max_cells=2 * 6 * 3 * 4).check(MIXED, "replace-one")
-    with pytest.raises(BadInput, match="of 144 cells"):
-        LaplaceSanitizer(bought=2, max_cells=143).check(MIXED, "replace-one")
+    for method, cells in (
+        (LaplaceSanitizer(), 2 * 4 * 3 * 2),
+        (LaplaceSanitizer(bought=2), 2 * 6 * 3 * 4),
+    ):
+        monkeypatch.setattr(laplace_sanitizer, "MOST_CELLS", cells)
+        method.check(MIXED, "add-remove")
+        monkeypatch.setattr(laplace_sanitizer, "MOST_CELLS", cells - 1)
+        with pytest.raises(BadInput, match=rf"of {cells} cells, more than .*privsyn"):
+            method.check(MIXED, "replace-one")
     for wrong in (
         {"bins": 0},
-        {"max_cells": 0},
-        {"max_cells": 2**26 + 1},
         {"bought": -1},
-        {"buying": Fraction(1)},
-        {"buying": Fraction(0)},
         {"categories": Fraction(1)},
         {"categories": Fraction(-1, 2)},
     ):

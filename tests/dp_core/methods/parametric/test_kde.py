@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.kde import KDE, narrow_kernel
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -34,12 +35,15 @@ def file_of(rows=5_000, seed=3):
 def model_of(method, data, epsilon=EXACT, *, kind="pure", zeros=NONE, rows=None, variables=BOTH):
     session = MemorySession(Currency(kind, Fraction(epsilon)), "add-remove")
     released = method.measure(
-        Curator(variables.domain, MemoryCounter(data), session),
+        MethodInputs(
+            curator=Curator(variables.domain, MemoryCounter(data), session),
+            domain=variables.domain,
+            measure_cost=Fraction(epsilon),
+            stated_rows=rows,
+            zeros=zeros,
+            rng=np.random.default_rng(0),
+        ),
         variables,
-        cost=Fraction(epsilon),
-        rows=rows,
-        zeros=zeros,
-        rng=np.random.default_rng(0),
     )
     return method.fit(variables, released, rows=rows, zeros=zeros), session
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.noisy_ecdf import NoisyECDF, monotone
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -34,12 +35,15 @@ def file_of(rows=5_000, seed=3):
 def model_of(method, data, epsilon=EXACT, *, zeros=NONE, rows=None, neighbours="add-remove"):
     session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
     released = method.measure(
-        Curator(BOTH.domain, MemoryCounter(data), session),
+        MethodInputs(
+            curator=Curator(BOTH.domain, MemoryCounter(data), session),
+            domain=BOTH.domain,
+            measure_cost=Fraction(epsilon),
+            stated_rows=rows,
+            zeros=zeros,
+            rng=np.random.default_rng(0),
+        ),
         BOTH,
-        cost=Fraction(epsilon),
-        rows=rows,
-        zeros=zeros,
-        rng=np.random.default_rng(0),
     )
     return method.fit(BOTH, released, rows=rows, zeros=zeros), session
 
@@ -82,12 +86,14 @@ def test_a_tree_is_nearer_than_the_bins_alone():
         for _ in range(30):
             session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
             released = method.measure(
-                Curator(wide.domain, MemoryCounter(data), session),
+                MethodInputs(
+                    curator=Curator(wide.domain, MemoryCounter(data), session),
+                    domain=wide.domain,
+                    measure_cost=Fraction(1),
+                    zeros=NONE,
+                    rng=np.random.default_rng(0),
+                ),
                 wide,
-                cost=Fraction(1),
-                rows=None,
-                zeros=NONE,
-                rng=np.random.default_rng(0),
             )
             model = method.fit(wide, released, rows=None, zeros=NONE)
             made = np.cumsum(model.columns[0]) / model.rows

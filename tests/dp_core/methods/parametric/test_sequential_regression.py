@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -54,9 +56,15 @@ def release(data, variables, epsilon=EXACT, *, method=None, neighbours="add-remo
     session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
     curator = Curator(variables.domain, MemoryCounter(data), session)
     released = method.measure(
-        curator, variables, cost=Fraction(epsilon), rows=None, zeros=NONE,
-        rng=np.random.default_rng(0),
-    )  # fmt: skip
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            measure_cost=Fraction(epsilon),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        ),
+        variables,
+    )
     return released, session
 
 
@@ -141,11 +149,16 @@ def test_later_questions_follow_from_answers_alone():
     """Asked again, as after a crash, the session gives back what was paid for."""
     method = SequentialRegression(steps=2)
     session = MemorySession(Currency("pure", Fraction(3)), "add-remove")
-    curator = Curator(MIXED.domain, MemoryCounter(DATA), session)
-    asked = {"cost": Fraction(3), "rows": None, "zeros": NONE}
-    first = method.measure(curator, MIXED, **asked, rng=np.random.default_rng(0))
+    inputs = MethodInputs(
+        curator=Curator(MIXED.domain, MemoryCounter(DATA), session),
+        domain=MIXED.domain,
+        measure_cost=Fraction(3),
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+    )
+    first = method.measure(inputs, MIXED)
     charges = len(session.charges)
-    second = method.measure(curator, MIXED, **asked, rng=np.random.default_rng(5))
+    second = method.measure(replace(inputs, rng=np.random.default_rng(5)), MIXED)
     assert len(session.charges) == charges
     for one, other in zip(first, second, strict=True):
         assert one.values.tolist() == other.values.tolist()
@@ -194,22 +207,11 @@ def test_the_smallest_domains_and_files_work(variables, neighbours, minimiser):
             assert (drawn.codes < sizes).all()
 
 
-def test_a_budget_by_column_is_kept():
-    weights = tuple(Fraction(each) for each in (1, 2, 3, 4))
-    _, session = release(DATA, MIXED, 1, method=SequentialRegression(weights=weights))
-    spent = {}
-    for grant in session.charges:
-        column = grant.step.asks.get("column") or grant.step.asks.get("target", {}).get("name", "g")
-        spent[column] = spent.get(column, 0) + grant.step.cost
-    assert spent == {name: weight / 10 for name, weight in zip("gxyb", weights, strict=True)}
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"order": ("g", "x", "y")}, "order names every column"),
         ({"order": ("g", "x", "y", "z")}, "order names every column"),
-        ({"weights": (Fraction(1),)}, "1 numbers for 4 columns"),
     ],
 )
 def test_what_does_not_fit_the_columns_is_refused(options, says):
@@ -219,8 +221,7 @@ def test_what_does_not_fit_the_columns_is_refused(options, says):
 
 @pytest.mark.parametrize(
     "options",
-    [{"steps": 0}, {"prior": 0.0}, {"reach": -1.0}, {"ridge": Fraction(0)},
-     {"weights": (Fraction(0),)}, {"minimiser": "functional", "steps": 2}],
+    [{"steps": 0}, {"ridge": Fraction(0)}, {"minimiser": "functional", "steps": 2}],
 )  # fmt: skip
 def test_an_option_that_makes_no_sense_is_refused(options):
     with pytest.raises(BadInput):

@@ -9,6 +9,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.sorted_histogram import SortedHistogram
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -40,12 +41,15 @@ def model_of(method, epsilon, neighbours="add-remove"):
     session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
     method.check(COLUMNS, neighbours)
     released = method.measure(
-        Curator(COLUMNS.domain, MemoryCounter(data), session),
+        MethodInputs(
+            curator=Curator(COLUMNS.domain, MemoryCounter(data), session),
+            domain=COLUMNS.domain,
+            measure_cost=Fraction(epsilon),
+            stated_rows=data.rows,
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        ),
         COLUMNS,
-        cost=Fraction(epsilon),
-        rows=data.rows,
-        zeros=NONE,
-        rng=np.random.default_rng(0),
     )
     return method.fit(COLUMNS, released, rows=data.rows, zeros=NONE), session
 

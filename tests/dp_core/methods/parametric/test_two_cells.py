@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.two_cells import counts_of, difference
@@ -33,12 +34,15 @@ def asked(method, variables, neighbours, *, epsilon=1, ones=30, max_rows=1):
     session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours, max_rows=max_rows)
     curator = Curator(variables.domain, MemoryCounter(Dataset(variables.domain, codes)), session)
     found = method.measure(
-        curator,
+        MethodInputs(
+            curator=curator,
+            domain=variables.domain,
+            measure_cost=Fraction(epsilon),
+            stated_rows=100,
+            zeros=NONE,
+            rng=np.random.default_rng(1),
+        ),
         variables,
-        cost=Fraction(epsilon),
-        rows=100,
-        zeros=NONE,
-        rng=np.random.default_rng(1),
     )
     return found, session, curator
 

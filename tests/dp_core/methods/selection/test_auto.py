@@ -8,6 +8,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.auto import Auto, _alone, _steadied
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
@@ -50,13 +51,15 @@ def selected(
         "one_way", planned.cliques, [currency.limit / 10 * weight for weight in planned.weights]
     )
     return method.select(
-        curator,
-        known,
-        domain=domain,
-        cost=currency.limit * look,
-        measure_cost=currency.limit * measure,
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=domain,
+            select_cost=currency.limit * look,
+            measure_cost=currency.limit * measure,
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(0),
+        )
     ), session
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.aim import Aim
 from dp_core.methods.selection.candidates.model_errors import (
     GRID,
@@ -97,13 +98,14 @@ def test_aim_takes_a_small_table_before_a_large_one_of_which_noise_would_leave_n
     assert small + 50 < large, "without the noise the large table would be taken"
     session = MemorySession(Currency("zcdp", Fraction(1, 2)), "add-remove")
     selection = Aim(order=2).select(
-        Curator(domain, MemoryCounter(data), session),
-        (),
-        domain=domain,
-        cost=Fraction(1, 20),
-        measure_cost=Fraction(9, 20),
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=Curator(domain, MemoryCounter(data), session),
+            domain=domain,
+            select_cost=Fraction(1, 20),
+            measure_cost=Fraction(9, 20),
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(0),
+        )
     )
     first = selection.note["rounds"][0]
     assert first["table"] == "a x b"

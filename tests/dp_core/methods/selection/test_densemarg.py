@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.selection import densemarg
+from dp_core.methods.selection.candidates.pairs import pairs_up_to
 from dp_core.methods.selection.densemarg import DenseMarg, combine, greedy
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.tables.dataset import Dataset
@@ -76,7 +79,14 @@ def test_the_dependent_pair_is_found_and_exactly_the_share_is_spent(rule, kind):
     known = one_way(curator, limit / 10)
     spent = session.spent()
     found = DenseMarg(rule=rule).select(
-        curator, known, domain=DOMAIN, cost=limit / 10, measure_cost=limit * 8 / 10, **REST
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=DOMAIN,
+            select_cost=limit / 10,
+            measure_cost=limit * 8 / 10,
+            **REST,
+        )
     )
     assert ("a", "b") in found.cliques
     assert session.spent() - spent <= limit / 10
@@ -89,16 +99,23 @@ def test_without_one_way_tables_every_column_is_still_measured():
     curator, session = curator_of()
     limit = session.currency.limit
     found = DenseMarg().select(
-        curator, (), domain=DOMAIN, cost=limit / 10, measure_cost=limit * 8 / 10, **REST
+        MethodInputs(
+            curator=curator,
+            domain=DOMAIN,
+            select_cost=limit / 10,
+            measure_cost=limit * 8 / 10,
+            **REST,
+        )
     )
     assert {column for clique in found.cliques for column in clique} == set(DOMAIN.columns)
 
 
-def test_pairs_that_are_too_large_are_not_even_counted():
-    needs = DenseMarg(max_cells=100).needs(DOMAIN)
+def test_pairs_that_are_too_large_are_not_even_counted(monkeypatch):
+    monkeypatch.setattr(densemarg, "pairs_up_to", lambda domain: pairs_up_to(domain, 100))
+    needs = DenseMarg().needs(DOMAIN)
     assert ("c", "d") in needs
     assert ("a", "d") not in needs
-    assert DenseMarg(max_cells=100).statistic(DOMAIN).length == len(needs) == 4
+    assert DenseMarg().statistic(DOMAIN).length == len(needs) == 4
 
 
 def test_joined_tables_get_what_their_pairs_got():
@@ -106,7 +123,14 @@ def test_joined_tables_get_what_their_pairs_got():
     limit = session.currency.limit
     known = one_way(curator, limit / 10)
     found = DenseMarg(gamma=100).select(
-        curator, known, domain=DOMAIN, cost=limit / 10, measure_cost=limit * 8 / 10, **REST
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=DOMAIN,
+            select_cost=limit / 10,
+            measure_cost=limit * 8 / 10,
+            **REST,
+        )
     )
     assert sum(found.weights) == 1
     assert any({"a", "b"} <= set(clique) for clique in found.cliques)
@@ -125,7 +149,14 @@ def test_where_scores_drown_in_noise_no_pair_is_measured():
         known = one_way(curator, limit / 2)
         budget = largest_limit("zcdp", Fraction(epsilon), Fraction("1e-9"))
         return DenseMarg().select(
-            curator, known, domain=DOMAIN, cost=limit / 10**8, measure_cost=budget, **REST
+            MethodInputs(
+                curator=curator,
+                known=known,
+                domain=DOMAIN,
+                select_cost=limit / 10**8,
+                measure_cost=budget,
+                **REST,
+            )
         )
 
     # It is what the `independent` method does.

@@ -7,6 +7,8 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.selection import dualquery
 from dp_core.methods.selection.dualquery import DualQuery
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -46,13 +48,15 @@ def made(
     cliques = [(name,) for name in data.domain.columns] if one_way else [()]
     known = curator.measure("total", cliques, [limit / 10 / len(cliques)] * len(cliques))
     selection = DualQuery(**options).select(
-        curator,
-        known,
-        domain=data.domain,
-        cost=limit * Fraction(9, 10) * (1 - measure),
-        measure_cost=limit * Fraction(9, 10) * measure,
-        zeros=zeros,
-        rng=np.random.default_rng(seed),
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=data.domain,
+            select_cost=limit * Fraction(9, 10) * (1 - measure),
+            measure_cost=limit * Fraction(9, 10) * measure,
+            zeros=zeros,
+            rng=np.random.default_rng(seed),
+        )
     )
     return selection, session
 
@@ -171,13 +175,15 @@ def test_the_same_answers_and_generator_give_the_same_records():
     known = curator.measure("total", [()], [limit / 10])
     one, two = (
         DualQuery(records=8, samples=3).select(
-            curator,
-            known,
-            domain=data.domain,
-            cost=limit * 9 / 10,
-            measure_cost=Fraction(0),
-            zeros=NONE,
-            rng=np.random.default_rng(3),
+            MethodInputs(
+                curator=curator,
+                known=known,
+                domain=data.domain,
+                select_cost=limit * 9 / 10,
+                measure_cost=Fraction(0),
+                zeros=NONE,
+                rng=np.random.default_rng(3),
+            )
         )
         for _ in range(2)
     )
@@ -185,13 +191,14 @@ def test_the_same_answers_and_generator_give_the_same_records():
     assert session.spent() == limit
 
 
-def test_of_too_many_cells_those_with_records_are_asked_about_first():
+def test_of_too_many_cells_those_with_records_are_asked_about_first(monkeypatch):
+    monkeypatch.setattr(dualquery, "_MOST_QUERIED", 30)
     domain = Domain(tuple("abcd"), (50,) * 4)
     codes = np.zeros((4, 4000), dtype=np.uint16)
     codes[:, ::2] = 7
     data = Dataset(domain, codes)
     selection, _ = made(
-        data, limit=Fraction(1000), one_way=True, records=20, samples=4, queries=30, orders=(2,)
+        data, limit=Fraction(1000), one_way=True, records=20, samples=4, orders=(2,)
     )
     assert selection.note["cells"] <= 30
     assert np.isin(selection.records.codes, (0, 7)).mean() > 0.9
@@ -212,7 +219,7 @@ def test_tables_that_are_all_too_large_are_refused_before_anything_is_paid():
 
 
 @pytest.mark.parametrize(
-    "options", [{"records": 1}, {"samples": 0}, {"queries": 0}, {"orders": ()}, {"orders": (0,)}]
+    "options", [{"records": 1}, {"samples": 0}, {"orders": ()}, {"orders": (0,)}]
 )
 def test_options_that_mean_nothing_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):

@@ -8,6 +8,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.fourier import Fourier
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -23,13 +24,14 @@ def measure(columns, order, *, kind="pure", neighbours="replace-one", rows=50):
     limit = largest_limit(kind, Fraction(1), Fraction("1e-9"))
     session = MemorySession(Currency(kind, limit), neighbours)
     selection = Fourier(order=order).select(
-        Curator(domain, MemoryCounter(Dataset(domain, codes)), session),
-        (),
-        domain=domain,
-        cost=Fraction(0),
-        measure_cost=limit,
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(1),
+        MethodInputs(
+            curator=Curator(domain, MemoryCounter(Dataset(domain, codes)), session),
+            domain=domain,
+            select_cost=Fraction(0),
+            measure_cost=limit,
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(1),
+        )
     )
     return selection.measured[0], session
 

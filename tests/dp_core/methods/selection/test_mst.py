@@ -9,7 +9,9 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.gum import Gum
+from dp_core.methods.selection import mst
 from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.mst import Mst
 from dp_core.tables.dataset import Dataset
@@ -43,13 +45,15 @@ def select(data, limit=10**9, kind="zcdp", neighbours="add-remove", one_way=True
         known = curator.measure("one_way", columns, [Fraction(limit, 30)] * len(columns))
     before = session.spent()
     selection = Mst(**options).select(
-        curator,
-        known,
-        domain=data.domain,
-        cost=Fraction(limit, 3),
-        measure_cost=Fraction(limit, 3),
-        zeros=NONE,
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=data.domain,
+            select_cost=Fraction(limit, 3),
+            measure_cost=Fraction(limit, 3),
+            zeros=NONE,
+            rng=np.random.default_rng(0),
+        )
     )
     return selection, session, session.spent() - before
 
@@ -96,22 +100,22 @@ def test_scores_move_twice_as_far_where_a_row_is_replaced():
     assert scales == [{16}, {32}]
 
 
-def test_the_budget_is_divided_as_asked_and_by_default_as_suits_the_noise():
+def test_the_budget_is_divided_as_suits_the_noise():
     data = chain(500)
     for kind, allocation in (("zcdp", "rho"), ("pure", "epsilon")):
         selection, _, _ = select(data, kind=kind)
         sizes = [DOMAIN.size(clique) for clique in selection.cliques]
         assert selection.weights == shares(sizes, allocation)
-    selection, _, _ = select(data, allocation="equal")
-    assert set(selection.weights) == {Fraction(1, 4)}
 
 
-def test_a_column_whose_pairs_are_all_too_large_is_measured_by_itself():
-    selection, _, spent = select(chain(500), max_cells=9)
+def test_a_column_whose_pairs_are_all_too_large_is_measured_by_itself(monkeypatch):
+    monkeypatch.setattr(mst, "MOST_CELLS", 9)
+    selection, _, spent = select(chain(500))
     assert ("e",) in selection.cliques
     assert all(DOMAIN.size(clique) <= 9 for clique in selection.cliques)
     assert spent == Fraction(10**9, 3)
-    alone, _, spent = select(chain(500), max_cells=3)
+    monkeypatch.setattr(mst, "MOST_CELLS", 3)
+    alone, _, spent = select(chain(500))
     assert set(alone.cliques) == {(name,) for name in DOMAIN.columns}
     assert spent == 0
 

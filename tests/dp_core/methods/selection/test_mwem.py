@@ -12,6 +12,7 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities
 from dp_core.methods.selection.mwem import MOST_ROUNDS, Mwem, _Schedule, rounds_of_theory
@@ -61,13 +62,15 @@ def select(domain, table, *, zeros=NONE, known=(), part=Fraction(1, 2), **option
         known = curator.measure("total", known, [left / 10 / len(known)] * len(known))
         left -= left / 10
     selection = Mwem(**options).select(
-        curator,
-        known,
-        domain=domain,
-        cost=left * part,
-        measure_cost=left * (1 - part),
-        zeros=zeros,
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=domain,
+            select_cost=left * part,
+            measure_cost=left * (1 - part),
+            zeros=zeros,
+            rng=np.random.default_rng(0),
+        )
     )
     return selection, session
 
@@ -168,18 +171,21 @@ def test_adaptive_rounds_never_cost_more_than_there_is_and_leave_nothing(first, 
 
 
 @pytest.mark.usefixtures("no_noise")
-def test_where_nothing_stands_out_any_more_the_parts_double():
+def test_where_nothing_stands_out_any_more_the_parts_double(monkeypatch):
+    first = Fraction(1, 40)
+    monkeypatch.setattr(Mwem, "_first_part", lambda *_, **__: first)
     even = np.full((2, 2, 2), 5)
-    _, session = select(DOMAIN_C, even, first=Fraction(1, 40))
+    _, session = select(DOMAIN_C, even)
     costs = [grant.step.cost for grant in session.charges if grant.step.stage == "measure"]
     whole = session.currency.limit / 2
     assert [cost / whole * 40 for cost in costs] == [1, 2, 4, 8, 25]
-    _, session = select(DOMAIN_C, even, first=Fraction(1, 40), kind="zcdp")
+    _, session = select(DOMAIN_C, even, kind="zcdp")
     costs = [grant.step.cost for grant in session.charges if grant.step.stage == "measure"]
     whole = session.currency.limit / 2
     assert [cost / whole * 40 for cost in costs] == [1, 4, 16, 19]
     # A large signal is asked about with the same noise again, as long as it lasts.
-    _, session = select(DOMAIN_C, 1000 * TABLE_C, first=Fraction(1, 8), **PAPER)
+    first = Fraction(1, 8)
+    _, session = select(DOMAIN_C, 1000 * TABLE_C, **PAPER)
     costs = [grant.step.cost for grant in session.charges if grant.step.stage == "measure"]
     assert costs == [session.currency.limit / 16] * 8
 
@@ -281,7 +287,6 @@ def test_the_candidates_are_those_of_the_orders():
         {"orders": ()},
         {"orders": (0,)},
         {"picks": 0},
-        {"first": Fraction(0)},
         {"histogram": Fraction(1)},
         {"eta": 0.0},
     ],

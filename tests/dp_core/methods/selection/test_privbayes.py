@@ -7,6 +7,8 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.selection import privbayes
 from dp_core.methods.selection.privbayes import PrivBayes, tables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -42,13 +44,15 @@ def choose(
     selector = PrivBayes(**options)
     selector.check(data.domain)
     selection = selector.select(
-        curator,
-        known,
-        domain=data.domain,
-        cost=limit * 3 / 10,
-        measure_cost=limit * 6 / 10,
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(seed),
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=data.domain,
+            select_cost=limit * 3 / 10,
+            measure_cost=limit * 6 / 10,
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(seed),
+        )
     )
     return selection, session
 
@@ -146,31 +150,29 @@ def test_the_first_tables_of_a_network_are_in_the_one_after_them():
     assert tables(BINARY, network) == (("c", "d"), ("a", "d"), ("b", "c", "d"))
 
 
-def test_degree_and_largest_table_are_options():
+def test_the_degree_and_the_size_of_tables_are_limited(monkeypatch):
     data = chain(MIXED, 300)
-    selection, _ = choose(data, degree=2, max_cells=40)
+    monkeypatch.setattr(PrivBayes, "max_cells", 40)
+    selection, _ = choose(data, degree=2)
     assert max(len(parents) for _, parents in selection.note["network"]) == 2
     assert all(MIXED.size(clique) <= 40 for clique in selection.cliques)
     alone, _ = choose(data, degree=0)
     assert sorted(alone.cliques) == [("a",), ("b",), ("c",), ("d",), ("e",)]
 
 
-def test_the_number_of_candidates_is_bounded():
+def test_the_number_of_candidates_is_bounded(monkeypatch):
     data = chain(Domain(tuple("abcdefghijkl"), (2,) * 12), 500)
-    few, _ = choose(data, degree=3, candidates=20)
     many, _ = choose(data, degree=3)
+    monkeypatch.setattr(privbayes, "_COMPARED", 20)
+    few, _ = choose(data, degree=3)
     assert max(few.note["compared"]) <= 20
     assert max(many.note["compared"]) > 100
 
 
-def test_the_budget_is_divided_evenly_or_by_cells():
+def test_the_budget_is_divided_evenly():
     data = chain(MIXED, 4000)
     even, _ = choose(data)
     assert len(set(even.weights)) == 1
-    by_cells, _ = choose(data, allocation="cells")
-    largest = max(by_cells.cliques, key=MIXED.size)
-    assert by_cells.weights[by_cells.cliques.index(largest)] == max(by_cells.weights)
-    assert len(set(by_cells.weights)) > 1
 
 
 def test_without_a_number_of_rows_nothing_is_useful_and_that_is_said():
@@ -179,9 +181,7 @@ def test_without_a_number_of_rows_nothing_is_useful_and_that_is_said():
     choose(chain(MIXED, 100), total=False, degree=1)
 
 
-@pytest.mark.parametrize(
-    "options", [{"theta": 0.0}, {"degree": -1}, {"max_cells": 0}, {"candidates": 0}]
-)
+@pytest.mark.parametrize("options", [{"theta": 0.0}, {"degree": -1}])
 def test_options_that_mean_nothing_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         PrivBayes(**options)
@@ -193,13 +193,14 @@ def test_the_noise_of_equal_tables_is_that_of_the_paper():
     session = MemorySession(Currency("pure", Fraction(1)), "replace-one")
     curator = Curator(MIXED, MemoryCounter(data), session)
     selection = PrivBayes(degree=0).select(
-        curator,
-        (),
-        domain=MIXED,
-        cost=Fraction(3, 10),
-        measure_cost=Fraction(7, 10),
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=curator,
+            domain=MIXED,
+            select_cost=Fraction(3, 10),
+            measure_cost=Fraction(7, 10),
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(0),
+        )
     )
     costs = [Fraction(7, 10) * weight for weight in selection.weights]
     for table in curator.measure("measure", selection.cliques, costs):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import HALF_NORMAL
 from dp_core.methods.selection.budget.dependence import usual
@@ -161,13 +162,15 @@ def selected(data, limit):
     costs = [Fraction(limit, 10) * weight for weight in planned.weights]
     known = curator.measure("one_way", planned.cliques, costs)
     selection = Auto().select(
-        curator,
-        known,
-        domain=data.domain,
-        cost=Fraction(limit, 20),
-        measure_cost=Fraction(limit) * Fraction(17, 20),
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=data.domain,
+            select_cost=Fraction(limit, 20),
+            measure_cost=Fraction(limit) * Fraction(17, 20),
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(0),
+        )
     )
     return selection, session
 

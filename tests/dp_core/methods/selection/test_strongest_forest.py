@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, Chance
 from dp_core.methods.selection.candidates import wide_look
@@ -207,13 +208,15 @@ def wide(codes):
     costs = [currency.limit / 10 * weight for weight in planned.weights]
     known = curator.measure("one_way", planned.cliques, costs)
     selection = Auto().select(
-        curator,
-        known,
-        domain=domain,
-        cost=currency.limit / 20,
-        measure_cost=currency.limit * Fraction(17, 20),
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(0),
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=domain,
+            select_cost=currency.limit / 20,
+            measure_cost=currency.limit * Fraction(17, 20),
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(0),
+        )
     )
     return selection, session.spent() / currency.limit
 

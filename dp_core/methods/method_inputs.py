@@ -1,0 +1,61 @@
+"""What a method is given to ask about the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodInputs:
+    """Everything that a selection or a parametric method is given for one measurement.
+
+    A method may be called again after a crash. The curator then returns what was already paid for.
+    Everything else must follow from these results and `rng`, so that the questions are the same.
+
+    Attributes:
+        curator: The only way to ask about the data.
+        domain: All columns.
+        known: What was measured before (one-way tables, the number of rows); empty by default.
+        select_cost: Budget of the selection itself, in the release's currency; 0 by default.
+        measure_cost: Budget for measuring the result, for one replicate.
+        zeros: Impossible cells.
+        rng: Generator for post-processing.
+        replicate: Index of the independent measurement, 0 (the default) if shared. A method that
+            measures passes it to the curator.
+        stated_rows: Number of records of a set if the spec states it; None by default.
+    """
+
+    curator: Curator
+    domain: Domain
+    known: Sequence[Released] = ()
+    select_cost: Fraction = Fraction(0)
+    measure_cost: Fraction
+    zeros: StructuralZeros
+    rng: np.random.Generator
+    replicate: int = 0
+    stated_rows: int | None = None
+
+    @property
+    def rows(self) -> int | None:
+        """Number of records of a set: stated, public or noisy; None if it is not known."""
+        if self.stated_rows is not None:
+            return self.stated_rows
+        public = self.curator.public_rows()
+        if public is not None:
+            return public
+        for item in self.known:
+            if isinstance(item, Measurement) and not item.clique:
+                return max(1, int(item.values))
+        return None
