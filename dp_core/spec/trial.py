@@ -18,8 +18,8 @@ from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.grid import POSITIONS
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.variables import Variable, Variables
-from dp_core.spec.forecast.one_step import in_one_step
 from dp_core.spec.method_options import plain_options
+from dp_core.spec.one_step import in_one_step
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.reading.method_reader import check_mode, check_pair, for_posterior

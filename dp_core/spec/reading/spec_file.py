@@ -27,7 +27,7 @@ from dp_core.schema.panel.panel_waves import Panel
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, load_schema
 from dp_core.spec.earlier_release import EarlierRelease
-from dp_core.spec.forecast.one_step import in_one_step
+from dp_core.spec.one_step import in_one_step
 from dp_core.spec.presets import PRESETS, Preset
 from dp_core.spec.reading.analyses_reader import (
     analyses_section,

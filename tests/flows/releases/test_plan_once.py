@@ -25,7 +25,7 @@ def calls(monkeypatch):
             # Other packages may warn, or import more, when a module of theirs is asked for a name.
             ours = name.partition(".")[0] in ("dp_core", "tasks", "flows")
             # `auto` compares plans while the spec is read, to decide what it measures.
-            ours = ours and name != "dp_core.spec.forecast.one_step"
+            ours = ours and name != "dp_core.spec.one_step"
             if ours and getattr(module, function.__name__, None) is function:
                 monkeypatch.setattr(module, function.__name__, counted)
 

@@ -106,7 +106,7 @@ def _planned(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> Plan | Non
 
 def _expected(plan: Plan) -> tuple[Expected, Expected]:
     """Return the expected errors at the least and the largest usual dependence of pairs."""
-    found = expected_error(plan.spec, plan.currency, plan.replicates, roughly=True)
+    found = expected_error(plan.spec, plan.currency, roughly=True)
     assert found is not None, "`auto` has a forecast, and `rows_about` is known."
     return found
 

@@ -12,8 +12,8 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES
-from dp_core.spec.forecast.one_step import in_one_step
-from dp_core.spec.forecast.planned_error import KnownTable, planned_error
+from dp_core.spec.error_forecast import KnownTable, planned_error
+from dp_core.spec.one_step import in_one_step
 from dp_core.spec.procedure import carry_out
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
