@@ -2,7 +2,7 @@
 
 Each case makes a generated file (nobody's data, as in `wide.py`) and a release of it in a process
 of its own, without Prefect's engine. Memory is the largest resident set of that process, as Linux
-counts it, in MB (a million bytes). The constants of `dp_core/spec/duration/memory_bound.py` were
+counts it, in MB (a million bytes). The constants of `dp_core/spec/resource_forecast.py` were
 fitted to the cases before `HELD`; those after it were not looked at.
 
     python benchmarks/memory_forecast.py
@@ -69,7 +69,8 @@ EVERY = CASES | HELD
 
 def made(folder: Path, *, by_stage: bool) -> dict[str, Any]:
     """Make the release of a folder in this process; return its bound and its memory, in MB."""
-    from dp_core.spec.duration.memory_bound import memory_bound
+    from dp_core.spec.machine_speed import Machine
+    from dp_core.spec.resource_forecast import forecast_resources
 
     peaks: dict[str, float] = {}
     last = ""
@@ -84,7 +85,9 @@ def made(folder: Path, *, by_stage: bool) -> dict[str, Any]:
 
     times = release_by_stages(folder / "release.yaml", folder, began=note)
     note("end")
-    return {"bound": memory_bound(times.plan, 2), "peak": max(peaks.values()), "stages": peaks}
+    takes = forecast_resources(times.plan, Machine(processors=2))
+    bound = takes.memory_mb if takes else None
+    return {"bound": bound, "peak": max(peaks.values()), "stages": peaks}
 
 
 def peak() -> float:

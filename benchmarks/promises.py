@@ -16,7 +16,7 @@ left out; cases that are in `--kept` are not made again.
 
 `report` plans each kept case again with the program as it is, and prints for every preset and mode
 how many ranges contain the truth, on files of each half, and a row for every case.
-`calibrate` prints the constants of `dp_core/spec/forecast/calibration.py` from files of half A.
+`calibrate` prints the constants of `dp_core/spec/error_calibration.py` from files of half A.
 The halves divide the files by their names, in alphabetical order: A is the first, third, ...
 """
 
@@ -47,10 +47,9 @@ import numpy as np
 
 from benchmarks.auto_parts.files import rows_about
 from benchmarks.auto_parts.generated import GENERATED
-from benchmarks.promise_parts.calibrating import Sample, calibrations, module
+from benchmarks.promise_parts.calibrating import Sample, calibrations, tables
 from dp_core.errors import ReleaseError
-from dp_core.spec.forecast.error_forecast import ErrorForecast, forecast_error
-from dp_core.spec.forecast.theory import ends_of
+from dp_core.spec.error_forecast import SetError, ends_of, forecast_error
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.release_spec import Mode
 from dp_core.spec.trial import trial_plan
@@ -324,7 +323,7 @@ def samples(made: Sequence[Truth]) -> tuple[list[Sample], list[Sample]]:
         if "select" not in plan.spec.document:
             continue
         selection = selection_of(plan)
-        ends = ends_of(plan, selection)
+        ends = ends_of(plan, selection, truth.rows_about)
         if ends is None:
             continue
         kind, columns = (selection, truth.case.mode), len(truth.sizes)
@@ -343,11 +342,13 @@ def selection_of(plan: Plan) -> str:
 
 def report(made: Sequence[Truth], every: Sequence[str], kept: Path) -> None:
     """Print which ranges contain the truth, by half, preset and mode, and every case."""
-    found: dict[tuple[str, str], list[tuple[Truth, ErrorForecast | None]]] = {}
+    found: dict[tuple[str, str], list[tuple[Truth, SetError | None]]] = {}
     for truth in made:
         plan = plan_of(truth.case, Domain(truth.names, truth.sizes), truth.rows_about)
         case = truth.case
-        found.setdefault((case.preset, case.mode), []).append((truth, forecast_error(plan)))
+        found.setdefault((case.preset, case.mode), []).append(
+            (truth, next(iter(forecast_error(plan).sets), None))
+        )
     print(f"# python {' '.join(sys.argv)}")
     print(f"# {platform.platform()}, Python {platform.python_version()}, NumPy {np.__version__}")
     print(f"# {len(made)} releases of {len({t.case.file for t in made})} files in {kept.name};")
@@ -449,7 +450,7 @@ def main() -> None:
         report(made, every, asked.kept)
         return
     side = [truth for truth in made if half(truth.case.file, every) == "A"]
-    print(module(*map(calibrations, samples(side))))
+    print(tables(*map(calibrations, samples(side))))
 
 
 if __name__ == "__main__":

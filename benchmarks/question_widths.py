@@ -29,8 +29,8 @@ from dp_core.analysis.regression.frames import frame_of
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.error_forecast import forecast_error
 from dp_core.spec.in_memory.stated_plan import memory_plan
-from dp_core.spec.steps.declared_forecast import expected_width
 from flows.questions.asked_question import read_asked
 from flows.questions.question_spec import answering_keys, question_schema
 
@@ -119,7 +119,7 @@ def case(name: str, epsilon: str, rows: int, repeats: int) -> Case:
     formula = read_formula(asked.text, schema.names)
     keys = answering_keys(asked) | {"privacy": {"epsilon": epsilon, "delta": "1e-9"}}
     plan = memory_plan(schema, keys)
-    forecast = expected_width(plan, plan.spec.analyses[0])
+    forecast = forecast_error(plan).widths[0]
     assert forecast is not None
     widths = []
     for repeat in range(repeats):

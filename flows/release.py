@@ -25,7 +25,7 @@ from flows.releases.lost_results import forget_lost, needs_data
 from flows.releases.opening import Opening, give_back
 from tasks.ledger.reservations import Charge
 from tasks.run.confidential_run import ConfidentialRun
-from tasks.run.earlier_releases import load_release
+from tasks.run.earlier_releases import load_plan, load_release
 from tasks.run.release_run import Progress, silent
 from tasks.stages.check_quality import check_against_tables, check_quality
 from tasks.stages.choose_domain import choose_domain
@@ -188,7 +188,7 @@ def carry_out(
         ReleaseError: what stopped the release.
     """
     log.check()
-    plan = plan or make_plan(load_release(spec))
+    plan = plan or load_plan(spec)
     with ExitStack() as until_the_end:
         # A cluster that cannot be used is refused before anything is reserved.
         client = until_the_end.enter_context(dask_client(dask, plan.spec.dask))

@@ -27,7 +27,6 @@ from prefect.states import AwaitingRetry, Completed, State
 from pydantic import Field
 
 from dp_core.errors import AwaitsApproval, ReleaseError, StageFailed
-from dp_core.spec.plan import make_plan
 from flows.monitoring.prefect_runs import end_tasks, ended_unseen, home_tag
 from flows.nightly import FLOW as NIGHTLY
 from flows.releases.run_records import (
@@ -41,7 +40,7 @@ from flows.releases.run_records import (
 from flows.releases.unattended import unattended
 from flows.scheduled import FLOW as SCHEDULED
 from tasks.ledger.ledger import Ledger
-from tasks.run.earlier_releases import load_release
+from tasks.run.earlier_releases import load_plan
 from tasks.run.home import home, ledger_exists, open_ledger
 from tasks.run.release_cleanup import clear_all_leftovers
 
@@ -298,7 +297,7 @@ def _is_taken_up(run: FlowRun) -> bool:
 def _is_approved(record: RunRecord, ledger: Ledger) -> bool:
     """Return whether the plan no longer awaits approval; the run itself reports other errors."""
     try:
-        ledger.check(make_plan(load_release(Path(str(record.spec)))))
+        ledger.check(load_plan(Path(str(record.spec))))
     except AwaitsApproval:
         return False
     except ReleaseError:

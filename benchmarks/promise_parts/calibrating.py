@@ -1,4 +1,4 @@
-"""The constants of `dp_core/spec/forecast/calibration.py`, from releases that were made."""
+"""The constants of `dp_core/spec/error_calibration.py`, from releases that were made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.spec.forecast.calibrated_range import USUAL_COLUMNS, USUAL_ERROR, Calibration
+from dp_core.spec.error_calibration import USUAL_COLUMNS, USUAL_ERROR, Calibration
 
 _DENSE, _TREES = ("auto", "densemarg", "aim"), ("mst", "privbayes")
 FAMILIES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
@@ -148,25 +148,11 @@ def _fit(
     return np.linalg.solve(design.T @ design + np.diag(ridge), design.T @ ratios)
 
 
-def module(
+def tables(
     two: dict[tuple[str, str], Calibration], three: dict[tuple[str, str], Calibration]
 ) -> str:
-    """Return the text of the module with these constants."""
-    lines = [
-        '"""What releases of the files of `benchmarks/promises.py` showed beyond theory.',
-        "",
-        "Printed by `python benchmarks/promises.py calibrate`, from one half of the files; the",
-        "other half checks them (benchmarks/results).",
-        '"""',
-        "",
-        "from __future__ import annotations",
-        "",
-        "from collections.abc import Mapping",
-        "",
-        "from dp_core.spec.forecast.calibrated_range import Calibration",
-        "from dp_core.spec.release_spec import Mode",
-        "",
-    ]
+    """Return the text of both tables of constants."""
+    lines = []
     for name, ways, found in (("TWO_WAY", "two", two), ("THREE_WAY", "three", three)):
         lines.append(f"{name}: Mapping[tuple[str, Mode], Calibration] = {{")
         for kind, each in sorted(found.items()):

@@ -21,9 +21,9 @@ from dp_core.methods import registry
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.registry import Family
 from dp_core.schema.privacy import Relation
-from dp_core.spec.plan import Plan, make_plan
+from dp_core.spec.plan import Plan
 from dp_core.spec.presets import PRESETS
-from dp_core.spec.reading.spec_file import load_spec
+from dp_core.spec.reading.spec_file import load_plan
 
 SchemaName = Literal["survey", "binary", "single", "private", "ruled", "linked", "vacant"]
 
@@ -236,7 +236,7 @@ def planned(
                 continue
             Path(place, "tiny.schema.yaml").write_text(schema_text(schema, relation))
             try:
-                return schema, make_plan(load_spec(Path(place, "release.yaml")))
+                return schema, load_plan(Path(place, "release.yaml"))
             except BadInput:
                 continue
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
@@ -29,16 +29,18 @@ from dp_core.methods.declared_statistics.sum_answers import (
 from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of, trees_of
 from dp_core.methods.private_domain.questions import questions
 from dp_core.methods.selection.auto import Auto
+from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES
 from dp_core.methods.selection.budget.wanted_margins import weighted_error
-from dp_core.methods.selection.selector import Expected, Terms
-from dp_core.schema.privacy import Noise
+from dp_core.methods.selection.selector import Expected, Selection, Terms
+from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
 from dp_core.spec.release_spec import ReleaseSpec
-from dp_core.tables.domain import Clique
+from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.accounting.covered_choices import covered
 from dp_core.wall.accounting.currency import Currency, choose_currency, threshold_currency
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.released import noise_variance
 from dp_core.wall.statistics import Sum, TableChecks, sensitivities
 from dp_core.wall.statistics.interactions import Interaction
 
@@ -52,17 +54,50 @@ _FEW_COLUMNS = 16
 """Most columns for which Laplace noise can be the smaller; 15 at delta 1e-9 and epsilon 1."""
 
 
-def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms]) -> Currency:
-    """Return the currency with the least noise for the planned tables.
+def stage_costs(spec: ReleaseSpec, currency: Currency) -> Mapping[Stage, Fraction]:
+    """Return the budget of each stage; they sum to the currency's limit exactly."""
+    return {
+        stage: spec.shares[stage] * currency.limit
+        for stage in PAYING_STAGES
+        if stage in spec.shares
+    }
 
-    Args:
-        spec: Spec of the release.
-        times: Number of independent measurements.
-        terms: What a selection may know beforehand if that currency is taken.
+
+def one_way_tables(domain: Domain, currency: Currency) -> Selection:
+    """Return the one-way tables that are measured before selection, and their weights."""
+    cliques = tuple((column,) for column in domain.columns)
+    weights = allocate(domain.sizes, "epsilon" if currency.kind == "pure" else "rho")
+    return Selection(cliques, weights)
+
+
+def terms_of(spec: ReleaseSpec, currency: Currency, costs: Mapping[Stage, Fraction]) -> Terms:
+    """Return what a selection may know beforehand: its budget, and the noise of earlier tables."""
+    relation = spec.privacy.relation
+    bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+    first = one_way_tables(spec.schema.domain, currency)
+    before: dict[Clique, Fraction] = {(): costs["total"]}
+    for clique, weight in zip(first.cliques, first.weights, strict=True):
+        before[clique] = costs["one_way"] * weight
+    noise = {
+        clique: currency.noise(cost / spec.replicates, **bounds)
+        for clique, cost in before.items()
+        if cost
+    }
+    return Terms(
+        currency=currency,
+        relation=relation,
+        measure=costs["measure"] / spec.replicates,
+        known={clique: noise_variance(of.kind, of.scale) for clique, of in noise.items()},
+    )
+
+
+def currency_of(spec: ReleaseSpec) -> Currency:
+    """Return the currency with the least noise for the planned tables.
 
     Raises:
         BadInput: if no noise gives the requested guarantee.
     """
+    times = spec.replicates
     relation = spec.privacy.relation
     l1, l2_squared = count_l1(relation), count_l2_squared(relation)
     if spec.selector.own_delta:
@@ -136,9 +171,9 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
     if spec.selector.workload and not spec.selector.adaptive:
         return min(
             (found, other),
-            key=lambda each: _wanted_error(spec, terms(each)) * _declared_error(spec, each),
+            key=lambda each: _wanted_error(spec, each) * _declared_error(spec, each),
         )
-    return _expecting_less(spec, found, other, times, terms)
+    return _expecting_less(spec, found, other)
 
 
 def _planned_declarations(spec: ReleaseSpec) -> list[list[Planned]]:
@@ -245,13 +280,7 @@ def _covered(spec: ReleaseSpec) -> bool:
     return covered(largest * spec.shares["select"], spec.shares["measure"])
 
 
-def _expecting_less(
-    spec: ReleaseSpec,
-    found: Currency,
-    other: Currency,
-    times: int,
-    terms: Callable[[Currency], Terms],
-) -> Currency:
+def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency) -> Currency:
     """Return the currency for which the selector forecasts the smaller error, if it can forecast.
 
     What it measures depends on the noise. With much noise it may measure single columns only, and
@@ -268,21 +297,21 @@ def _expecting_less(
         return found  # Laplace noise is larger even if single columns only are measured
     errors = {}
     for currency in (found, other):
-        expected = expected_error(spec, currency, times, roughly=True)
+        expected = expected_error(spec, currency, roughly=True)
         if expected is None:
             return found
         if spec.selector.workload:
-            expected = _with_noisy_scores(spec, currency, times, expected)
+            expected = _with_noisy_scores(spec, currency, expected)
         errors[currency.kind] = math.prod(each.two + each.three for each in expected)
         if spec.selector.workload:
             # The workload, with the declared analyses, counts as much as everything else together.
-            errors[currency.kind] *= _wanted_error(spec, terms(currency))
+            errors[currency.kind] *= _wanted_error(spec, currency)
             errors[currency.kind] *= _declared_error(spec, currency)
     return min((found, other), key=lambda currency: errors[currency.kind])
 
 
 def _with_noisy_scores(
-    spec: ReleaseSpec, currency: Currency, times: int, expected: tuple[Expected, Expected]
+    spec: ReleaseSpec, currency: Currency, expected: tuple[Expected, Expected]
 ) -> tuple[Expected, Expected]:
     """Return the expected errors if the dependence of pairs is known from noisy scores only.
 
@@ -294,7 +323,7 @@ def _with_noisy_scores(
     if not isinstance(spec.selector, Auto) or statistic is None or not rows:
         return expected
     alone = dataclasses.replace(spec, selector=dataclasses.replace(spec.selector, order=1))
-    without = expected_error(alone, currency, times, roughly=True)
+    without = expected_error(alone, currency, roughly=True)
     assert without is not None, "The selection has a forecast, whatever its order."
     # The distance of each pair from a public product changes by one record.
     bounds = {
@@ -313,22 +342,22 @@ def _with_noisy_scores(
     return found[0], found[1]
 
 
-def _wanted_error(spec: ReleaseSpec, terms: Terms) -> float:
+def _wanted_error(spec: ReleaseSpec, currency: Currency) -> float:
     """Return the weighted error of the workload, in records squared."""
+    terms = terms_of(spec, currency, stage_costs(spec, currency))
     return weighted_error(spec.selector, spec.schema.domain, terms)
 
 
 def expected_error(
-    spec: ReleaseSpec, currency: Currency, times: int, *, roughly: bool = False
+    spec: ReleaseSpec, currency: Currency, *, roughly: bool = False
 ) -> tuple[Expected, Expected] | None:
     """Return the error of the best single set of a typical file, by the method's own forecast.
 
-    It is for comparing currencies. `dp_core.spec.forecast` has the error that a plan promises.
+    It is for comparing currencies. `error_forecast` has the error that a plan promises.
 
     Args:
         spec: Spec of the release.
         currency: Currency of the release.
-        times: Number of independent measurements.
         roughly: Whether a fast approximation is enough, for comparing two currencies.
 
     Returns:
@@ -342,8 +371,8 @@ def expected_error(
         rows,
         currency,
         spec.privacy.relation,
-        one_way=spec.shares["one_way"] * currency.limit / times,
-        measure=spec.shares["measure"] * currency.limit / times,
+        one_way=spec.shares["one_way"] * currency.limit / spec.replicates,
+        measure=spec.shares["measure"] * currency.limit / spec.replicates,
         roughly=roughly,
     )
 

@@ -17,12 +17,18 @@ from dp_core.methods.reconstruction.linked.member_targets import ruled_members
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.replicates.met_totals import drawn_at_once
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
-from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.selector import Selection, Terms
 from dp_core.schema.linked.possible_members import possible_household
-from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
+from dp_core.schema.privacy import Noise, Stage
 from dp_core.schema.rules.possible_codes import possible_record
-from dp_core.spec.currency_choice import check_bounds, currency_of, interaction_of
+from dp_core.spec.currency_choice import (
+    check_bounds,
+    currency_of,
+    interaction_of,
+    one_way_tables,
+    stage_costs,
+    terms_of,
+)
 from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.fixed_plan import fixed_beforehand
 from dp_core.spec.release_spec import ReleaseSpec
@@ -34,7 +40,6 @@ from dp_core.wall.accounting.currency import (
 )
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.household_values import LARGEST, LARGEST_NOISE
-from dp_core.wall.released import noise_variance
 from dp_core.wall.statistics import sensitivities
 from dp_core.wall.statistics.statistic import Statistic
 
@@ -130,7 +135,7 @@ class Plan:
     @property
     def replicates(self) -> int:
         """Number of independent measurements: 1, or one for each set."""
-        return self.spec.sets if self.spec.mode == "split" else 1
+        return self.spec.replicates
 
     def document(self) -> dict[str, object]:
         """Return the resolved spec and the costs, which the plan's hash covers. Public."""
@@ -162,23 +167,7 @@ class Plan:
     @property
     def terms(self) -> Terms:
         """What a selection may know beforehand: budget, and noise of what is measured before it."""
-        relation = self.spec.privacy.relation
-        bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
-        first = self.one_way()
-        before: dict[Clique, Fraction] = {(): self.costs["total"]}
-        for clique, weight in zip(first.cliques, first.weights, strict=True):
-            before[clique] = self.costs["one_way"] * weight
-        noise = {
-            clique: self.currency.noise(cost / self.replicates, **bounds)
-            for clique, cost in before.items()
-            if cost
-        }
-        return Terms(
-            currency=self.currency,
-            relation=relation,
-            measure=self.costs["measure"] / self.replicates,
-            known={clique: noise_variance(of.kind, of.scale) for clique, of in noise.items()},
-        )
+        return terms_of(self.spec, self.currency, self.costs)
 
     def selected(self) -> Selection | None:
         """Return what the stage `measure` measures if no answer decides it, otherwise None."""
@@ -187,10 +176,7 @@ class Plan:
 
     def one_way(self) -> Selection:
         """Return the one-way tables measured before selection, and their weights."""
-        domain = self.spec.schema.domain
-        cliques = tuple((column,) for column in domain.columns)
-        pure = self.currency.kind == "pure"
-        return Selection(cliques, allocate(domain.sizes, "epsilon" if pure else "rho"))
+        return one_way_tables(self.spec.schema.domain, self.currency)
 
 
 def make_plan(spec: ReleaseSpec) -> Plan:
@@ -204,11 +190,10 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     domain, privacy = spec.schema.domain, spec.privacy
     spec.reconstructor.check(domain)
     _check_rules(spec)
-    times = spec.sets if spec.mode == "split" else 1
+    times = spec.replicates
     l1, l2_squared = count_l1(privacy.relation), count_l2_squared(privacy.relation)
-    currency = currency_of(spec, times, lambda currency: _costed(spec, currency).terms)
-    plan = _costed(spec, currency)
-    costs = plan.costs
+    currency = currency_of(spec)
+    costs = stage_costs(spec, currency)
     _check_draws(spec, currency, costs["measure"] / times)
 
     tables: list[PlannedTable] = []
@@ -245,9 +230,9 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     if costs["total"]:
         add("total", [()], [Fraction(1)])
     if costs["one_way"]:
-        first = plan.one_way()
+        first = one_way_tables(domain, currency)
         add("one_way", first.cliques, first.weights)
-    certain = spec.selector.certain(domain, plan.terms)
+    certain = spec.selector.certain(domain, terms_of(spec, currency, costs))
     if certain is not None:
         selection = certain.selection
         weights = [certain.share * weight for weight in selection.weights]
@@ -332,16 +317,6 @@ def _check_rules(spec: ReleaseSpec) -> None:
     domain = schema.domain
     first = np.zeros(len(domain), dtype=domain.code_type)
     schema.zeros.possible_record(domain, first, rng=np.random.default_rng(0))
-
-
-def _costed(spec: ReleaseSpec, currency: Currency) -> Plan:
-    """Return a plan that has its costs, but no noise yet."""
-    costs = {
-        stage: spec.shares[stage] * currency.limit
-        for stage in PAYING_STAGES
-        if stage in spec.shares
-    }
-    return Plan(spec, currency, costs, (), (), None, 0, None)
 
 
 def _plan_of_use(spec: ReleaseSpec, earlier: EarlierRelease) -> Plan:

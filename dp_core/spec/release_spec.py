@@ -100,3 +100,8 @@ class ReleaseSpec:
     declared: tuple[str, ...] = ()
     prior: PublicPrior | None = None
     document: Mapping[str, object]
+
+    @property
+    def replicates(self) -> int:
+        """Number of independent measurements: 1, or one for each set."""
+        return self.sets if self.mode == "split" else 1

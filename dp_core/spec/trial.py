@@ -18,8 +18,8 @@ from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.grid import POSITIONS
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.variables import Variable, Variables
-from dp_core.spec.forecast.one_step import in_one_step
 from dp_core.spec.method_options import plain_options
+from dp_core.spec.one_step import better_plan
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.reading.method_reader import check_mode, check_pair, for_posterior
@@ -145,10 +145,11 @@ def trial_plan(
         document={"method": method, **document},
     )
     if shares is None:
-        spec = in_one_step(spec)
-        if spec.selector is not selector:
-            document["select"] = {"method": selector_name, **plain_options(spec.selector)}
-            spec = dataclasses.replace(spec, document={"method": method, **document})
+        plan = better_plan(spec)
+        if plan is not None:
+            document["select"] = {"method": selector_name, **plain_options(plan.spec.selector)}
+            whole = dataclasses.replace(plan.spec, document={"method": method, **document})
+            return dataclasses.replace(plan, spec=whole)
     return make_plan(spec)
 
 

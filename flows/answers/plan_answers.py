@@ -19,11 +19,9 @@ from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import PAYING_STAGES
-from dp_core.spec.duration.machine_speed import REFERENCE, Machine
-from dp_core.spec.duration.memory_bound import memory_bound
-from dp_core.spec.duration.time_forecast import forecast
-from dp_core.spec.forecast.error_forecast import forecast_error
-from dp_core.spec.forecast.many_levels import many_levels
+from dp_core.spec.error_forecast import SetError, forecast_error
+from dp_core.spec.machine_speed import REFERENCE, Machine
+from dp_core.spec.many_levels import ManyLevels, many_levels
 from dp_core.spec.plan import (
     Plan,
     PlannedTable,
@@ -31,7 +29,7 @@ from dp_core.spec.plan import (
     check_reach,
     with_gaussian_noise,
 )
-from dp_core.spec.steps.declared_forecast import expected_width
+from dp_core.spec.resource_forecast import ResourceForecast, forecast_resources
 from dp_core.spec.steps.statistics_measurement import margin_in_limits, margin_in_records
 from dp_core.tables.public_totals import records_of
 from flows.answers.amounts import (
@@ -49,12 +47,8 @@ if TYPE_CHECKING:
     from tasks.ledger.ledger import Ledger
 
 
-SUPPOSED_ROWS = (1_000, 10_000, 100_000)
-"""Numbers of rows for which a plan states its error if the schema has no `rows_about`."""
 _FAR = 2
 """Ratio above which public totals and `rows_about` are far from each other."""
-MOST_COLUMNS = 32
-"""Most columns for which it does so: each takes some tenths of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +105,6 @@ class ChoiceNoise(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class LevelsOfColumn(Answer):
-    """A column with very many levels for its number of records."""
-
-    column: str
-    levels: int
-    rows_per_level: float
-    never_with: tuple[str, ...]
-    in_words: str
-
-
-@dataclass(frozen=True, slots=True)
 class WideBin(Answer):
     """An outer bin that may hold few records and much of the sum of its column."""
 
@@ -165,23 +148,6 @@ class PlannedStatistic(Answer):
     groups: int
     margin_in_limits: float | None
     margin_in_records: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedError(Answer):
-    """Ranges of the average TVD that nine of ten files get.
-
-    Attributes:
-        rows: Number of rows that the ranges are for.
-        two_way: Of pairs of columns.
-        three_way: Of triples.
-        mostly_noise: Whether noise is likely to hide most relations between columns.
-    """
-
-    rows: int
-    two_way: tuple[float, float]
-    three_way: tuple[float, float]
-    mostly_noise: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,13 +274,13 @@ class PlanAnswer(Answer):
     statistics: tuple[PlannedStatistic, ...] | None = field(default=None, metadata=OMITTED)
     choices: tuple[ChoiceNoise, ...] | None = field(default=None, metadata=OMITTED)
     wide_bins: tuple[WideBin, ...] | None = field(default=None, metadata=OMITTED)
-    many_levels: tuple[LevelsOfColumn, ...] | None = field(default=None, metadata=OMITTED)
+    many_levels: tuple[ManyLevels, ...] | None = field(default=None, metadata=OMITTED)
     checks: Checks
     evenness: float | None
     bins_unused: list[str]
     score_noise_within: float | None
-    expected_error: ExpectedError | None
-    expected_by_rows: tuple[ExpectedError, ...] | None = field(default=None, metadata=OMITTED)
+    expected_error: SetError | None
+    expected_by_rows: tuple[SetError, ...] | None = field(default=None, metadata=OMITTED)
     threshold: Threshold | None
     memory_bound_mb: int | None
     time: PlannedTime | None
@@ -343,6 +309,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
     spec, privacy = plan.spec, plan.spec.privacy
     rows = spec.schema.rows_about
     threshold, measures = _threshold(plan), spec.measurements is None
+    errors, takes = forecast_error(plan), forecast_resources(plan, machine)
     return PlanAnswer(
         release=spec.release,
         account=spec.account,
@@ -374,7 +341,8 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
         wanted=(wanted_margins(plan) or None) if measures else None,
         wanted_by_other_noise=other_noise(plan) if measures else None,
         analyses=tuple(
-            PlannedAnalysis(each.formula, expected_width(plan, each)) for each in spec.analyses
+            PlannedAnalysis(each.formula, width)
+            for each, width in zip(spec.analyses, errors.widths, strict=True)
         )
         or None,
         statistics=tuple(_statistic(plan, each) for each in spec.statistics) or None,
@@ -384,13 +352,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
             for each in outer_bins(spec.schema)
         )
         or None,
-        many_levels=tuple(
-            LevelsOfColumn(
-                each.column, each.levels, each.rows_per_level, each.never_with, each.in_words
-            )
-            for each in many_levels(spec.schema, spec.selector)
-        )
-        or None,
+        many_levels=tuple(many_levels(spec.schema, spec.selector)) or None,
         checks=Checks(
             tuple(map(tuple, spec.checks)),
             check_reach(spec, plan.check_noise) if plan.check_noise else None,
@@ -398,11 +360,11 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
         evenness=_evenness(plan),
         bins_unused=_bins_unused(plan),
         score_noise_within=within(plan.score_noise.half_width) if plan.score_noise else None,
-        expected_error=_expected_error(plan, rows) if rows else None,
-        expected_by_rows=None if rows else _expected_by_rows(plan),
+        expected_error=errors.sets[0] if rows and errors.sets else None,
+        expected_by_rows=None if rows else errors.sets or None,
         threshold=threshold,
-        memory_bound_mb=_memory(plan, machine),
-        time=_time(plan, machine),
+        memory_bound_mb=10 * math.ceil(takes.memory_mb / 10) if takes else None,
+        time=_time(takes, machine) if takes else None,
         room=_account_room(plan, ledger),
         measurements=spec.measurements.release if spec.measurements else None,
         public_totals=tuple(each.in_words for each in spec.schema.totals if spec.sets) or None,
@@ -446,19 +408,9 @@ def _totals_remark(schema: Schema) -> str | None:
     )
 
 
-def _time(plan: Plan, machine: Machine) -> PlannedTime | None:
-    """Return the forecast time of a release; None without `rows_about`."""
-    found = forecast(plan, machine)
-    if found is None:
-        return None
-    stages = {stage: _two_digits(seconds) for stage, seconds in found.items()}
-    return PlannedTime(_two_digits(sum(found.values())), stages, machine.processors)
-
-
-def _memory(plan: Plan, machine: Machine) -> int | None:
-    """Return the bound of the release's memory, in MB, rounded up; None without `rows_about`."""
-    found = memory_bound(plan, machine.processors)
-    return None if found is None else 10 * math.ceil(found / 10)
+def _time(takes: ResourceForecast, machine: Machine) -> PlannedTime:
+    stages = {stage: _two_digits(seconds) for stage, seconds in takes.seconds.items()}
+    return PlannedTime(_two_digits(sum(takes.seconds.values())), stages, machine.processors)
 
 
 def _two_digits(seconds: float) -> float:
@@ -517,22 +469,6 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
         refused=refused,
         refused_attempts=attempts or None,
     )
-
-
-def _expected_error(plan: Plan, rows: int) -> ExpectedError | None:
-    """Return the expected error for a number of rows; None if it is unknown for the method."""
-    found = forecast_error(plan, rows)
-    if found is None:
-        return None
-    return ExpectedError(rows, found.two_way, found.three_way, found.mostly_noise)
-
-
-def _expected_by_rows(plan: Plan) -> tuple[ExpectedError, ...] | None:
-    """Return the expected errors for several numbers of rows; None if they are unknown."""
-    if len(plan.spec.schema.domain) > MOST_COLUMNS:
-        return None
-    found = [_expected_error(plan, rows) for rows in SUPPOSED_ROWS]
-    return tuple(each for each in found if each is not None) or None
 
 
 def _threshold(plan: Plan) -> Threshold | None:

@@ -293,10 +293,9 @@ def plan_named(text: str) -> tuple[str, Plan | None]:
             f"{text[:80]!r} is neither the hash of a plan (64 hex digits, as `dp-release plan SPEC`"
             " prints it) nor the path of a spec."
         )
-    from dp_core.spec.plan import make_plan
-    from tasks.run.earlier_releases import load_planned
+    from tasks.run.earlier_releases import preview_plan
 
-    plan = make_plan(load_planned(path))
+    plan = preview_plan(path)
     return plan.hash, plan
 
 

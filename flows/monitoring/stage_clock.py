@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dp_core.spec.duration.stage_pace import Moment, StagePace
-from dp_core.spec.duration.time_forecast import forecast
 from dp_core.spec.plan import Plan
+from dp_core.spec.resource_forecast import forecast_resources
+from dp_core.spec.stage_pace import Moment, StagePace
 from flows.monitoring import log
 from tasks.run.machine_note import machine_of
 from tasks.run.progress_note import remove_note, write_note
@@ -110,7 +110,8 @@ def expected_seconds(plan: Plan, home: Path) -> Mapping[str, float]:
         home: The home, which knows the speed of this machine.
     """
     try:
-        return forecast(plan, machine_of(home)) or {}
+        takes = forecast_resources(plan, machine_of(home))
+        return takes.seconds if takes else {}
     except Exception:
         # A release does not fail because of its forecast.
         return {}

@@ -20,8 +20,8 @@ from dp_core.documents.typed_text import parse_fraction
 from dp_core.errors import BadInput, BudgetRefused, Held, Unpublished, similar
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
+from dp_core.spec.error_forecast import forecast_error
 from dp_core.spec.plan import Plan
-from dp_core.spec.steps.declared_forecast import expected_width
 from dp_core.wall.ledger.account_balance import room
 from flows.answers.amounts import PrivacyAmount, amount_left, amount_of
 from flows.answers.forecast_answers import asked_of, fitting_now
@@ -576,6 +576,6 @@ def _least(ledger: Ledger, payer: str, plan: Plan) -> int:
 
 def _width(plan: Plan) -> tuple[float | None, float | None]:
     if plan.spec.analyses:
-        return expected_width(plan, plan.spec.analyses[0]), None
+        return forecast_error(plan).widths[0], None
     margins = wanted_margins(plan)
     return (margins[0].within, margins[0].within_points) if margins else (None, None)

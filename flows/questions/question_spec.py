@@ -13,8 +13,8 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.spec.data_location import DatabaseTable
 from dp_core.spec.desk.question_desk import QuestionDesk
-from dp_core.spec.plan import Plan, make_plan
-from dp_core.spec.reading.spec_file import read_spec
+from dp_core.spec.plan import Plan
+from dp_core.spec.reading.spec_file import read_plan
 from flows.questions.asked_question import AskedQuestion
 
 REGRESSION_SHARE = "0.8"
@@ -96,7 +96,7 @@ def plan_of(document: Mapping[str, Any], schema: Schema, folder: Path) -> Plan:
             cells. The message names no key of the spec, because the asker did not write the spec.
     """
     try:
-        return make_plan(read_spec(from_plain(document, source="question"), folder, schema=schema))
+        return read_plan(from_plain(document, source="question"), folder, schema=schema)
     except BadInput as error:
         said = error.faults[0].text if error.faults else error.message
         raise BadInput(f"The question cannot be answered: {said}", row=error.row) from None

@@ -7,11 +7,11 @@ from pathlib import Path
 from dp_core.confidential.data_files import find_data_files
 from dp_core.errors import BadInput, Held, LedgerCorrupt
 from dp_core.spec.data_location import DatabaseTable, places_of, store_of
-from dp_core.spec.plan import Plan, make_plan
+from dp_core.spec.plan import Plan
 from dp_core.spec.release_spec import ReleaseSpec
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
-from tasks.run.earlier_releases import load_release
+from tasks.run.earlier_releases import load_plan
 from tasks.run.home import home, open_ledger
 from tasks.run.publication_refusals import refuse_failed, refuse_waiting
 from tasks.run.release_cleanup import clear_leftovers
@@ -89,7 +89,7 @@ def plan_of_release(spec: Path, release: str | None) -> Plan:
     Raises:
         BadInput: if spec or schema is invalid, or the name differs.
     """
-    plan = make_plan(load_release(spec))
+    plan = load_plan(spec)
     name = plan.spec.release
     if release is not None and name != release:
         raise BadInput(

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from dp_core.documents.canonical import canonical_json, digest
 from dp_core.errors import BadInput, StageFailed, similar
 from dp_core.spec.earlier_release import EarlierRelease
-from dp_core.spec.reading.spec_file import load_spec
+from dp_core.spec.plan import Plan
+from dp_core.spec.reading import spec_file
 from dp_core.spec.release_spec import ReleaseSpec
 from tasks.run.declared_public.priors import find_prior, planned_prior
 from tasks.run.home_folder import home
@@ -50,11 +51,20 @@ def load_release(path: Path) -> ReleaseSpec:
     Raises:
         BadInput: for any mistake in the file, or an earlier release or a prior that cannot be used.
     """
-    return load_spec(path, find=partial(find_earlier, home()), find_prior=find_prior)
+    return spec_file.load_spec(path, find=partial(find_earlier, home()), find_prior=find_prior)
 
 
-def load_planned(path: Path) -> ReleaseSpec:
-    """Return the release of a spec file for a plan, which writes nothing.
+def load_plan(path: Path) -> Plan:
+    """Return the plan of the release of a spec file; the arguments are those of `load_release`.
+
+    Raises:
+        BadInput: as for `load_release`, or if there is no such plan.
+    """
+    return spec_file.load_plan(path, find=partial(find_earlier, home()), find_prior=find_prior)
+
+
+def preview_plan(path: Path) -> Plan:
+    """Return the plan of the release of a spec file; writes nothing.
 
     A file that the spec declares public is neither recorded nor looked up in the ledger.
 
@@ -62,9 +72,9 @@ def load_planned(path: Path) -> ReleaseSpec:
         path: The spec file.
 
     Raises:
-        BadInput: as for `load_release`.
+        BadInput: as for `load_plan`.
     """
-    return load_spec(path, find=partial(find_earlier, home()), find_prior=planned_prior)
+    return spec_file.load_plan(path, find=partial(find_earlier, home()), find_prior=planned_prior)
 
 
 def find_earlier(where: Path, release: str) -> EarlierRelease:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dp_core.methods.reconstruction.reconstructor import Model
 
 LEARNT = 7
-"""What posterior models share takes as long as so many draws (`dp_core.spec.duration.stage_work`).
+"""What posterior models share takes as long as so many draws (`dp_core.spec.resource_forecast`).
 """
 
 

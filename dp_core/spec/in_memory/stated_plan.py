@@ -8,9 +8,9 @@ from typing import Any
 
 from dp_core.documents.node import from_plain
 from dp_core.schema.definition import Schema
-from dp_core.spec.plan import Plan, make_plan
+from dp_core.spec.plan import Plan
 from dp_core.spec.reading.prior_reader import FindPrior, no_prior
-from dp_core.spec.reading.spec_file import read_spec
+from dp_core.spec.reading.spec_file import read_plan
 
 NAME = "in-memory"
 """Name of a release in memory: of the release, its data and its account in the plan's document."""
@@ -37,4 +37,4 @@ def memory_plan(schema: Schema, stated: Mapping[str, Any], *, prior: FindPrior =
     if schema.panel is not None and schema.panel.wave is None:
         fixed["data"] = {wave: f"{NAME}, {wave}" for wave in schema.panel.waves}
     root = from_plain({**fixed, **stated}, source="release")
-    return make_plan(read_spec(root, Path(), schema=schema, find_prior=prior))
+    return read_plan(root, Path(), schema=schema, find_prior=prior)

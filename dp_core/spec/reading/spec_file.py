@@ -27,7 +27,8 @@ from dp_core.schema.panel.panel_waves import Panel
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, load_schema
 from dp_core.spec.earlier_release import EarlierRelease
-from dp_core.spec.forecast.one_step import in_one_step
+from dp_core.spec.one_step import better_plan
+from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.presets import PRESETS, Preset
 from dp_core.spec.reading.analyses_reader import (
     analyses_section,
@@ -144,18 +145,30 @@ def load_spec(
         BadInput: for any mistake, with its file, line and key, and what is expected there.
     """
     root, earlier = with_measurements(load(path, advice=HOW_TO_WRITE).root, find)
-    return read_spec(root, path.parent, earlier=earlier, find_prior=find_prior)
+    return _read(root, path.parent, None, earlier, find_prior)[0]
 
 
-def read_spec(
+def load_plan(
+    path: Path, *, find: FindEarlier = no_ledger, find_prior: FindPrior = no_prior
+) -> Plan:
+    """Return the plan of a spec file; the arguments are those of `load_spec`.
+
+    Raises:
+        BadInput: as for `load_spec`, or if there is no such plan.
+    """
+    root, earlier = with_measurements(load(path, advice=HOW_TO_WRITE).root, find)
+    return read_plan(root, path.parent, earlier=earlier, find_prior=find_prior)
+
+
+def read_plan(
     root: Node,
     folder: Path,
     *,
     schema: Schema | None = None,
     earlier: EarlierRelease | None = None,
     find_prior: FindPrior = no_prior,
-) -> ReleaseSpec:
-    """Return the release that the top value of a spec describes.
+) -> Plan:
+    """Return the plan of the release that the top value of a spec describes.
 
     Args:
         root: The top value.
@@ -167,8 +180,20 @@ def read_spec(
 
     Raises:
         BadInput: for any fault, with its place and key, and what is expected there. Faults of
-            single keys and of the schema are listed together.
+            single keys and of the schema are listed together. Also if there is no such plan.
     """
+    spec, plan = _read(root, folder, schema, earlier, find_prior)
+    return make_plan(spec) if plan is None else dataclasses.replace(plan, spec=spec)
+
+
+def _read(
+    root: Node,
+    folder: Path,
+    schema: Schema | None,
+    earlier: EarlierRelease | None,
+    find_prior: FindPrior,
+) -> tuple[ReleaseSpec, Plan | None]:
+    """Return a spec, and its plan but for `Plan.spec` if reading it took a plan."""
     faults = Faults(root.source, each=bool(root.line))
     of = faults.of
     keys = _top(root, faults)
@@ -316,12 +341,13 @@ def read_spec(
         prior=prior,
         document={},
     )
-    if not any("share" in sections[stage].entries() for stage in LOOKING):
-        spec = in_one_step(spec)
+    stated = any("share" in sections[stage].entries() for stage in LOOKING)
+    plan = None if stated else better_plan(spec)
+    spec = spec if plan is None else plan.spec
     document = spec_document(spec, selector_name, reconstructor_name)
     if earlier is not None:
         check_resolved(keys["release"], document, earlier)
-    return dataclasses.replace(spec, document=document)
+    return dataclasses.replace(spec, document=document), plan
 
 
 def _top(root: Node, faults: Faults) -> Mapping[str, Node]:

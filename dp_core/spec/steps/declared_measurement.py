@@ -10,6 +10,7 @@ from typing import TypeAlias
 from dp_core.methods.declared.declared_answers import coefficients_near
 from dp_core.methods.declared.declared_moments import estimated_moments
 from dp_core.methods.declared.declared_questions import (
+    PARTS,
     SCORES,
     coefficients_of,
     moments_question,
@@ -18,7 +19,6 @@ from dp_core.methods.declared.declared_questions import (
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.selection.selector import Selection
 from dp_core.spec.plan import Plan
-from dp_core.spec.steps.declared_forecast import parts
 from dp_core.spec.steps.fitted_densities import with_fitted_densities
 from dp_core.spec.steps.posterior_draws import PosteriorDraws
 from dp_core.spec.steps.seeded import generator
@@ -68,9 +68,8 @@ def measure_analyses(
     plan = with_fitted_densities(plan, released)
     spec = plan.spec
     draws = PosteriorDraws(plan, released, selections, rows=rows)
-    costs = {
-        part: plan.costs["analyses"] * share for part, share in parts(declared_pieces(spec)).items()
-    }
+    each = plan.costs["analyses"] / declared_pieces(spec)
+    costs = {part: each * share for part, share in PARTS.items()}
     found: list[Totals] = []
     for number, analysis in enumerate(spec.analyses, start=1):
         regression = DeclaredRegression.of(analysis, spec.schema)

@@ -16,7 +16,7 @@ from dp_core.errors import BadInput, nearest
 from dp_core.metrics.classification import MOST_CLASSES
 from dp_core.metrics.field_scores.file_scores import MOST_GROUPS, MOST_LEVELS, default_columns
 from flows.cli.actions.internal_regression import release_with_file
-from tasks.run.earlier_releases import load_release
+from tasks.run.earlier_releases import load_plan
 from tasks.run.internal_evaluation import AskedEvaluation, write_evaluation, write_linked_evaluation
 from tasks.run.release_cleanup import reading_folder
 
@@ -181,10 +181,8 @@ def _attacked(found: ReleaseWithFile) -> Plan:
     Raises:
         BadInput: if the spec is no longer that of the release, or bins are chosen privately.
     """
-    from dp_core.spec.plan import make_plan
-
     path = found.folder.remembered()[0]
-    plan = make_plan(load_release(path))
+    plan = load_plan(path)
     if plan.hash != found.reservation.plan:
         raise BadInput(
             f"--attacks carries out the plan of release {found.claims.name!r} again in memory, but"

@@ -323,14 +323,12 @@ def ledger_forecast(spec: Path, every: str | None) -> Forecast:
 
     SPEC is the file of a release such as those to come; it names the account.
     """
-    from dp_core.spec.plan import make_plan
     from flows.answers.forecast_answers import forecast_answer
-    from tasks.run.earlier_releases import load_planned
+    from tasks.run.earlier_releases import preview_plan
 
     period = None if every is None else cast("Period", known_word("--every", every))
     _refuse_name(spec)
-    plan = make_plan(load_planned(spec))
-    return forecast_answer(existing_ledger(), plan, every=period)
+    return forecast_answer(existing_ledger(), preview_plan(spec), every=period)
 
 
 def _refuse_name(spec: Path) -> None:

@@ -85,15 +85,14 @@ def plan(spec: Path) -> PlanAnswer:
 
     The exit code is 3 if the ledger would refuse the release.
     """
-    from dp_core.spec.plan import make_plan
     from flows.answers.plan_answers import plan_answer
-    from tasks.run.earlier_releases import load_planned
+    from tasks.run.earlier_releases import preview_plan
     from tasks.run.machine_note import machine_of
     from tasks.support.named_cluster import check_cluster
 
-    read = load_planned(spec)
-    check_cluster(read.dask)
-    return plan_answer(make_plan(read), ledger_if_any(), machine_of(this_home()))
+    planned = preview_plan(spec)
+    check_cluster(planned.spec.dask)
+    return plan_answer(planned, ledger_if_any(), machine_of(this_home()))
 
 
 @cli.command()

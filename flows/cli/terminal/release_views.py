@@ -10,8 +10,8 @@ from rich.console import Console
 from dp_core.display.number_texts import plural
 from dp_core.display.page_text import fact, sentence, table_of
 from dp_core.schema.privacy import unit_words
-from dp_core.spec.duration.stage_pace import span
 from dp_core.spec.presets import PRESETS
+from dp_core.spec.stage_pace import span
 from flows.answers.amounts import unit_of
 from flows.cli.terminal.view_parts import (
     amount_words,
@@ -24,8 +24,9 @@ from flows.cli.terminal.view_parts import (
 )
 
 if TYPE_CHECKING:
+    from dp_core.spec.error_forecast import SetError
     from flows.answers import release_answers as answers
-    from flows.answers.plan_answers import ExpectedError, PlanAnswer
+    from flows.answers.plan_answers import PlanAnswer
     from flows.answers.wanted_answers import WantedMargin
 
 MOST_TABLES = 40
@@ -223,7 +224,7 @@ def _expected(plan: PlanAnswer) -> Iterator[str]:
         )
 
 
-def _range(error: ExpectedError) -> str:
+def _range(error: SetError) -> str:
     low, high = error.two_way
     return f"{low:.2g} to {high:.2g}"
 

@@ -88,7 +88,7 @@ def test_auto_pays_in_what_it_expects_to_err_less_by(rows, epsilon, kind):
     errors = {}
     for each in ("pure", "gaussian"):
         currency = Currency(each, largest_limit(each, epsilon, delta))
-        expected = expected_error(spec, currency, 1)
+        expected = expected_error(spec, currency)
         errors[each] = math.prod(one.two + one.three for one in expected)
     assert min(errors, key=errors.get) == kind
 
@@ -149,9 +149,9 @@ def test_laplace_noise_is_not_taken_where_it_hides_which_pairs_depend():
     plan = memory_plan(schema, stated)
     assert plan.currency.kind == "gaussian"
     laplace = Currency("pure", largest_limit("pure", Fraction(4), Fraction("1e-9")))
-    known = [expected_error(plan.spec, each, 1) for each in (laplace, plan.currency)]
+    known = [expected_error(plan.spec, each) for each in (laplace, plan.currency)]
     noisy = [
-        _with_noisy_scores(plan.spec, each, 1, errors)
+        _with_noisy_scores(plan.spec, each, errors)
         for each, errors in zip((laplace, plan.currency), known, strict=True)
     ]
     for before, after in zip(known, noisy, strict=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dp_core.methods.selection.selector import Selector
-from dp_core.schema.definition import Schema
+from dp_core.schema.definition import Column, Schema
 
 MANY = 1000
 """Least number of levels of a column that is named."""
@@ -24,31 +24,14 @@ class ManyLevels:
         levels: Number of its levels.
         rows_per_level: Records per level, by `rows_about`.
         never_with: Columns with which the method never measures it, since their table is too large.
-        listed: Whether the schema lists the levels itself, and not in a code list.
+        in_words: Sentences that say what this means, and what to write instead.
     """
 
     column: str
     levels: int
     rows_per_level: float
     never_with: tuple[str, ...]
-    listed: bool
-
-    @property
-    def in_words(self) -> str:
-        """Sentences that say what this means, and what to write instead."""
-        never = ""
-        if self.never_with:
-            named = ", ".join(self.never_with[:5])
-            more = len(self.never_with) - 5
-            named += f" and {more} more columns" if more > 0 else ""
-            never = f" Its tables with {named} are too large and are never measured."
-        groups = ", and list all levels under `groups: {codes: [...]}`" if self.listed else ""
-        return (
-            f"{self.column}: {self.levels:,} levels with about {self.rows_per_level:.2g} rows each;"
-            f" noise may hide most of their counts.{never} To measure only the 200 most frequent"
-            " levels and draw the others at random, write `levels: {private: 200, rest: drawn}` in"
-            f" the schema{groups}."
-        )
+    in_words: str
 
 
 def many_levels(schema: Schema, selector: Selector) -> Iterator[ManyLevels]:
@@ -73,11 +56,27 @@ def many_levels(schema: Schema, selector: Selector) -> Iterator[ManyLevels]:
         return
     pairs = {frozenset(clique) for clique in selector.needs(schema.domain) if len(clique) == 2}
     for column in many:
-        never = (
+        never = tuple(
             other.name
             for other in schema.columns
             if pairs and other is not column and {column.name, other.name} not in pairs
         )
-        yield ManyLevels(
-            column.name, column.bins, rows / column.bins, tuple(never), listed=column.codes is None
-        )
+        each = rows / column.bins
+        yield ManyLevels(column.name, column.bins, each, never, _in_words(column, each, never))
+
+
+def _in_words(column: Column, rows_per_level: float, never_with: Sequence[str]) -> str:
+    never = ""
+    if never_with:
+        named = ", ".join(never_with[:5])
+        more = len(never_with) - 5
+        named += f" and {more} more columns" if more > 0 else ""
+        never = f" Its tables with {named} are too large and are never measured."
+    # A code list has its own groups.
+    groups = "" if column.codes else ", and list all levels under `groups: {codes: [...]}`"
+    return (
+        f"{column.name}: {column.bins:,} levels with about {rows_per_level:.2g} rows each;"
+        f" noise may hide most of their counts.{never} To measure only the 200 most frequent"
+        " levels and draw the others at random, write `levels: {private: 200, rest: drawn}` in"
+        f" the schema{groups}."
+    )

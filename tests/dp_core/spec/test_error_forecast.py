@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.metrics.marginal_error import average_tvd
-from dp_core.spec.forecast.calibrated_range import USUAL_ERROR, Calibration, calibrated
-from dp_core.spec.forecast.calibration import THREE_WAY, TWO_WAY
-from dp_core.spec.forecast.error_forecast import MOSTLY_NOISE, forecast_error
-from dp_core.spec.forecast.planned_error import KnownTable, planned_error
-from dp_core.spec.forecast.theory import ends_of
+from dp_core.spec.error_calibration import THREE_WAY, TWO_WAY, USUAL_ERROR, Calibration
+from dp_core.spec.error_forecast import (
+    MOSTLY_NOISE,
+    SUPPOSED_ROWS,
+    KnownTable,
+    ends_of,
+    forecast_error,
+    planned_error,
+)
 from dp_core.spec.plan import make_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.procedure import ask_all, fits, sample
@@ -46,7 +50,12 @@ def plan_for(preset, epsilon="1", rows=5_000, mode="shared", domain=EIGHT, **opt
 
 
 def promised(preset, *settings, **options):
-    return forecast_error(plan_for(preset, *settings, **options))
+    return set_error(plan_for(preset, *settings, **options))
+
+
+def set_error(plan):
+    (found,) = forecast_error(plan).sets or (None,)
+    return found
 
 
 def one_way(domain, variance):
@@ -100,8 +109,8 @@ def test_what_no_table_tells_is_left_as_dependence_and_sampling():
 def test_a_range_grows_with_both_ends_of_the_theory(bias, level, width, part, ends, columns):
     by = Calibration(bias, level, -0.2, width, part * (1 + level) / 2)
     low, times, more_low, more_high = ends
-    before = calibrated(by, (low, low * times), columns)
-    after = calibrated(by, (low * more_low, low * times * more_low * more_high), columns)
+    before = by.range((low, low * times), columns)
+    after = by.range((low * more_low, low * times * more_low * more_high), columns)
     assert before[0] <= before[1] <= 1
     assert after[0] >= before[0] * (1 - 1e-9)
     assert after[1] >= before[1] * (1 - 1e-9)
@@ -109,12 +118,12 @@ def test_a_range_grows_with_both_ends_of_the_theory(bias, level, width, part, en
 
 def test_a_range_without_calibration_is_that_of_the_theory():
     plain = Calibration(0.0, 0.0, 0.0, 0.0, 0.5)
-    assert calibrated(plain, (0.01, 0.09), 12) == pytest.approx((0.01, 0.09))
+    assert plain.range((0.01, 0.09), 12) == pytest.approx((0.01, 0.09))
     biased = Calibration(math.log(2), 0.0, 0.0, math.log(1.5), 0.0)
-    assert calibrated(biased, (0.01, 0.01), 40) == pytest.approx((0.02 / 1.5, 0.03))
+    assert biased.range((0.01, 0.01), 40) == pytest.approx((0.02 / 1.5, 0.03))
     level = Calibration(0.0, 0.5, 0.0, 0.0, 0.0)
-    assert calibrated(level, (USUAL_ERROR, USUAL_ERROR), 5)[0] == pytest.approx(USUAL_ERROR)
-    assert calibrated(plain, (0.0, 0.0), 2) == (0, 0)
+    assert level.range((USUAL_ERROR, USUAL_ERROR), 5)[0] == pytest.approx(USUAL_ERROR)
+    assert plain.range((0.0, 0.0), 2) == (0, 0)
     with pytest.raises(ValueError, match="spread"):
         Calibration(0.0, -0.5, 0.0, 0.1, 0.4)
 
@@ -155,7 +164,7 @@ def test_a_split_budget_has_the_theory_of_its_part():
     """The selection of `one_way` is the same, and the noise of each set is that of a quarter."""
     split = plan_for("independent", "1", mode="split", sets=4, noise="laplace")
     part = plan_for("independent", "1/4", mode="shared", noise="laplace")
-    assert ends_of(split, "one_way") == ends_of(part, "one_way")
+    assert ends_of(split, "one_way", 5_000) == ends_of(part, "one_way", 5_000)
 
 
 def test_many_levels_and_few_rows_are_mostly_noise():
@@ -169,24 +178,29 @@ def test_many_levels_and_few_rows_are_mostly_noise():
 def test_a_set_of_few_records_may_have_their_sampling_error_too():
     whole, few = promised("auto", rows=50_000), None
     plan = plan_for("auto", rows=50_000)
-    few = forecast_error(dataclasses.replace(plan, spec=dataclasses.replace(plan.spec, rows=100)))
+    few = set_error(dataclasses.replace(plan, spec=dataclasses.replace(plan.spec, rows=100)))
     assert few.two_way[0] == whole.two_way[0]
     assert few.two_way[1] > 5 * whole.two_way[1]
 
 
 def test_nothing_is_promised_where_nothing_is_known():
     plan = plan_for("auto")
-    assert forecast_error(plan) is not None
-    changes = [{"sets": 0}, {"schema": dataclasses.replace(plan.spec.schema, rows_about=None)}]
-    for change in changes:
-        other = dataclasses.replace(plan, spec=dataclasses.replace(plan.spec, **change))
-        assert forecast_error(other) is None
-    assert forecast_error(other, rows=5_000) == forecast_error(plan)
+    assert set_error(plan) is not None
+    without_sets = dataclasses.replace(plan.spec, sets=0)
+    assert set_error(dataclasses.replace(plan, spec=without_sets)) is None
     assert promised("modips") is None
     assert promised("fourier", domain=Domain(tuple("abc"), (2, 2, 2))) is None
     assert promised("auto", domain=Domain(("a",), (5,))) is None
     assert promised("privsyn", reconstruct={"shrink": False}) is None
     assert promised("privsyn", mode="noise-aware") is not None
+
+
+def test_without_rows_about_the_error_is_that_of_several_numbers_of_rows():
+    found = forecast_error(plan_for("auto", rows=None)).sets
+    assert tuple(each.rows for each in found) == SUPPOSED_ROWS
+    assert list(found) == [promised("auto", rows=rows) for rows in SUPPOSED_ROWS]
+    many = Domain(tuple(f"c{at}" for at in range(33)), (2,) * 33)
+    assert not forecast_error(plan_for("independent", rows=None, domain=many)).sets
 
 
 def town(rows=4_000):
@@ -213,5 +227,5 @@ def test_a_release_errs_as_promised(preset, mode):
     models = fits(answered.plan, answered.released, answered.selections, rows=answered.rows)
     number, model = next(iter(models))
     drawn = sample(answered.plan, {number: model}, max(number, 1))
-    low, high = forecast_error(plan).two_way
+    low, high = set_error(plan).two_way
     assert low / 2 < average_tvd(data, drawn, 2).mean < 2 * high

@@ -12,8 +12,8 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES
-from dp_core.spec.forecast.one_step import in_one_step
-from dp_core.spec.forecast.planned_error import KnownTable, planned_error
+from dp_core.spec.error_forecast import KnownTable, planned_error
+from dp_core.spec.one_step import better_plan
 from dp_core.spec.procedure import carry_out
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
@@ -135,7 +135,7 @@ def test_other_shares_are_kept_and_the_resolved_spec_says_what_was_decided(tmp_p
 
 def test_a_spec_that_is_decided_stays_as_it_is():
     spec = planned(FIVE, "2", 1_000).spec
-    assert in_one_step(spec) is spec
+    assert better_plan(spec) is None
 
 
 def test_at_once_excludes_wanted_tables_and_large_joint_tables(tmp_path):

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.error_forecast import forecast_error
 from dp_core.spec.in_memory.stated_plan import memory_plan
-from dp_core.spec.steps.declared_forecast import expected_width
 
 COLUMNS = {
     "income": {"type": "number", "min": "0", "max": "1000", "bins": "10"},
@@ -33,7 +33,8 @@ def width(formula, epsilon="0.5", rows="8000"):
         "synthesize": {"sets": "2", "mode": "posterior"},
     }
     plan = memory_plan(schema, keys)
-    return expected_width(plan, plan.spec.analyses[0])
+    (found,) = forecast_error(plan).widths
+    return found
 
 
 def excess(*given):

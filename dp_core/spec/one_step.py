@@ -33,38 +33,39 @@ _COLUMNS = 1.05  # largest expected error of columns alone, if pairs depend as m
 _HIDDEN = 3.0  # noise of the mean score relative to the records; the largest score is 2
 
 
-def in_one_step(spec: ReleaseSpec) -> ReleaseSpec:
-    """Return the spec in which `auto` measures in one step, if that is expected to be better.
+def better_plan(spec: ReleaseSpec) -> Plan | None:
+    """Return the plan by which `auto` looks first, or that by which it measures in one step.
 
     Args:
         spec: Spec whose shares are all from the preset.
 
     Returns:
-        The spec itself if its selection is not `auto` with default options, or if looking first is
-        expected to be better. Otherwise `select.at_once` says what is measured, and the stage
-        `measure` has the shares of `one_way` and `select`.
+        The plan that is expected to be better. If it measures in one step, `select.at_once` of its
+        spec says what, and the stage `measure` has the shares of `one_way` and `select`. None if
+        nothing had to be compared: the selection is not `auto` with default options, or public
+        values rule measuring in one step out.
     """
     if not _open(spec):
-        return spec
+        return None
     joint = _planned(spec, "joint") if spec.schema.domain.size() <= _FEW_CELLS else None
     laplace = Currency("pure", spec.privacy.epsilon)
     if joint is None and not _hidden(spec, laplace):
-        return spec
+        return None
     try:
         looking = make_plan(spec)
     except BadInput:
-        return spec  # whoever makes the plan reports it
+        return None  # whoever makes the plan reports it
     before = _expected(looking)
     if joint is not None:
         after, rows = _expected(joint), spec.schema.rows_about or 1
         nearer = math.prod(map(_both, after)) <= _JOINT**2 * math.prod(map(_both, before))
         if nearer and joint.tables[0].tvd(rows) <= _CELLS_OFF:
-            return joint.spec
+            return joint
     columns = _planned(spec, "columns") if _hidden(spec, looking.currency) else None
     # Measuring pairs helps most if they depend as much as they usually do at most.
     if columns is None or _both(_expected(columns)[1]) > _COLUMNS * _both(before[1]):
-        return spec
-    return columns.spec
+        return looking
+    return columns
 
 
 def measured_at_once(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> ReleaseSpec:
@@ -106,7 +107,7 @@ def _planned(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> Plan | Non
 
 def _expected(plan: Plan) -> tuple[Expected, Expected]:
     """Return the expected errors at the least and the largest usual dependence of pairs."""
-    found = expected_error(plan.spec, plan.currency, plan.replicates, roughly=True)
+    found = expected_error(plan.spec, plan.currency, roughly=True)
     assert found is not None, "`auto` has a forecast, and `rows_about` is known."
     return found
 

@@ -6,7 +6,7 @@ import pytest
 
 from dp_core.methods import registry
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
-from dp_core.spec.forecast.many_levels import many_levels
+from dp_core.spec.many_levels import many_levels
 
 CODES = [f"k{at}" for at in range(2000)]
 

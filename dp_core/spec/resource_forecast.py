@@ -1,9 +1,15 @@
-"""The work of each stage of a release, from its plan: how often each unit cost arises.
+"""The forecast of a release's time and memory, from public numbers of its plan only.
 
-A stage reads values, counts records in tables, fits cells, moves records, or checks and writes
+Each stage reads values, counts records in tables, fits cells, moves records, or checks and writes
 sets. Each of these has a unit cost, measured by `benchmarks/time_forecast.py` on one processor of
 one machine; `Machine` says how another compares. The costs of the first use of a library, such as
 its import, belong to the stage that uses it first.
+
+The bound of the memory is for the largest resident set of the process that makes the release,
+without Prefect's server. Its unit costs were fitted to generated files by
+`benchmarks/memory_forecast.py`; the bound is `SAFETY` times the fitted value. A file is read,
+counted and drawn in pieces, so more rows than a piece has take no more memory, except for the
+file's codes. These are mapped from disk, and the system can drop them.
 """
 
 from __future__ import annotations
@@ -16,27 +22,69 @@ from dataclasses import dataclass
 from dp_core.methods.reconstruction.reconstructor import LANES as CHAINS
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
+from dp_core.metrics.marginal_error import (
+    BATCH_CELLS,
+    CELL_LIMIT,
+    TRIPLES,
+    small_cliques,
+    within_limit,
+)
 from dp_core.schema.privacy import OCCASIONAL
 from dp_core.spec.data_location import places_of
+from dp_core.spec.machine_speed import Machine
 from dp_core.spec.plan import Plan
+from dp_core.tables.domain import Domain
 
 LANES = 2
 """Processors that a stage with parallel work uses well; more gain little."""
+PAIR_ROWS = 6
+"""Pair rows of a household that are expected: a usual file has four to six, most of its households
+having one or two members."""
+MOST_CELLS = 1 << 20
+"""Largest number of cells of a measured pair, for selections without `max_cells`."""
+CHOSEN = 0.8
+"""Part of the pairs that a selection is expected to choose."""
+A_TABLE_A_COLUMN = frozenset({"mst", "privbayes", "aim", "mwem_pgm"})
+"""Selections that choose about one table for each column instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """The work of a stage, in seconds of one processor of the machine of the unit costs.
+class ResourceForecast:
+    """What a release takes.
 
     Attributes:
-        interpreted: Seconds of interpreted code, which one processor does.
-        arrays: Seconds of array work.
-        lanes: Most processors that share the array work; 1 by default.
+        seconds: Expected seconds of each stage, in the order of the stages, on a machine that does
+            nothing else; `start` is the start-up time of the program and of Prefect.
+        memory_mb: Bound of its memory, in MB (a million bytes).
     """
 
-    interpreted: float
-    arrays: float = 0.0
-    lanes: int = 1
+    seconds: Mapping[str, float]
+    memory_mb: float
+
+
+def forecast_resources(plan: Plan, machine: Machine) -> ResourceForecast | None:
+    """Return the expected time of each stage of a release, and a bound of its memory.
+
+    The forecast uses only the plan, so it is public: the number of rows is that of `rows_about`,
+    and no earlier release counts.
+
+    Args:
+        plan: Plan of the release.
+        machine: The machine.
+
+    Returns:
+        None if the schema has no `rows_about`, without which the work is unknown.
+    """
+    if plan.spec.schema.rows_about is None:
+        return None
+    size = size_of(plan)
+    return ResourceForecast(
+        {stage: work.seconds(machine) for stage, work in stage_work(plan, size).items()},
+        _memory_bound(plan, held_by(plan, size, machine.processors)),
+    )
+
+
+# -- the sizes of a release
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +172,32 @@ def size_of(plan: Plan) -> Size:
     )
 
 
-PAIR_ROWS = 6
-"""Pair rows of a household that are expected: a usual file has four to six, most of its households
-having one or two members."""
-MOST_CELLS = 1 << 20
-"""Largest number of cells of a measured pair, for selections without `max_cells`."""
-CHOSEN = 0.8
-"""Part of the pairs that a selection is expected to choose."""
-A_TABLE_A_COLUMN = frozenset({"mst", "privbayes", "aim", "mwem_pgm"})
-"""Selections that choose about one table for each column instead."""
+# -- the time of each stage
 
 
-def stage_work(plan: Plan) -> Mapping[str, Work]:
-    """Return the work of each stage of a release, in the order of the stages.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The work of a stage, in seconds of one processor of the machine of the unit costs.
 
-    Args:
-        plan: Plan of a release whose schema has `rows_about`.
+    Attributes:
+        interpreted: Seconds of interpreted code, which one processor does.
+        arrays: Seconds of array work.
+        lanes: Most processors that share the array work; 1 by default.
     """
-    size, spec = size_of(plan), plan.spec
+
+    interpreted: float
+    arrays: float = 0.0
+    lanes: int = 1
+
+    def seconds(self, machine: Machine) -> float:
+        """Return the seconds that the work takes on a machine."""
+        lanes = min(self.lanes, machine.processors)
+        return self.interpreted * machine.interpreter + self.arrays * machine.arrays / lanes
+
+
+def stage_work(plan: Plan, size: Size) -> Mapping[str, Work]:
+    """Return the work of each stage of a release, in the order of the stages."""
+    spec = plan.spec
     found = {"start": Work(START)}
     if spec.measurements is None:
         found |= _measuring(plan, size)
@@ -283,3 +339,94 @@ MODELS: Mapping[str, ModelCost] = {
 
 ROUNDS: Mapping[str, float] = {"aim": 0.0023, "mwem_pgm": 0.0023}
 """Seconds of all rounds of a selection, for each triple of columns with five levels."""
+
+
+# -- the memory
+
+SAFETY = 1.25
+"""Factor from the fitted value to the bound."""
+BASE_MB = 415.0
+"""Memory of the program and its libraries, once all stages have run."""
+A_VALUE = 12.0
+"""Bytes for each value of the pieces that are held at the same time."""
+A_CODE = 1.0
+"""Bytes for each value of the whole file, in codes."""
+A_PAIR = 4_500.0
+"""Bytes for each pair of columns: counted, scored, compared and published."""
+A_CELL = 110.0
+"""Bytes for each cell of the tables of pairs that records are made to match."""
+A_COMPARED = 65.0
+"""Bytes for each cell of the tables that the stage `check` compares at a time."""
+A_LEVEL = 1_600.0
+"""Bytes for each level or listed code of each column, in the schema and what is written of it."""
+EQUATIONS_MB = 400.0
+"""Memory for the equations of noise-aware sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a release holds in memory. Public.
+
+    Attributes:
+        values: Values of the pieces that are held at the same time.
+        codes: Values of the whole file.
+        pairs: Pairs of columns.
+        cells: Cells of the tables of pairs that may be measured.
+        compared: Cells of the tables that `check` compares at a time.
+        levels: Levels of all columns; of a column with a code list, all codes of the list.
+    """
+
+    values: int
+    codes: int
+    pairs: int
+    cells: int
+    compared: int
+    levels: int
+
+
+def held_by(plan: Plan, size: Size, processors: int) -> Held:
+    """Return what a release holds in memory.
+
+    Args:
+        plan: Plan of the release.
+        size: Its sizes.
+        processors: Processors that the release may use.
+    """
+    domain = plan.spec.schema.domain
+    # One more is drawn than there are processors, and the one before is still being written.
+    # The households of a set are drawn at once.
+    piece = max(size.rows, size.drawn) if domain.linked else piece_rows(domain)
+    pieces = (min(processors + 1, CHAINS) + 1) * piece
+    rows = max(min(max(size.sets, 1) * size.drawn, pieces), min(size.rows, piece))
+    pairs = [one * two for one, two in itertools.combinations(domain.sizes, 2)]
+    return Held(
+        values=rows * size.columns,
+        codes=size.values,
+        pairs=size.pairs,
+        cells=size.cells,
+        compared=_compared(domain, [cells for cells in pairs if cells <= CELL_LIMIT]),
+        levels=sum(
+            len(column.levels if column.codes is None else column.codes.codes)
+            for column in plan.spec.schema.columns
+        ),
+    )
+
+
+def _compared(domain: Domain, pairs: list[int]) -> int:
+    """Return the largest number of cells compared at a time, from those of each pair's table."""
+    triples, _ = within_limit(domain, small_cliques(domain, 3, most=TRIPLES))
+    cells = [domain.size(clique) for clique in triples]
+    return min(max(sum(pairs), sum(cells)), max(BATCH_CELLS, *cells, *pairs))
+
+
+def _memory_bound(plan: Plan, held: Held) -> float:
+    """Return a bound of the memory of a release that holds this, in MB (a million bytes)."""
+    # Larger tables than pairs, and sets that are not drawn in pieces, are in the plan's own number.
+    drawn = max(A_VALUE * held.values + A_CELL * held.cells, plan.memory or 0)
+    needed = drawn + A_CODE * held.codes + A_PAIR * held.pairs + A_LEVEL * held.levels
+    if plan.spec.sets:
+        needed += A_COMPARED * held.compared
+    fitted = BASE_MB + needed / 1e6
+    if plan.spec.mode == "noise-aware":
+        fitted += EQUATIONS_MB
+    return SAFETY * fitted
