@@ -48,8 +48,8 @@ from distributed import Client, LocalCluster
 
 from dp_core.confidential.code_store import CHUNK_ROWS, CodeStore, StoreWriter
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.spec.procedure import carry_out, decoded
-from dp_core.spec.trial import trial_plan
+from dp_core.plan.procedure import carry_out, decoded
+from dp_core.plan.trial import trial_plan
 from dp_core.tables.counting import count_tables, plan_tables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
@@ -59,7 +59,7 @@ from tasks.support.processors import threads
 
 if TYPE_CHECKING:
     from dp_core.methods.reconstruction.reconstructor import Model
-    from dp_core.spec.plan import Plan
+    from dp_core.plan.plan import Plan
 
 DOMAIN = Domain(tuple(f"c{place}" for place in range(len(SIZES))), SIZES)
 PAIRS: list[Clique] = list(itertools.combinations(DOMAIN.columns, 2))

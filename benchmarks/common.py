@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dp_core.spec.plan import Plan
+    from dp_core.plan.plan import Plan
 
 MIXED_SIZES = (2, 2, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30, 50, 100)
 """Levels of 20 columns, as a survey may have them."""
@@ -54,7 +54,7 @@ def release_by_stages(
     """
     os.environ["DP_RELEASE_HOME"] = str(scratch / "home")
     os.environ["XDG_STATE_HOME"] = str(scratch / "state")
-    from dp_core.spec.plan import make_plan
+    from dp_core.plan.plan import make_plan
     from flows.release import called_with, carry_out
     from tasks.ledger.account_decisions import Terms
     from tasks.run.earlier_releases import load_release

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.receipts import START
 from tasks.ledger.database.ledger_tables import ENTRIES

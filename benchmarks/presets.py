@@ -26,7 +26,7 @@ import yaml
 from adult import EDGES, LEVELS
 
 from dp_core.errors import ReleaseError
-from dp_core.spec.presets import PRESETS
+from dp_core.plan.presets import PRESETS
 from flows.comparison.comparison import Interrupted, compare
 from flows.comparison.comparison_progress import ComparisonProgress
 from flows.comparison.comparison_request import request_of

@@ -34,8 +34,8 @@ from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import open_source
 from dp_core.methods.reconstruction.gum import Gum, GumModel
 from dp_core.metrics.marginal_error import average_tvd
+from dp_core.plan.procedure import fit
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.spec.procedure import fit
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 

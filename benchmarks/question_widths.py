@@ -28,11 +28,11 @@ from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.frames import frame_of
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import read_formula
+from dp_core.plan.error_forecast import forecast_error
+from dp_core.plan.in_memory.stated_plan import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.spec.error_forecast import forecast_error
-from dp_core.spec.in_memory.stated_plan import memory_plan
-from flows.questions.asked_question import read_asked
-from flows.questions.question_spec import answering_keys, question_schema
+from flows.desk.asked_question import read_asked
+from flows.desk.question_spec import answering_keys, question_schema
 
 _COLUMNS = """
 wage: {type: number, min: 0, max: 1000000, edges: [0, 5000, 10000, 15000, 20000, 30000, 40000,

@@ -27,13 +27,13 @@ from dp_core.analysis.regression.analysis import analyse
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import read_formula
+from dp_core.plan.in_memory.stated_plan import memory_plan
+from dp_core.plan.procedure import carry_out
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.spec.in_memory.stated_plan import memory_plan
-from dp_core.spec.procedure import carry_out
-from flows.questions.asked_question import AskedQuestion, read_asked
-from flows.questions.question_spec import answering_keys, question_schema
+from flows.desk.asked_question import AskedQuestion, read_asked
+from flows.desk.question_spec import answering_keys, question_schema
 
 QUESTIONS = {
     "normal": ("normal", "y ~ one + two"),

@@ -31,11 +31,11 @@ from dp_core.confidential.between_columns import broken_rules
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.metrics.marginal_error import tvd
+from dp_core.plan.plan import Plan, make_plan
+from dp_core.plan.procedure import Outcome, carry_out, fits, sample
+from dp_core.plan.reading.spec_file import load_spec
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.obedient_decoding import decode
-from dp_core.spec.plan import Plan, make_plan
-from dp_core.spec.procedure import Outcome, carry_out, fits, sample
-from dp_core.spec.reading.spec_file import load_spec
 from dp_core.tables.dataset import Dataset
 
 COLUMNS = """

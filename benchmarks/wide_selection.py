@@ -15,8 +15,8 @@ from fractions import Fraction
 from benchmarks.auto_parts.wide import KINDS, wide
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.metrics.marginal_error import average_tvd
-from dp_core.spec.procedure import carry_out, sample
-from dp_core.spec.trial import trial_plan
+from dp_core.plan.procedure import carry_out, sample
+from dp_core.plan.trial import trial_plan
 
 PAIRS = 2000
 

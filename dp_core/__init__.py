@@ -11,11 +11,11 @@ The names of `__all__` are the public Python API. They are imported when they ar
 that `import dp_core` is quick.
 
 `schema` holds what is public about a file. `confidential` holds rows and exact counts. `wall` turns
-exact counts into noisy values, and charges for each. `methods`, `spec`, `bundle` and `analysis` are
-beyond the wall: they see noisy values only. `documents`, `tables`, `metrics`, `inference` and
-`display` are shared tools. `audit` checks the charges on generated files, and `public_data` makes
-releases of public frames in memory. A room imports only the
-rooms below it; `pyproject.toml` has the order.
+exact counts into noisy values, and charges for each. `methods`, `plan`, `bundle` and `analysis` are
+beyond the wall: they see noisy values only. `text`, `tables`, `metrics` and `inference`
+are shared tools. `lab` compares methods and evaluates sets. `audit` checks the
+charges on generated files, and `public_data` makes releases of public frames in memory. A room
+imports only the rooms below it; `pyproject.toml` has the order.
 """
 
 from typing import TYPE_CHECKING

@@ -4,7 +4,7 @@ In Python, `from flows import run, resume` make a real release, as the commands 
 imported when they are first used.
 
 The folders beside them: `cli` (commands), `notebook` (`run` and `resume`), `answers` (the commands'
-results), `questions` (single questions about a file), `releases` (what the flows share),
+results), `desk` (single questions about a file), `releases` (what the flows share),
 `comparison` (of methods), `monitoring` (log, events, metrics, artifacts) and `engine` (Prefect's
 server and settings). `flows` imports `tasks` and `dp_core`; nothing imports `flows`.
 """

@@ -9,9 +9,9 @@ from prefect.runtime import flow_run as this_run
 from prefect.states import Completed, State
 from pydantic import Field
 
+from flows.desk.asking import unanswered
+from flows.desk.desk import find_desk
 from flows.monitoring.outcome import TITLES
-from flows.questions.asking import unanswered
-from flows.questions.desk import find_desk
 from flows.release import release as make_release
 from flows.releases.run_records import Begun
 from flows.releases.unattended import unattended

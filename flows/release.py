@@ -13,7 +13,7 @@ from prefect import State, Task, flow
 from prefect.states import Completed
 
 from dp_core.errors import BadInput, DataRefused, SchemaViolation
-from dp_core.spec.plan import Plan, make_plan
+from dp_core.plan.plan import Plan, make_plan
 from flows.engine.engine_failures import without_data
 from flows.monitoring import log, run_log
 from flows.monitoring.announcement import tell

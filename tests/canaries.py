@@ -42,11 +42,11 @@ from scipy import sparse, stats
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.verification.claims import read_claims
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.plan.plan import Plan
+from dp_core.plan.procedure import carry_out
+from dp_core.plan.steps import posterior_draws
+from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Noise, Stage
-from dp_core.spec.plan import Plan
-from dp_core.spec.procedure import carry_out
-from dp_core.spec.steps import posterior_draws
-from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.accounting.events import Event
@@ -172,8 +172,8 @@ class FromDesk:
 
     def publish(self, case: Case, coins: NDArray[np.bool_]) -> Iterator[Published]:
         """Yield what the bundles of all answers hold."""
-        from flows.questions import asking
-        from flows.questions.desk import find_desk, open_desk
+        from flows.desk import asking
+        from flows.desk.desk import find_desk, open_desk
         from flows.release import carry_out
 
         with _office(case, coins) as (folder, ledger):

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.documents.node import Node
 from dp_core.schema import bin_edges
+from dp_core.text.documents.node import Node
 
 MOST = 500
 _compute = bin_edges._equal_widths

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import sqlalchemy as sa
 
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.ledger.audit import MemoryBook
 from dp_core.wall.ledger.entries import charge_key, make_entry, unique_key

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from dp_core.plan.plan import Plan
 from dp_core.schema.privacy import Stage
-from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.session import Step

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dp_core.spec.plan import Plan, make_plan
-from dp_core.spec.reading.spec_file import load_spec
-from dp_core.spec.release_spec import ReleaseSpec
+from dp_core.plan.plan import Plan, make_plan
+from dp_core.plan.reading.spec_file import load_spec
+from dp_core.plan.release_spec import ReleaseSpec
 
 SCHEMA = """\
 version: 1

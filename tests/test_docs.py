@@ -14,7 +14,7 @@ import flows
 from dp_core.bundle.statement.release_json import FORMAT_VERSION
 from dp_core.methods import registry
 from dp_core.methods.option_ranges import NO_OPTION
-from dp_core.spec.presets import PRESETS
+from dp_core.plan.presets import PRESETS
 from dp_core.wall.accounting.curves import zcdp_epsilon, zcdp_limit
 from dp_core.wall.ledger.receipts import KINDS
 from dp_core.wall.statistics import InDif
@@ -85,7 +85,7 @@ def test_every_preset_has_a_row_with_its_stages():
     missing, unknown = set(PRESETS) - set(table), set(table) - set(PRESETS)
     assert missing == set(), f"{page}: add a row for {missing}"
     assert unknown == set(), f"{page}: no preset has the row {unknown}"
-    assert list(table) == list(PRESETS), f"{page}: rows in the order of dp_core/spec/presets.py"
+    assert list(table) == list(PRESETS), f"{page}: rows in the order of dp_core/plan/presets.py"
     for name, preset in PRESETS.items():
         stages = preset.synthesize or f"{preset.select}` + `{preset.reconstruct}"
         stages = f"`{stages}`"

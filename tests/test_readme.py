@@ -15,12 +15,12 @@ import click
 import pytest
 
 from dp_core import errors
+from dp_core.plan.plan import make_plan
+from dp_core.plan.presets import PRESETS
+from dp_core.plan.reading import spec_file
+from dp_core.plan.reading.spec_file import load_spec
 from dp_core.schema.reading import column_reader, schema_file
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.spec.plan import make_plan
-from dp_core.spec.presets import PRESETS
-from dp_core.spec.reading import spec_file
-from dp_core.spec.reading.spec_file import load_spec
 from flows.cli.main import INTERRUPTED, cli
 
 ROOT = Path(__file__).parents[1]
@@ -193,7 +193,7 @@ def test_every_preset_is_named_where_methods_are_compared() -> None:
     assert missing == set(), f"docs/choosing-a-method.md: add a row for {missing}"
     assert unknown == set(), f"docs/choosing-a-method.md: no preset has the row {unknown}"
     assert rows == list(PRESETS), (
-        "docs/choosing-a-method.md: rows in the order of dp_core/spec/presets.py"
+        "docs/choosing-a-method.md: rows in the order of dp_core/plan/presets.py"
     )
 
 

@@ -232,7 +232,7 @@ def test_no_release_can_reach_the_inspection_of_a_file():
 @pytest.mark.parametrize(
     "module",
     [
-        "dp_core.spec.procedure",  # is given the counter
+        "dp_core.plan.procedure",  # is given the counter
         "dp_core.methods.selection.selector",  # `fixed_beforehand` believes its classes
         "dp_core.methods.registry",
         "tasks.support.run_folder",  # says which noisy results are there

@@ -49,10 +49,10 @@ PUBLIC_DATA = ("dp_core.public_data",)
 """Room that counts public frames in memory, for `dp_core.release`: no release imports it."""
 INSPECTION = ("dp_core.inspection", "flows.cli.actions.file_check")
 """What shows a file to a person who may see it: no release imports it, and it writes nothing."""
-BEYOND = ("dp_core.methods", "dp_core.spec", "dp_core.bundle", "dp_core.analysis")
+BEYOND = tuple(f"dp_core.{room}" for room in ("methods", "plan", "bundle", "analysis", "lab"))
 """Rooms that the import contracts keep from the data."""
 DECIDES = (
-    "dp_core.spec.fixed_plan",
+    "dp_core.plan.fixed_plan",
     "dp_core.methods.registry",
     "dp_core.methods.selection.selector",
 )
@@ -107,9 +107,9 @@ AUDITED_TOO = (
     "dp_core/bundle/statement/spent_budget.py",
     "dp_core/bundle/writer.py",
     "dp_core/schema/expectations/*.py",
-    "dp_core/spec/counting_cluster.py",
-    "dp_core/spec/reading/cluster_reader.py",
-    "dp_core/spec/steps/*.py",
+    "dp_core/plan/counting_cluster.py",
+    "dp_core/plan/reading/cluster_reader.py",
+    "dp_core/plan/steps/*.py",
     "flows/*.py",
     "flows/cli/main.py",
     "flows/cli/command_parts.py",
@@ -133,7 +133,7 @@ AUDITED_TOO = (
 """Files whose change asks for `make test-all` as well: the tests that are left out and what else
 they test; all stages, and what else could put an error's text where it is kept; and what changes
 how flows, servers and clusters run, of which many tests are in `make test-all` only."""
-BELOW = ("dp_core.documents", "dp_core.tables", "dp_core.metrics", "dp_core.schema")
+BELOW = ("dp_core.text.documents", "dp_core.tables", "dp_core.metrics", "dp_core.schema")
 """Rooms below the wall."""
 CORE = ("dp_core.wall", "dp_core.confidential", "tasks.ledger", "tasks.counting")
 """Rooms whose imports from the rooms below have to be right for the privacy to be right."""

@@ -33,8 +33,8 @@ from simulation1 import COLUMN, Result, file_of, judge
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.private_draws import GroupDraws, group_posterior
-from dp_core.spec.procedure import carry_out, sample
-from dp_core.spec.trial import trial_plan
+from dp_core.plan.procedure import carry_out, sample
+from dp_core.plan.trial import trial_plan
 from dp_core.wall.accounting.events import PerturbedDrawsEvent, PolyaUrnEvent
 
 Floats = NDArray[np.float64]

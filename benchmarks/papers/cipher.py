@@ -49,7 +49,7 @@ from benchmarks.papers.common import (
     versions,
 )
 from benchmarks.papers.common_inference import combine, logistic, significant, sss
-from dp_core.analysis.comparison.significance_plot import Bar, Panel, significance_png
+from dp_core.lab.comparison.significance_plot import Bar, Panel, significance_png
 from dp_core.methods.reconstruction.cipher import Cipher
 from dp_core.methods.reconstruction.dense import Dense
 from dp_core.methods.reconstruction.gum import Gum
@@ -57,8 +57,8 @@ from dp_core.methods.selection.fixed import Fixed
 from dp_core.methods.selection.full import Full
 from dp_core.methods.selection.ways import Ways
 from dp_core.metrics.significance import Outcome, shares
-from dp_core.spec.plan import Plan
-from dp_core.spec.presets import PRESETS
+from dp_core.plan.plan import Plan
+from dp_core.plan.presets import PRESETS
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 

@@ -20,11 +20,9 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import Model, Reconstructor
 from dp_core.methods.selection.selector import Selector
-from dp_core.schema.definition import Column, Level, Schema
-from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
-from dp_core.spec.plan import Plan, make_plan
-from dp_core.spec.presets import PRESETS
-from dp_core.spec.procedure import (
+from dp_core.plan.plan import Plan, make_plan
+from dp_core.plan.presets import PRESETS
+from dp_core.plan.procedure import (
     fit,
     generator,
     measure_basics,
@@ -32,8 +30,10 @@ from dp_core.spec.procedure import (
     replicates,
     select,
 )
-from dp_core.spec.reading.share_reader import resolve_shares
-from dp_core.spec.release_spec import ReleaseSpec
+from dp_core.plan.reading.share_reader import resolve_shares
+from dp_core.plan.release_spec import ReleaseSpec
+from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

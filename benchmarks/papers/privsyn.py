@@ -35,9 +35,9 @@ from benchmarks.adult import LEVELS, distance, load
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.metrics.classification import misclassification, svm_accuracy
 from dp_core.metrics.range_queries import RangeQueries, mean_range_error, random_range_queries
+from dp_core.plan.procedure import carry_out, sample
+from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Neighbours, Stage
-from dp_core.spec.procedure import carry_out, sample
-from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.ledger.session import MemorySession

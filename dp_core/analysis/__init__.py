@@ -1,4 +1,4 @@
-"""Answers from the noisy tables of a release, regressions on its sets, comparisons of methods.
+"""Answers from the noisy tables of a release, and regressions on its sets.
 
-The top room of `dp_core`: it may import all others except `confidential` and the noise.
+It may import all rooms below it except `confidential` and the noise.
 """

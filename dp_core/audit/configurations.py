@@ -20,10 +20,10 @@ from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.registry import Family
+from dp_core.plan.plan import Plan
+from dp_core.plan.presets import PRESETS
+from dp_core.plan.reading.spec_file import load_plan
 from dp_core.schema.privacy import Relation
-from dp_core.spec.plan import Plan
-from dp_core.spec.presets import PRESETS
-from dp_core.spec.reading.spec_file import load_plan
 
 SchemaName = Literal["survey", "binary", "single", "private", "ruled", "linked", "vacant"]
 

@@ -20,12 +20,12 @@ from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import settle, write_failure, write_synthetic
 from dp_core.bundle.statement.release_json import exact, file_record, plain, software_versions
 from dp_core.bundle.writer import check_destination
-from dp_core.documents.indented_json import indented_json
 from dp_core.errors import BadInput
+from dp_core.plan.in_memory.stated_plan import NAME
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_decoding import TwoTables
 from dp_core.schema.privacy import Privacy
-from dp_core.spec.in_memory.stated_plan import NAME
+from dp_core.text.indented_json import indented_json
 from dp_core.wall.released import Released
 
 if TYPE_CHECKING:

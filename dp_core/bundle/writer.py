@@ -26,11 +26,11 @@ from dp_core.bundle.statement.release_json import (
     statement,
     statement_message,
 )
-from dp_core.documents.canonical import digest
-from dp_core.documents.indented_json import indented_json
 from dp_core.errors import BadInput, StageFailed
 from dp_core.metrics.linked.household_tally import HouseholdTally
 from dp_core.metrics.marginal_error import Tally
+from dp_core.text.canonical import digest
+from dp_core.text.indented_json import indented_json
 
 
 def check_destination(folder: Path) -> None:

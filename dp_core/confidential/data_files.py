@@ -9,9 +9,9 @@ import glob
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from dp_core.documents.other_formats import conversion
-from dp_core.documents.similar_paths import similar_path
 from dp_core.errors import BadInput
+from dp_core.text.documents.other_formats import conversion
+from dp_core.text.documents.similar_paths import similar_path
 
 Kind: TypeAlias = Literal["csv", "parquet"]
 

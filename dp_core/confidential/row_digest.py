@@ -38,7 +38,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.documents.canonical import canonical_json
+from dp_core.text.canonical import canonical_json
 
 Bytes: TypeAlias = NDArray[np.uint8]
 

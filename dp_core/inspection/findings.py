@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from dp_core.display.answer import OMITTED, Answer
-from dp_core.display.number_texts import plural
-from dp_core.display.page import Fact, Page, Sentence
-from dp_core.display.printed import Printed
+from dp_core.text.pages.answer import OMITTED, Answer
+from dp_core.text.pages.number_texts import plural
+from dp_core.text.pages.page import Fact, Page, Sentence
+from dp_core.text.pages.printed import Printed
 
 Severity: TypeAlias = Literal["refusal", "settled", "hint"]
 """Whether a finding stops a release, is settled by the schema's policy, or is only a hint."""

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 
 from dp_core.confidential.data_files import Kind
 from dp_core.confidential.source_files import damaged, is_readable
-from dp_core.documents.likely_meant import how_to_encode, visible
-from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, SchemaViolation, similar
 from dp_core.inspection.file_content import lines_above_header, other_content
 from dp_core.inspection.findings import Example, Finding, together
 from dp_core.schema.definition import Schema
+from dp_core.text.documents.likely_meant import how_to_encode, visible
+from dp_core.text.documents.typed_text import shown
 
 _START_BYTES = 1 << 20
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}

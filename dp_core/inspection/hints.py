@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from dp_core.display.number_texts import percentage
 from dp_core.inspection.advice import Advice, is_accepted, written
 from dp_core.inspection.column_tally import MOST_DISTINCT, Tally
 from dp_core.inspection.findings import EXAMPLES, Example, Finding
@@ -17,6 +16,7 @@ from dp_core.schema.bin_edges import value_text
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.problems import Problem
+from dp_core.text.pages.number_texts import percentage
 
 FEW_VALUES = 20
 """Most distinct values at which a number is asked whether it is a category."""

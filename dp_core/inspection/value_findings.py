@@ -11,8 +11,6 @@ from itertools import pairwise
 from typing import Any
 
 from dp_core.confidential.values.stored_texts import is_text
-from dp_core.documents.likely_meant import how_to_encode, visible
-from dp_core.documents.typed_text import parse_fraction, shown
 from dp_core.errors import MOST_KNOWN, scripts, similar
 from dp_core.inspection.advice import Advice, quoted
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
@@ -20,6 +18,8 @@ from dp_core.inspection.findings import Example, Finding, Severity, examples_of,
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column
 from dp_core.schema.problems import Problem, refused
+from dp_core.text.documents.likely_meant import how_to_encode, visible
+from dp_core.text.documents.typed_text import parse_fraction, shown
 
 DATE_FORMATS = (
     "%Y-%m-%d",

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_core.documents.canonical import digest
 from dp_core.methods.prior.public_prior import PublicPrior
 from dp_core.priors.prior_records import prior_of_tables
 from dp_core.public_data.frame_columns import frame_columns
 from dp_core.schema.definition import Schema
+from dp_core.text.canonical import digest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,6 +1,6 @@
 """What is public about the confidential file: columns, bins, levels, rules and who is protected.
 
-Imports `documents` and `tables`. Read `definition` first, then `privacy`. `reading` parses
+Imports `text` and `tables`. Read `definition` first, then `privacy`. `reading` parses
 `schema.yaml`; `decoding` turns synthetic codes into labels and numbers; `bin_values` is the
 distribution of values within bins, for those who draw or average values themselves; `grid` and
 `variables` represent numeric columns for parametric methods.

@@ -15,8 +15,8 @@ from itertools import pairwise
 from math import ceil
 from typing import Literal
 
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import shown
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
 
 MAX_CODES = 1_000_000  # of a column; a release of so many areas has been made
 VALUES_WITHOUT_BINS = 100

@@ -16,12 +16,12 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from dp_core.documents.names import is_name
-from dp_core.documents.other_formats import conversion
-from dp_core.documents.similar_paths import similar_path
-from dp_core.documents.typed_text import parse_fraction, printable
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.draft_lines import LINKED_UNIT_LINES, RULE_LINES, UNIT_LINES
+from dp_core.text.documents.other_formats import conversion
+from dp_core.text.documents.similar_paths import similar_path
+from dp_core.text.documents.typed_text import parse_fraction, printable
+from dp_core.text.names import is_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dp_core.documents.canonical import digest
 from dp_core.schema.definition import Schema
+from dp_core.text.canonical import digest
 
 _WORDS = ("version", "title", "description", "publication", "rows_about", "ignore")
 """Keys that change no verdict. Data with columns that are not ignored cannot be read at all."""

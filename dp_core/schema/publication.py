@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from dp_core.documents.node import Node
+from dp_core.text.documents.node import Node
 
 PublisherType = Literal["government", "industry", "nonprofit"]
 Sector = Literal["technology", "healthcare", "education", "government", "energy", "finance"]

@@ -17,14 +17,14 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.documents.canonical import digest
-from dp_core.documents.names import batch_name, interaction_step, step_name, table_step
 from dp_core.errors import BadInput
 from dp_core.schema.privacy import Neighbours, Noise, Relation, Stage
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Counter
 from dp_core.tables.sparse_cells import read_sparse_result, words
+from dp_core.text.canonical import digest
+from dp_core.text.names import batch_name, interaction_step, step_name, table_step
 from dp_core.wall.accounting.covered_choices import choice_rho
 from dp_core.wall.accounting.currency import Currency, NoiseScale
 from dp_core.wall.accounting.events import (

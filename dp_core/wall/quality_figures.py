@@ -6,7 +6,7 @@
 | `Charged` | the data, through the curator and paid for in the ledger | yes | yes |
 | `Internal` | the data, without noise | never | never; a person may decide, outside epsilon |
 
-`dp_core.spec.quality_checks.public_figures` makes `Public` figures. Only the curator makes
+`dp_core.plan.quality_checks.public_figures` makes `Public` figures. Only the curator makes
 `Charged` figures. Only `dp_core.confidential.utility.write_utility` writes `Internal` figures.
 """
 

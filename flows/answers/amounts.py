@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dp_core.display.answer import INLINE, Answer
+from dp_core.text.pages.answer import INLINE, Answer
 from dp_core.wall.accounting.composition import Amount, Terms
 
 if TYPE_CHECKING:

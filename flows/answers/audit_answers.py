@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_core.audit.report import CLOSE, Findings, Kind
-from dp_core.display.answer import Answer
+from dp_core.text.pages.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)

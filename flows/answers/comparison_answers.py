@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dp_core.analysis.comparison.comparison_tables import runs_of
-from dp_core.analysis.comparison.summary import Row
-from dp_core.display.answer import Answer
+from dp_core.lab.comparison.comparison_tables import runs_of
+from dp_core.lab.comparison.summary import Row
+from dp_core.text.pages.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import repeat
 
-from dp_core.display.answer import Answer
 from dp_core.errors import BadInput
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
+from dp_core.text.pages.answer import Answer
 from dp_core.wall.accounting.composition import NOTHING, Amount, Composition
 from dp_core.wall.ledger.account_balance import Standing, promise, room, stops, total_stops
 from dp_core.wall.ledger.budget_periods import MONTHS, Period

@@ -9,9 +9,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
-from dp_core.display.answer import INLINE, OMITTED, Answer
 from dp_core.errors import BadInput
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
+from dp_core.text.pages.answer import INLINE, OMITTED, Answer
 from dp_core.wall.accounting.account_curve import gaussian_statement
 from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.accounting.currency import THEOREMS

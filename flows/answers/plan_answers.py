@@ -9,29 +9,29 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.bundle.report.provenance import listed
-from dp_core.display.answer import INLINE, OMITTED, Answer
-from dp_core.display.number_texts import plural
 from dp_core.errors import BadInput, BudgetRefused
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.prior.public_prior import PublicPrior
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
-from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import PAYING_STAGES
-from dp_core.spec.error_forecast import SetError, forecast_error
-from dp_core.spec.machine_speed import REFERENCE, Machine
-from dp_core.spec.many_levels import ManyLevels, many_levels
-from dp_core.spec.plan import (
+from dp_core.plan.error_forecast import SetError, forecast_error
+from dp_core.plan.machine_speed import REFERENCE, Machine
+from dp_core.plan.many_levels import ManyLevels, many_levels
+from dp_core.plan.plan import (
     Plan,
     PlannedTable,
     PlannedTotal,
     check_reach,
     with_gaussian_noise,
 )
-from dp_core.spec.resource_forecast import ResourceForecast, forecast_resources
-from dp_core.spec.steps.statistics_measurement import margin_in_limits, margin_in_records
+from dp_core.plan.resource_forecast import ResourceForecast, forecast_resources
+from dp_core.plan.steps.statistics_measurement import margin_in_limits, margin_in_records
+from dp_core.schema.definition import Schema
+from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.tables.public_totals import records_of
+from dp_core.text.pages.answer import INLINE, OMITTED, Answer
+from dp_core.text.pages.number_texts import plural
 from flows.answers.amounts import (
     AccountAbove,
     PrivacyAmount,

@@ -9,10 +9,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dp_core.display.answer import OMITTED, Answer
 from dp_core.errors import BadInput
+from dp_core.plan.plan import Plan
 from dp_core.schema.privacy import OCCASIONAL
-from dp_core.spec.plan import Plan
+from dp_core.text.pages.answer import OMITTED, Answer
 from dp_core.wall.ledger.approval import Gate
 from flows.answers.amounts import (
     AccountAbove,

@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dp_core.display.answer import Answer
 from dp_core.methods.selection.budget.wanted_margins import Margin, margins
+from dp_core.plan.plan import Plan, make_plan
 from dp_core.schema.privacy import Noise
-from dp_core.spec.plan import Plan, make_plan
+from dp_core.text.pages.answer import Answer
 from flows.answers.amounts import within
 
 _MUCH_BETTER = 1.2

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from dp_core.documents.names import check_name
-from dp_core.documents.typed_text import exact_number
 from dp_core.errors import BadInput, nearest
+from dp_core.text.documents.typed_text import exact_number
+from dp_core.text.names import check_name
 
 if TYPE_CHECKING:
+    from dp_core.plan.plan import Plan
     from dp_core.schema.privacy import Neighbours
-    from dp_core.spec.plan import Plan
     from dp_core.wall.accounting.composition import Composition, Terms
     from dp_core.wall.ledger.budget_periods import Calendar, Period
 

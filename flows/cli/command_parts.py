@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_core.display.answer import Answer
-from dp_core.documents.typed_text import plain_text
 from dp_core.errors import BadInput, nearest
+from dp_core.text.documents.typed_text import plain_text
+from dp_core.text.pages.answer import Answer
 from flows.cli.arguments import person_and_reason
 from flows.cli.missing_packages import is_needed_by_pipeline
 

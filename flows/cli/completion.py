@@ -72,7 +72,7 @@ def accounts() -> list[str]:
 
 def methods() -> list[str]:
     """Return the names of the presets."""
-    from dp_core.spec.presets import PRESETS
+    from dp_core.plan.presets import PRESETS
 
     return list(PRESETS)
 

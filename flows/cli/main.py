@@ -86,7 +86,7 @@ def main() -> None:
         if "--json" in sys.argv[1:]:
             named: dict[str, object] = {"runbook": row} if row else {}
             if faults:
-                from dp_core.documents.faults import fault_json
+                from dp_core.text.documents.faults import fault_json
 
                 named["faults"] = list(map(fault_json, faults))
             answer = {"error": message, "exit_code": code, **named}

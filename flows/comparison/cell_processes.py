@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from dp_core.analysis.comparison.cells import Cell, CellStore, Declaration, Result, document
+from dp_core.lab.comparison.cells import Cell, CellStore, Declaration, Result, document
 from flows.processes.child_process import environment
 
 _LOOK = 0.02

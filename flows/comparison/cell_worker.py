@@ -19,10 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from dp_core.analysis.comparison import formula_comparison
-from dp_core.analysis.comparison.cells import Result, write_result
-from dp_core.analysis.comparison.formula_figures import VALUES, judge_formulas
-from dp_core.analysis.comparison.judging import (
+from dp_core.confidential.code_store import CodeStore
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.errors import ReleaseError
+from dp_core.lab.comparison import formula_comparison
+from dp_core.lab.comparison.cells import Result, write_result
+from dp_core.lab.comparison.formula_figures import VALUES, judge_formulas
+from dp_core.lab.comparison.judging import (
     Task,
     judge,
     noisy_numbers,
@@ -30,22 +33,19 @@ from dp_core.analysis.comparison.judging import (
     split,
     untested,
 )
-from dp_core.analysis.comparison.linked_judging import judge_linked
-from dp_core.analysis.comparison.variants import planned
-from dp_core.analysis.evaluation.release_scores import code_values
-from dp_core.confidential.code_store import CodeStore
-from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.errors import ReleaseError
+from dp_core.lab.comparison.linked_judging import judge_linked
+from dp_core.lab.comparison.variants import planned
+from dp_core.lab.evaluation.release_scores import code_values
 from dp_core.methods.parametric.adapters import Modelling
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.metrics.linked.household_tally import HouseholdTally
 from dp_core.metrics.relative_error import cost_normalised_error
 from dp_core.metrics.resource_usage import Meter
+from dp_core.plan.plan import Plan
+from dp_core.plan.procedure import carry_out, sample
+from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.grid import Coarsening
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.spec.plan import Plan
-from dp_core.spec.procedure import carry_out, sample
-from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Counter

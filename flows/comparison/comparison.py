@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dp_core.analysis.comparison.cells import Cell, CellStore, Result, write_text
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, SchemaViolation, StageFailed
-from dp_core.metrics.attacks.attack_audit import FEWEST
+from dp_core.lab.attacks.attack_audit import FEWEST
+from dp_core.lab.comparison.cells import Cell, CellStore, Result, write_text
 from dp_core.schema.definition import Schema
 from flows.answers.comparison_answers import ComparisonAnswer
 from flows.comparison.cell_processes import Job, run_cells
@@ -106,8 +106,8 @@ def report(prepared: Prepared) -> ComparisonAnswer:
         BadInput: if every method was refused.
         StageFailed: if no run finished.
     """
-    from dp_core.analysis.comparison.plots import draw_plots
-    from dp_core.analysis.comparison.summary import summarise
+    from dp_core.lab.comparison.plots import draw_plots
+    from dp_core.lab.comparison.summary import summarise
 
     results = write_tables(prepared)
     rows = summarise(results)
@@ -125,8 +125,8 @@ def report(prepared: Prepared) -> ComparisonAnswer:
 
 def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
     """Write `results.csv` and `table.md` of finished runs; return every cell with its result."""
-    from dp_core.analysis.comparison.comparison_tables import as_csv, as_markdown
-    from dp_core.analysis.comparison.summary import summarise
+    from dp_core.lab.comparison.comparison_tables import as_csv, as_markdown
+    from dp_core.lab.comparison.summary import summarise
 
     results = [(cell, _result(cell, prepared.store)) for cell, _ in prepared.cells]
     write_text(prepared.out / RESULTS, as_csv(results, prepared.declaration))
@@ -142,7 +142,7 @@ def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
 
 def _notes(prepared: Prepared) -> dict[str, tuple[str, ...]]:
     """Return the notes on the figures of linked tables, by the name of the file."""
-    from dp_core.analysis.comparison.linked_judging import NOTES
+    from dp_core.lab.comparison.linked_judging import NOTES
 
     return {one.name: NOTES for one in prepared.inputs.values() if one.schema.linked is not None}
 
@@ -235,7 +235,7 @@ def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgre
 
 def _write_grids(of: Input, folder: Path, cells: Sequence[Cell]) -> None:
     """Write the codes on each grid that a method uses, beside those of the schema."""
-    from dp_core.spec.reading.spec_file import load_spec
+    from dp_core.plan.reading.spec_file import load_spec
     from flows.comparison.cell_worker import grid_codes
     from tasks.inputs.coding import write_codes
 
@@ -272,9 +272,9 @@ def _write_values(source: Source, schema: Schema, folder: Path, formulas: Sequen
         return
     import pyarrow.parquet as pq
 
-    from dp_core.analysis.comparison.formula_figures import VALUES
     from dp_core.confidential.original_values import original_values
     from dp_core.inference.formulas.comparable_formula import mentioned
+    from dp_core.lab.comparison.formula_figures import VALUES
 
     names = mentioned(schema, formulas)
     pq.write_table(original_values(source, schema, names), folder / VALUES)

@@ -12,7 +12,11 @@ from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dp_core.analysis.comparison.cells import (
+from dp_core.confidential.linked.linked_source import LinkedSource
+from dp_core.confidential.source import Source, keyed_digest
+from dp_core.errors import BadInput, nearest
+from dp_core.inference.formulas.comparable_formula import check_formula
+from dp_core.lab.comparison.cells import (
     BOOTSTRAP,
     FORMAT,
     Cell,
@@ -21,7 +25,7 @@ from dp_core.analysis.comparison.cells import (
     program,
     write_text,
 )
-from dp_core.analysis.comparison.variants import (
+from dp_core.lab.comparison.variants import (
     Place,
     Variant,
     place_of,
@@ -29,12 +33,8 @@ from dp_core.analysis.comparison.variants import (
     reference,
     variants,
 )
-from dp_core.confidential.linked.linked_source import LinkedSource
-from dp_core.confidential.source import Source, keyed_digest
-from dp_core.errors import BadInput, nearest
-from dp_core.inference.formulas.comparable_formula import check_formula
+from dp_core.lab.field_scores.file_scores import MOST_LEVELS
 from dp_core.metrics.classification import MOST_CLASSES
-from dp_core.metrics.field_scores.file_scores import MOST_LEVELS
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
 from flows.comparison.comparison_request import Request

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from dp_core.analysis.comparison.cells import Cell, Result
-from dp_core.analysis.comparison.figures import shown_number
+from dp_core.lab.comparison.cells import Cell, Result
+from dp_core.lab.comparison.figures import shown_number
 
 
 class ComparisonProgress:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from dp_core.documents.typed_text import exact_number, plain_text
 from dp_core.errors import BadInput, nearest
+from dp_core.text.documents.typed_text import exact_number, plain_text
 
 MOST_RUNS = 1000
 MOST_JOBS = 256
@@ -115,8 +115,8 @@ def request_of(
     Raises:
         BadInput: if an option is invalid, or nobody declares the data public.
     """
-    from dp_core.spec.presets import PRESETS
-    from dp_core.spec.reading.spec_file import MAX_EPSILON
+    from dp_core.plan.presets import PRESETS
+    from dp_core.plan.reading.spec_file import MAX_EPSILON
 
     if not public_data:
         raise BadInput(

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.lab.field_scores.propensity import propensity_mse
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
-from dp_core.metrics.field_scores.propensity import propensity_mse
-from dp_core.spec.procedure import carry_out, sample
-from dp_core.spec.trial import trial_plan
+from dp_core.plan.procedure import carry_out, sample
+from dp_core.plan.trial import trial_plan
 from dp_core.tables.counting import count_codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from dp_core.wall.accounting.composition import Amount
 from flows.answers.amounts import unit_of
 from flows.monitoring.outcome import Outcome

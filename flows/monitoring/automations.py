@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from dp_core.display.answer import Answer
 from dp_core.errors import BadInput, StageFailed
+from dp_core.text.pages.answer import Answer
 from flows.engine.configured_server import require_server, shown_url
 
 WEBHOOK = "DP_RELEASE_ALERT_WEBHOOK"

@@ -30,7 +30,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.utilities.annotations import quote
 
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from flows.monitoring import run_log
 from flows.monitoring.artifact_pages import (
     account_page,

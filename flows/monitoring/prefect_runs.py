@@ -20,7 +20,7 @@ from prefect.runtime import flow_run as this_run
 from prefect.runtime import task_run as this_task
 from prefect.states import Cancelled, Crashed, State
 
-from dp_core.spec.release_spec import ReleaseSpec
+from dp_core.plan.release_spec import ReleaseSpec
 from flows.monitoring import run_log
 from tasks.run.home import home, home_id
 

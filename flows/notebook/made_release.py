@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.analysis.notebook.open_bundle import OpenBundle, read_bundle
-from dp_core.display.number_texts import plural
-from dp_core.display.page import Fact, Page, Sentence
-from dp_core.display.printed import Printed
+from dp_core.text.pages.number_texts import plural
+from dp_core.text.pages.page import Fact, Page, Sentence
+from dp_core.text.pages.printed import Printed
 
 
 class MadeRelease(Printed):

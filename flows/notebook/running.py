@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dp_core import errors
-from dp_core.display.python_words import in_python
 from dp_core.errors import ReleaseError, StageFailed
+from dp_core.text.pages.python_words import in_python
 from flows.notebook.made_release import MadeRelease
 from flows.processes.child_process import environment, stop
 

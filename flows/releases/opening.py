@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dp_core.errors import StageFailed
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from flows.monitoring import run_log
 from flows.monitoring.prefect_events import tell_release
 from flows.monitoring.prefect_runs import end_dead_runs

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from dp_core.confidential.data_files import find_data_files
 from dp_core.errors import BadInput, Held, LedgerCorrupt
-from dp_core.spec.data_location import DatabaseTable, places_of, store_of
-from dp_core.spec.plan import Plan
-from dp_core.spec.release_spec import ReleaseSpec
+from dp_core.plan.data_location import DatabaseTable, places_of, store_of
+from dp_core.plan.plan import Plan
+from dp_core.plan.release_spec import ReleaseSpec
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.earlier_releases import load_plan

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from dp_core.documents.names import check_name
-from dp_core.documents.node import Node
-from dp_core.documents.strict_yaml import load
 from dp_core.errors import BadInput
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.strict_yaml import load
+from dp_core.text.names import check_name
 from tasks.support.run_folder import write_atomically
 
 KEY = "release"

@@ -15,7 +15,7 @@ from operator import itemgetter
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from dp_core.spec.procedure import Lane, SetDrawing, decoded
+from dp_core.plan.procedure import Lane, SetDrawing, decoded
 from dp_core.tables.dataset import Dataset
 from tasks.support.dask_cluster import outcome, scheduler_lost
 from tasks.support.worker_program import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
     from dp_core.methods.reconstruction.reconstructor import Model
-    from dp_core.spec.plan import Plan
+    from dp_core.plan.plan import Plan
 
 
 class ClusterLanes:

@@ -23,7 +23,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     silent,
     step_of,
 )
-from dp_core.spec.procedure import SetDrawing, decoded, decoded_tables, piece_sizes
+from dp_core.plan.procedure import SetDrawing, decoded, decoded_tables, piece_sizes
 from dp_core.tables.dataset import Dataset
 from tasks.support.processors import threads
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from dp_core.methods.reconstruction.reconstructor import Model
+    from dp_core.plan.plan import Plan
     from dp_core.schema.linked.linked_decoding import TwoTables
-    from dp_core.spec.plan import Plan
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

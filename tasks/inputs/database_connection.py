@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
-from dp_core.spec.data_location import DatabaseTable
+from dp_core.plan.data_location import DatabaseTable
 from tasks.support.connection_faults import connection_fault
 
 Result = TypeVar("Result")

@@ -21,7 +21,7 @@ from sqlalchemy.sql import quoted_name
 
 from dp_core.confidential.source_files import check_columns
 from dp_core.errors import BadInput, DataRefused, SchemaViolation, StageFailed
-from dp_core.spec.data_location import DatabaseTable
+from dp_core.plan.data_location import DatabaseTable
 from tasks.inputs.database_connection import reading
 from tasks.inputs.database_types import Stored, stored
 from tasks.inputs.snapshot import SnapshotSource, new_snapshot, open_snapshot

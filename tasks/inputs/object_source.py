@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 
 from dp_core.confidential.data_files import kind_of
 from dp_core.confidential.source import Source, open_source
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, ReleaseError, StageFailed
-from dp_core.spec.data_location import STORES, read_object_url, store_of
+from dp_core.plan.data_location import STORES, read_object_url, store_of
+from dp_core.text.canonical import canonical_json
 from tasks.support.run_folder import disk_errors, sync_folder
 
 FORMAT = 1
@@ -42,7 +42,7 @@ def object_source(
     """Return the copies of some objects; copy them if that was not done yet.
 
     Args:
-        url: URL from `dp_core.spec.data_location.read_object_url`; may contain `*` and `**`.
+        url: URL from `dp_core.plan.data_location.read_object_url`; may contain `*` and `**`.
         columns: Columns to read; every file must have all of them.
         ignore: Other columns that the files may have; they are not read.
         folder: Confidential folder of the run.

@@ -13,16 +13,16 @@ from dp_core.confidential.person_rows import identifying
 from dp_core.confidential.source import Source, open_source
 from dp_core.confidential.values.stored_texts import no_identifier
 from dp_core.errors import BadInput
-from dp_core.schema.definition import Schema
-from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.spec.data_location import (
+from dp_core.plan.data_location import (
     DatabaseTable,
     OnePlace,
     TablePlaces,
     WavePlaces,
     store_of,
 )
-from dp_core.spec.release_spec import ReleaseSpec
+from dp_core.plan.release_spec import ReleaseSpec
+from dp_core.schema.definition import Schema
+from dp_core.schema.linked.linked_tables import LinkedTables
 
 if TYPE_CHECKING:
     from tasks.inputs.snapshot import SnapshotSource

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from dp_core.confidential.row_digest import RowDigest
 from dp_core.confidential.source import Digests, Source
-from dp_core.documents.canonical import canonical_json
-from dp_core.spec.data_location import DatabaseTable
+from dp_core.plan.data_location import DatabaseTable
+from dp_core.text.canonical import canonical_json
 from tasks.support.run_folder import sync_folder
 
 FORMAT = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from dp_core.documents.canonical import canonical_json
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.ledger.entries import Entry
 
 

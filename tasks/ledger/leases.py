@@ -21,8 +21,8 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, StageFailed
+from dp_core.text.canonical import canonical_json
 from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.database.transaction import Transaction, now
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from dp_core.wall.ledger.audit import Audit, audit
 from dp_core.wall.ledger.entries import Entry
 from tasks.ledger.account_decisions import Decisions

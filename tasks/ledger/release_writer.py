@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dp_core.errors import BadInput, BudgetRefused, DataRefused, ReleaseError, StageFailed
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from dp_core.wall.ledger.approval import ENDS, Cause, Decision, Gate, gate_of
 from dp_core.wall.ledger.entries import Entry, charge_key
 from dp_core.wall.ledger.refused_attempts import Verdict, examination_of

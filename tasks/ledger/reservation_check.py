@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, StageFailed
+from dp_core.plan.plan import Plan
 from dp_core.schema.definition import Schema
 from dp_core.schema.fit_parts import fit_parts
-from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.account_terms import Charter
 from dp_core.wall.ledger.refused_attempts import (
     MOST_REFUSED,

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import BudgetRefused, StageFailed
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from dp_core.wall.ledger.approval import gate_of, settled_with
 from dp_core.wall.ledger.ledger_position import whereabouts
 from dp_core.wall.ledger.receipts import EntryKind

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import BadInput
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from dp_core.wall.accounting.events import event_from_json
 from dp_core.wall.ledger.account_terms import Promise, promise_of
 from dp_core.wall.ledger.entries import Entry

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import StageFailed
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.ledger.receipts import result_hash
 from tasks.ledger.reservations import Charge, Reservation
 

@@ -74,7 +74,7 @@ class ConfidentialRun(Run):
         if not self.schema.recoded:
             return self.stored
         from dp_core.confidential.code_store import RecodedStore
-        from dp_core.spec.chosen_domain import recoding
+        from dp_core.plan.chosen_domain import recoding
 
         return RecodedStore(self.stored, recoding(self.schema))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import sqlalchemy
 
-from dp_core.documents.canonical import digest
 from dp_core.errors import LedgerCorrupt
+from dp_core.text.canonical import digest
 from dp_core.wall.ledger.signatures import Signer, read_key
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.ledger import Ledger

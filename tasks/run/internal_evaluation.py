@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
-    from dp_core.metrics.field_scores.file_scores import ScoredColumns
+    from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.metrics.linked.kind_error import PairRows
+    from dp_core.plan.plan import Plan
     from dp_core.schema.definition import Schema
-    from dp_core.spec.plan import Plan
     from dp_core.tables.dataset import Dataset
     from dp_core.tables.household_rows import HouseholdRows
     from dp_core.wall.released import Released
@@ -123,7 +123,7 @@ def _write_pages(
         sections: Function that computes the sections.
         name: Name of the two files, without suffix.
     """
-    from dp_core.analysis.evaluation.evaluation_page import as_html, as_json
+    from dp_core.lab.evaluation.evaluation_page import as_html, as_json
 
     found: dict[str, Any] = {"scores": {"problem": "The evaluation stopped before its end."}}
 
@@ -149,7 +149,7 @@ def _write_pages(
 
 
 def _sections(work: Path, source: Source, asked: AskedEvaluation) -> dict[str, Any]:
-    from dp_core.analysis.evaluation.release_scores import expected_noise, score_sets
+    from dp_core.lab.evaluation.release_scores import expected_noise, score_sets
 
     store = _coded(source, asked.schema, work / "evaluated")
     real = read_sample(store, asked.schema)
@@ -175,9 +175,9 @@ def _sections(work: Path, source: Source, asked: AskedEvaluation) -> dict[str, A
 def _linked_sections(
     source: LinkedSource, schema: Schema, bundle: Path, sets: int
 ) -> dict[str, Any]:
-    from dp_core.analysis.evaluation.linked_scores import score_linked_sets
     from dp_core.bundle.files.linked_sets import codes_of_set, pair_row_blocks, read_linked_set
     from dp_core.confidential.linked.linked_source import read_households
+    from dp_core.lab.evaluation.linked_scores import score_linked_sets
 
     def pieces(rows: HouseholdRows) -> PairRows:
         return lambda: pair_row_blocks(schema, rows)
@@ -209,7 +209,7 @@ def _or_reason(section: Callable[[], dict[str, object]]) -> dict[str, object]:
 def _coded(source: Source, schema: Schema, folder: Path) -> CodeStore:
     """Write the codes of the file, with the rows of each person that the release used."""
     from dp_core.confidential.code_store import RecodedStore
-    from dp_core.spec.chosen_domain import recoding
+    from dp_core.plan.chosen_domain import recoding
     from tasks.inputs.coding import write_codes
 
     stored = write_codes(source, schema.stored, folder)
@@ -229,9 +229,9 @@ def _published(path: Path, schema: Schema) -> Dataset:
 
 
 def _classifiers(real: Dataset, sets: Sequence[Dataset], asked: AskedEvaluation) -> dict[str, Any]:
-    from dp_core.analysis.comparison.judging import split, untested
+    from dp_core.lab.comparison.judging import split, untested
+    from dp_core.lab.field_scores.file_scores import sampled
     from dp_core.metrics.classification import misclassification, svm_accuracy
-    from dp_core.metrics.field_scores.file_scores import sampled
 
     real, first = (sampled(one, most=MOST_LEARNT) for one in (real, sets[0]))
     _, test = split(real, 0.0)
@@ -263,12 +263,12 @@ def _attacks(
     Under add-remove each record is a member with probability 1/2, independently, so that the file
     with it and the file without it are neighbours; under replace-one exactly half are.
     """
-    from dp_core.analysis.evaluation.release_scores import code_values
     from dp_core.confidential.memory_counter import MemoryCounter
-    from dp_core.metrics.attacks.attack_audit import attack_audit
-    from dp_core.metrics.attacks.attack_rates import permitted_advantage
+    from dp_core.lab.attacks.attack_audit import attack_audit
+    from dp_core.lab.attacks.attack_rates import permitted_advantage
+    from dp_core.lab.evaluation.release_scores import code_values
+    from dp_core.plan.procedure import carry_out, sample
     from dp_core.schema.grid import Coarsening
-    from dp_core.spec.procedure import carry_out, sample
     from dp_core.tables.dataset import Dataset
     from tasks.inputs.coding import write_codes
 

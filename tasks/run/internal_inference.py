@@ -21,9 +21,9 @@ from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dp_core.analysis.comparison.inference_page import Comparison
     from dp_core.confidential.source import Source
     from dp_core.inference.combine import Rule
+    from dp_core.lab.comparison.inference_page import Comparison
     from dp_core.metrics.inference_agreement import Agreement
     from dp_core.schema.definition import Schema
 
@@ -66,9 +66,9 @@ def write_comparison(
         Whether a regression has a solution can depend on one record. So the same files are written
         whatever the data are, nothing is printed, and no error is raised because of them.
     """
-    from dp_core.analysis.comparison.formula_comparison import analyse, compare_formulas
     from dp_core.confidential.original_values import original_values
     from dp_core.inference.formulas.comparable_formula import mentioned
+    from dp_core.lab.comparison.formula_comparison import analyse, compare_formulas
     from dp_core.metrics.inference_agreement import Agreement
 
     columns = mentioned(schema, formulas)
@@ -98,8 +98,8 @@ def write_comparison(
 
 
 def _comparison(schema: Schema, rule: Rule, agreements: Sequence[Agreement]) -> Comparison:
-    from dp_core.analysis.comparison.inference_page import Comparison
     from dp_core.inference.combining_rules import WORDING
+    from dp_core.lab.comparison.inference_page import Comparison
 
     words = f"by the rule {rule}, {WORDING[rule].variance} ({WORDING[rule].in_words})"
     if rule == "shared":
@@ -108,7 +108,7 @@ def _comparison(schema: Schema, rule: Rule, agreements: Sequence[Agreement]) -> 
 
 
 def _texts(found: Comparison, name: str) -> dict[str, bytes]:
-    from dp_core.analysis.comparison.inference_page import as_html, as_json
+    from dp_core.lab.comparison.inference_page import as_html, as_json
 
     page = as_html(found, picture=f"{name}.png")
     return {f"{name}.json": as_json(found).encode(), f"{name}.html": page.encode()}
@@ -116,7 +116,7 @@ def _texts(found: Comparison, name: str) -> dict[str, bytes]:
 
 def _picture(found: Comparison, name: str) -> dict[str, bytes]:
     """Return a picture with one stacked bar for each formula, empty if it was not compared."""
-    from dp_core.analysis.comparison.significance_plot import Bar, Panel, significance_png
+    from dp_core.lab.comparison.significance_plot import Bar, Panel, significance_png
     from dp_core.metrics.significance import shares
 
     bars = tuple(

@@ -11,7 +11,7 @@ from tasks.run.internal_inference import FROM_OUTSIDE, unheard
 
 if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
-    from dp_core.metrics.field_scores.file_scores import ScoredColumns
+    from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.schema.definition import Schema
     from dp_core.tables.dataset import Dataset
     from dp_core.wall.released import Released
@@ -49,8 +49,8 @@ def scores_or_reason(
         Whether a score can be computed may depend on one record. So nothing is printed, and no
         error is raised because of the data.
     """
-    from dp_core.analysis.evaluation.release_scores import expected_noise, score_sets
-    from dp_core.metrics.field_scores.file_scores import default_columns
+    from dp_core.lab.evaluation.release_scores import expected_noise, score_sets
+    from dp_core.lab.field_scores.file_scores import default_columns
 
     if not sets:
         return {}
@@ -78,7 +78,7 @@ def read_sample(
         most: Largest number of records; as many as scores use by default.
         coarse: Whether codes on a grid become those of the schema's own bins; they do by default.
     """
-    from dp_core.metrics.field_scores.file_scores import MOST_RECORDS
+    from dp_core.lab.field_scores.file_scores import MOST_RECORDS
     from dp_core.schema.grid import Coarsening
     from dp_core.tables.dataset import Dataset
 

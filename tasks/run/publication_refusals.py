@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dp_core.errors import Held, Unpublished
-from dp_core.spec.plan import Plan
-from dp_core.spec.quality_checks import judged
+from dp_core.plan.plan import Plan
+from dp_core.plan.quality_checks import judged
 from dp_core.wall.ledger.approval import Gate
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput, StageFailed
-from dp_core.spec.plan import Plan
-from dp_core.spec.release_spec import ReleaseSpec
+from dp_core.plan.plan import Plan
+from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.wall.stage_grant import PAYS
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
@@ -93,7 +93,7 @@ class Run:
                 return chosen
             from dp_core.bundle.files.codebook import MARGINALS
             from dp_core.bundle.files.marginals_file import read_marginals
-            from dp_core.spec.steps.fitted_densities import with_fitted_densities
+            from dp_core.plan.steps.fitted_densities import with_fitted_densities
 
             # Computed from the noisy tables, so it needs no trust in another file.
             try:
@@ -110,7 +110,7 @@ class Run:
         if not self.planned.spec.schema.private:
             return self.planned
         if self._resolved is None:
-            from dp_core.spec.chosen_domain import read_statement, resolved_plan
+            from dp_core.plan.chosen_domain import read_statement, resolved_plan
 
             left = self.folder.done(self.measured_in("domain"))
             if left is None:

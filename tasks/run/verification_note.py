@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, ReleaseError
+from dp_core.text.canonical import canonical_json
 from tasks.support.run_folder import write_atomically
 
 VERIFIED = "ledger.verified"

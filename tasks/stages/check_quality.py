@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
+from dp_core.plan.quality_checks import countable, public_figures, reference_counts
 from dp_core.schema.grid import Coarsening
-from dp_core.spec.quality_checks import countable, public_figures, reference_counts
 from dp_core.tables.marginal import Counter
 from dp_core.wall.coarse_counter import CoarseCounter
 from dp_core.wall.household_counter import HouseholdCounter
@@ -43,8 +43,8 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
         Public facts: the public and charged figures, the fit of the sets to each noisy table, and
         the expectations of the schema that each set does not meet.
     """
-    from dp_core.analysis.comparison.utility_page import UtilityPage
     from dp_core.confidential.utility import utility, write_utility
+    from dp_core.lab.comparison.utility_page import UtilityPage
     from tasks.counting.dask_counter import DaskCounter
 
     domain = run.spec.schema.domain

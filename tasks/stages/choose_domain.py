@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dp_core.spec import procedure
+from dp_core.plan import procedure
 from dp_core.wall.released import Totals
 from dp_core.wall.stage_grant import StageGrant
 from tasks.run.confidential_run import ConfidentialRun
@@ -21,7 +21,7 @@ def choose_domain(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
     After a crash, committed results are read back: that costs nothing, and the choice is the same.
     """
     from dp_core.bundle.files.marginals_file import write_marginals
-    from dp_core.spec.chosen_domain import choose
+    from dp_core.plan.chosen_domain import choose
 
     released = procedure.choose_domain(run.planned, run.stored_curator(grant))
     schema = run.planned.spec.schema

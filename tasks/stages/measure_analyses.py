@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dp_core.errors import StageFailed
 from dp_core.methods.declared.declared_questions import PARTS
-from dp_core.spec.steps import declared_measurement
-from dp_core.spec.steps.statistics_measurement import statistic_answers
+from dp_core.plan.steps import declared_measurement
+from dp_core.plan.steps.statistics_measurement import statistic_answers
 from dp_core.wall.released import Records, Released
 from dp_core.wall.stage_grant import StageGrant
 from dp_core.wall.statistics import Sum, sum_from_json

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.methods.selection.selector import Dependences, Selection
-from dp_core.spec.procedure import measure_basics as measured_basics
-from dp_core.spec.procedure import measure_selected, replicates
+from dp_core.plan.procedure import measure_basics as measured_basics
+from dp_core.plan.procedure import measure_selected, replicates
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.curator import Curator
 from dp_core.wall.released import Measurement, Released
 from dp_core.wall.stage_grant import StageGrant

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.methods.selection.selector import Selection
-from dp_core.spec import procedure
-from dp_core.spec.procedure import fits, model_numbers, replicates
+from dp_core.plan import procedure
+from dp_core.plan.procedure import fits, model_numbers, replicates
 from dp_core.wall.released import Records, Released, Table
 from tasks.run.committed_dependences import require_committed_dependences
 from tasks.run.release_run import Run
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dp_core.methods.reconstruction.reconstructor import Model
 
 LEARNT = 7
-"""What posterior models share takes as long as so many draws (`dp_core.spec.resource_forecast`).
+"""What posterior models share takes as long as so many draws (`dp_core.plan.resource_forecast`).
 """
 
 

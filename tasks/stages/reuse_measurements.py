@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import StageFailed
+from dp_core.text.canonical import canonical_json
 from tasks.run.earlier_releases import committed_tables, require_committed
 from tasks.run.release_run import Run
 from tasks.stages.measure_marginals import MARGINALS, SELECTION
@@ -55,7 +55,7 @@ def reuse_measurements(run: Run) -> Mapping[str, object]:
     facts: dict[str, object] = {"from": earlier.used.to_json(), "rows": basics["rows"]}
     schema = run.planned.spec.schema
     if schema.private:
-        from dp_core.spec.chosen_domain import choose
+        from dp_core.plan.chosen_domain import choose
 
         # Computed from the committed counts, so it needs no trust in another file.
         chosen = choose(schema, measured).items()

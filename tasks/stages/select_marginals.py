@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dp_core.spec.procedure import select
+from dp_core.plan.procedure import select
 from dp_core.wall.stage_grant import StageGrant
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.measure_marginals import basics, write_selections

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, TypeVar
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 
-from dp_core.documents.canonical import digest
 from dp_core.errors import DataRefused, ReleaseError, SchemaViolation, StageFailed
+from dp_core.text.canonical import digest
 from dp_core.wall.stage_grant import PAYS, StageGrant
 from tasks.run.release_run import Run
 from tasks.support.run_folder import disk_errors, where_kept

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dp_core.methods.reconstruction.sampling.drawing_progress import step_of
-from dp_core.spec.procedure import decoded, piece_sizes
+from dp_core.plan.procedure import decoded, piece_sizes
 from dp_core.tables.dataset import Dataset
 from tasks.drawing.drawn_pieces import Drawn, drawn_pieces
 from tasks.run.release_run import Run

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dp_core.errors import BadInput, nearest
-from dp_core.spec.plan import Plan, make_plan, with_gaussian_noise
+from dp_core.plan.plan import Plan, make_plan, with_gaussian_noise
 from dp_core.wall.accounting.composition import (
     Amount,
     Terms,

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, StageFailed
-from dp_core.spec.counting_cluster import CountingCluster
+from dp_core.plan.counting_cluster import CountingCluster
+from dp_core.text.documents.typed_text import shown
 from tasks.support.lazy_packages import complete
 from tasks.support.named_cluster import is_encrypted, started
 from tasks.support.processors import threads

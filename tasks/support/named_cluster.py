@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
-from dp_core.documents.typed_text import printable, shown
 from dp_core.errors import BadInput, ReleaseError, StageFailed, nearest
-from dp_core.spec.counting_cluster import CountingCluster
+from dp_core.plan.counting_cluster import CountingCluster
+from dp_core.text.documents.typed_text import printable, shown
 from tasks.support.lazy_packages import complete
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -18,8 +18,8 @@ from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.plan.presets import PRESETS
 from dp_core.schema.variables import Variable, Variables
-from dp_core.spec.presets import PRESETS
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.accounting.currency import choose_currency

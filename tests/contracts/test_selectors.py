@@ -17,7 +17,7 @@ from dp_core.methods import registry
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Selection, Selector
-from dp_core.spec.presets import PRESETS
+from dp_core.plan.presets import PRESETS
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Marginal

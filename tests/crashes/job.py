@@ -316,7 +316,7 @@ def inspect(place: Place) -> dict[str, Any]:
         ReleaseError: if the ledger does not verify or cannot be opened.
     """
     from dp_core.bundle.verification.verify import verify
-    from dp_core.spec.plan import make_plan
+    from dp_core.plan.plan import make_plan
     from tasks.ledger.anchors.anchor_notes import HEAD, read_notes
     from tasks.run.earlier_releases import load_release
     from tasks.run.home import home_key, open_ledger

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.spec.plan import make_plan
-from dp_core.spec.reading.spec_file import load_spec
+from dp_core.plan.plan import make_plan
+from dp_core.plan.reading.spec_file import load_spec
 from tests.deployments.site import Site, seconds_ahead
 from tests.postgres import PostgresServer
 

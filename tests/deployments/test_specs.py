@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
+from dp_core.plan.reading.spec_file import load_spec
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.spec.reading.spec_file import load_spec
 
 SPECS = Path(__file__).parents[2] / "deployments" / "specs"
 DEMO = Path(str(resources.files("flows.demo")))

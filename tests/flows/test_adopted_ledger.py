@@ -9,7 +9,7 @@ import pytest
 
 from dp_core.bundle.statement.release_json import render
 from dp_core.bundle.verification.verify import verify
-from dp_core.documents.canonical import digest
+from dp_core.text.canonical import digest
 
 pytestmark = pytest.mark.usefixtures("quick")
 

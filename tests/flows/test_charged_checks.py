@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.documents.canonical import digest
 from dp_core.errors import Held, Unpublished
+from dp_core.text.canonical import digest
 from dp_core.wall.ledger.receipts import result_hash
 from flows.cli.actions import publication_decisions
 from tests.flows.conftest import plainly

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from dp_core.spec.plan import make_plan
-from dp_core.spec.reading.spec_file import load_spec
+from dp_core.plan.plan import make_plan
+from dp_core.plan.reading.spec_file import load_spec
 from tasks.counting import dask_counter
 from tests.clusters import Watched
 

@@ -14,7 +14,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
-from dp_core.spec.reading.spec_file import load_spec
+from dp_core.plan.reading.spec_file import load_spec
 from tasks.inputs.coding import write_codes
 from tasks.inputs.open_input import open_input
 from tests.databases import MARKER, VARIABLE, postgres_database, sqlite_database
@@ -212,7 +212,7 @@ def test_a_spec_says_where_the_data_are_or_is_refused(project, data, says):
 
 
 def test_the_plan_knows_the_table_and_another_table_is_another_plan(town):
-    from dp_core.spec.plan import make_plan
+    from dp_core.plan.plan import make_plan
 
     project, _ = town
     plans = []

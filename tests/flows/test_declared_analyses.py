@@ -23,10 +23,10 @@ from dp_core.analysis.regression.interval_warnings import Concern
 from dp_core.analysis.regression.regression_inference import infer
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, StageFailed
 from dp_core.methods.declared import declared_questions
 from dp_core.methods.declared.declared_questions import PARTS
+from dp_core.text.canonical import canonical_json
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
 from tests.flows.conftest import make_project
 from tests.flows.releases.test_resume import (
@@ -320,7 +320,7 @@ def test_sets_of_another_mode_are_made_of_the_tables_alone(made, monkeypatch):
     ],
 )
 def test_a_release_that_uses_the_sums_cannot_declare_others(made, text, right):
-    from dp_core.spec.reading.spec_file import load_spec
+    from dp_core.plan.reading.spec_file import load_spec
     from tasks.run.earlier_releases import find_earlier
 
     other = Second(made[0])

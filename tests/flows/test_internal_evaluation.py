@@ -127,7 +127,7 @@ def test_what_cannot_be_evaluated_is_one_sentence(command, published):
 
 @pytest.mark.usefixtures("quick")
 def test_an_error_that_depends_on_the_data_stays_inside(command, published, monkeypatch):
-    import dp_core.analysis.evaluation.release_scores as scores
+    import dp_core.lab.evaluation.release_scores as scores
 
     def broken(*_arguments, **_options):
         print("secret")  # noqa: T201

@@ -76,7 +76,7 @@ def test_a_formula_that_has_no_solution_stops_no_release(project, monkeypatch):
     def gives_up(*_):
         raise ValueError("1234.56 is an income")
 
-    monkeypatch.setattr("dp_core.analysis.comparison.formula_comparison.analyse", gives_up)
+    monkeypatch.setattr("dp_core.lab.comparison.formula_comparison.analyse", gives_up)
     project.write_spec(FORMULAS, method="independent")
 
     project.release()
@@ -105,7 +105,7 @@ def stops(where, error):
             ("dp_core.confidential.original_values.original_values", SystemExit(7)),
             # What catches this catches the others.
             ("dp_core.confidential.original_values.original_values", BaseException()),
-            ("dp_core.analysis.comparison.formula_comparison.compare_formulas", BaseException()),
+            ("dp_core.lab.comparison.formula_comparison.compare_formulas", BaseException()),
             ("dp_core.metrics.significance.shares", BaseException()),
         ],
         lambda case: type(case[1]) is BaseException and "formulas" not in case[0],
@@ -155,7 +155,7 @@ def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd)
         np.array([1e200]) ** 2
         raise ValueError(given)
 
-    monkeypatch.setattr("dp_core.analysis.comparison.formula_comparison.analyse", loud)
+    monkeypatch.setattr("dp_core.lab.comparison.formula_comparison.analyse", loud)
     project.write_spec(FORMULAS, method="independent")
     project.release(perform=perform)
 

@@ -34,8 +34,8 @@ class Untouchable:
 @pytest.fixture
 def begun(project):
     """A release that is bound to its input, has charged nothing, and is still held."""
-    from dp_core.spec.plan import make_plan
-    from dp_core.spec.reading.spec_file import load_spec
+    from dp_core.plan.plan import make_plan
+    from dp_core.plan.reading.spec_file import load_spec
     from flows.releases.opening import open_run
     from tasks.run.home import home_id
     from tasks.stages.identify import identify
@@ -160,8 +160,8 @@ def test_the_budget_above_bounds_the_accounts_within_it(project):
 
 def test_checks_at_the_same_moment_cannot_both_pass(project):
     """A check and an insert at default isolation let two requests see the same budget as free."""
-    from dp_core.spec.plan import make_plan
-    from dp_core.spec.reading.spec_file import load_spec
+    from dp_core.plan.plan import make_plan
+    from dp_core.plan.reading.spec_file import load_spec
 
     plans = []
     for number in range(4):
@@ -191,8 +191,8 @@ def test_checks_at_the_same_moment_cannot_both_pass(project):
 def test_amounts_are_exact_however_long_the_sum(project):
     """In 32-bit floats 0.1 is not a tenth, and small amounts vanish beside large ones."""
     project.open_account("exact", terms=Terms("basic", Fraction(1), Fraction(0)))
-    from dp_core.spec.plan import make_plan
-    from dp_core.spec.reading.spec_file import load_spec
+    from dp_core.plan.plan import make_plan
+    from dp_core.plan.reading.spec_file import load_spec
 
     ledger = project.ledger()
     for number in range(10):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import dp_core as dp
-from dp_core.spec.presets import PRESETS
+from dp_core.plan.presets import PRESETS
 from tests.flows.test_presets import town as binary_town
 from tests.flows.test_presets import write
 from tests.full import some

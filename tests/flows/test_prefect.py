@@ -360,8 +360,8 @@ def test_no_run_of_a_dead_attempt_stays_running(town):
     from prefect.client.orchestration import get_client
     from prefect.states import Running
 
-    from dp_core.spec.plan import make_plan
-    from dp_core.spec.reading.spec_file import load_spec
+    from dp_core.plan.plan import make_plan
+    from dp_core.plan.reading.spec_file import load_spec
     from flows.monitoring.prefect_runs import tags_of
 
     def fails(task, *given):

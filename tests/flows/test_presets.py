@@ -7,7 +7,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
-from dp_core.spec.presets import PRESETS
+from dp_core.plan.presets import PRESETS
 from tasks.ledger.ledger_session import LedgerSession
 from tests.flows.conftest import SCHEMA
 from tests.full import some

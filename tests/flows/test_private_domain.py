@@ -11,8 +11,8 @@ import pytest
 from dp_core import read_bundle
 from dp_core.bundle.statement.release_json import render
 from dp_core.bundle.verification.verify import verify
-from dp_core.documents.canonical import digest
 from dp_core.errors import StageFailed
+from dp_core.text.canonical import digest
 from tests.flows.conftest import SCHEMA, make_project
 from tests.flows.releases.test_resume import failing, noisy
 from tests.full import some

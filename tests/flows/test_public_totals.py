@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.spec.plan import make_plan
-from dp_core.spec.reading.spec_file import load_spec
+from dp_core.plan.plan import make_plan
+from dp_core.plan.reading.spec_file import load_spec
 from tests.dp_core.bundle.forgery import failed, reseal
 from tests.flows.linked_project import SCHEMA as LINKED
 from tests.flows.linked_project import linked_project, write_linked_spec

@@ -16,10 +16,10 @@ from dp_core.errors import Held
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.selection.budget.wanted_margins import margins
 from dp_core.methods.selection.budget.workload import WantedTable
-from dp_core.spec.plan import make_plan
-from dp_core.spec.procedure import carry_out
-from dp_core.spec.reading.spec_file import load_spec
-from dp_core.spec.trial import trial_plan
+from dp_core.plan.plan import make_plan
+from dp_core.plan.procedure import carry_out
+from dp_core.plan.reading.spec_file import load_spec
+from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from flows.answers.plan_answers import plan_answer

@@ -98,8 +98,8 @@ def test_a_release_outlives_lost_workers_and_draws_every_result_once(
 
 def undisturbed(project, steps):
     """Return the counts of the same file by threads of this process."""
-    from dp_core.documents.names import interaction_step, table_step
-    from dp_core.spec.reading.spec_file import load_spec
+    from dp_core.plan.reading.spec_file import load_spec
+    from dp_core.text.names import interaction_step, table_step
     from dp_core.wall.statistics.interactions import Interaction
     from tasks.counting.dask_counter import DaskCounter
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.papers.figures.store import Point, Store
 from benchmarks.papers.figures.view import Drawing, Figure, View
-from dp_core.analysis.comparison.significance_plot import Bar, Panel, significance_png
+from dp_core.lab.comparison.significance_plot import Bar, Panel, significance_png
 from dp_core.metrics.significance import Outcome
 
 MOST_BYTES = 150_000

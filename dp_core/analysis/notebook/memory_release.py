@@ -16,16 +16,16 @@ from dp_core.bundle.in_memory import NOT_PROTECTED, MadeInMemory, save_in_memory
 from dp_core.bundle.private_draws import private_draws
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import origin_of, plain
-from dp_core.display.number_texts import plural
-from dp_core.display.page import Fact, Page, Sentence
 from dp_core.inference.combine import known_rule
 from dp_core.inference.combining_rules import inference_statement
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
+from dp_core.plan.in_memory.drawn_sets import DrawnSet, drawn_set
+from dp_core.plan.in_memory.stated_plan import NAME
+from dp_core.plan.procedure import Outcome
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation
-from dp_core.spec.in_memory.drawn_sets import DrawnSet, drawn_set
-from dp_core.spec.in_memory.stated_plan import NAME
-from dp_core.spec.procedure import Outcome
+from dp_core.text.pages.number_texts import plural
+from dp_core.text.pages.page import Fact, Page, Sentence
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Records

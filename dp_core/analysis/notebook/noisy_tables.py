@@ -14,11 +14,11 @@ from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.quality.relations import as_table
 from dp_core.bundle.quality.table_fit import cell_width
 from dp_core.bundle.reading import Bundle
-from dp_core.display.page import Listing, Page, Sentence
-from dp_core.display.printed import Printed
 from dp_core.errors import BadInput, nearest
 from dp_core.metrics.noise_size import half_width_in_units
 from dp_core.tables.domain import Clique
+from dp_core.text.pages.page import Listing, Page, Sentence
+from dp_core.text.pages.printed import Printed
 from dp_core.wall.released import Answers, Measurement, Paid, SparseTable, Totals
 from dp_core.wall.statistics.counting_queries import Cells
 from dp_core.wall.statistics.interactions import Interaction

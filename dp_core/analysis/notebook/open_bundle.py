@@ -19,7 +19,7 @@ from dp_core.analysis.notebook.statement import (
 from dp_core.bundle import reading
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.verification.verify import Verification, verify
-from dp_core.display.page import Fact, Page, Sentence
+from dp_core.text.pages.page import Fact, Page, Sentence
 from dp_core.wall.ledger.signatures import read_public
 
 

@@ -14,9 +14,9 @@ from dp_core.analysis.query.sources import sources_of
 from dp_core.analysis.regression.regression_answer import RegressionAnswer
 from dp_core.analysis.regression.regression_inference import infer as regression
 from dp_core.bundle.reading import Bundle
-from dp_core.display.printed import Printed
-from dp_core.display.python_words import speaks_python
-from dp_core.documents.typed_text import plain_text
+from dp_core.text.documents.typed_text import plain_text
+from dp_core.text.pages.printed import Printed
+from dp_core.text.pages.python_words import speaks_python
 
 
 class OpenRelease(Printed):

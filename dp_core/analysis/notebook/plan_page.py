@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dp_core.display.page import Bars, Fact, Listing, Page, Sentence
-from dp_core.display.printed import Printed
+from dp_core.plan.plan import Plan
 from dp_core.schema.privacy import PAYING_STAGES, Privacy
-from dp_core.spec.plan import Plan
+from dp_core.text.pages.page import Bars, Fact, Listing, Page, Sentence
+from dp_core.text.pages.printed import Printed
 
 if TYPE_CHECKING:
     import pandas as pd

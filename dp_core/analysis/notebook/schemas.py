@@ -8,16 +8,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dp_core.display.number_texts import plural
-from dp_core.display.page import Fact, Listing, Page, Sentence
-from dp_core.display.printed import Printed
-from dp_core.documents.strict_yaml import Document, parse
 from dp_core.errors import BadInput
 from dp_core.schema.bin_edges import value_text
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.privacy import unit_words
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.text.documents.strict_yaml import Document, parse
+from dp_core.text.pages.number_texts import plural
+from dp_core.text.pages.page import Fact, Listing, Page, Sentence
+from dp_core.text.pages.printed import Printed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,12 +52,12 @@ class OpenSchema(Schema):
         )
 
     def __str__(self) -> str:
-        from dp_core.display.page_text import page_text
+        from dp_core.text.pages.page_text import page_text
 
         return page_text(self.page())
 
     def _repr_html_(self) -> str:
-        from dp_core.display.page_html import page_html
+        from dp_core.text.pages.page_html import page_html
 
         return page_html(self.page())
 

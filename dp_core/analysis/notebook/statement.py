@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dp_core.display.number_texts import plural
-from dp_core.display.page import Fact, Page, Sentence
-from dp_core.display.printed import Printed
 from dp_core.schema.definition import Schema
+from dp_core.text.pages.number_texts import plural
+from dp_core.text.pages.page import Fact, Page, Sentence
+from dp_core.text.pages.printed import Printed
 
 
 class Statement(Printed, dict[str, Any]):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from dp_core.analysis.regression.frames import levels_of
 from dp_core.bundle.reading import Bundle
-from dp_core.display.page import Fact, Page, Sentence
-from dp_core.display.printed import Printed
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
+from dp_core.text.pages.page import Fact, Page, Sentence
+from dp_core.text.pages.printed import Printed
 
 if TYPE_CHECKING:
     import pandas as pd

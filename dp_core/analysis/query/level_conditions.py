@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from dp_core.analysis.query.question import Condition
-from dp_core.documents.typed_text import parse_fraction
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.bin_edges import value_text
 from dp_core.schema.definition import MISSING_LABEL, Column
 from dp_core.schema.dependencies import scale_of
+from dp_core.text.documents.typed_text import parse_fraction
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The comparison with its two sides exchanged."""

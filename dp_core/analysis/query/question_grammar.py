@@ -32,9 +32,9 @@ from dp_core.analysis.query.level_conditions import (
 )
 from dp_core.analysis.query.question import Condition, Conditions, Question
 from dp_core.analysis.query.question_tokens import BY, WHERE, TokenReader
-from dp_core.documents.typed_text import parse_fraction
 from dp_core.errors import BadInput, nearest, similar
 from dp_core.schema.definition import Column, Schema
+from dp_core.text.documents.typed_text import parse_fraction
 
 EXAMPLES = (
     "count by sex",

@@ -31,9 +31,9 @@ from dp_core.inference.measured_relations import (
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
+from dp_core.plan.release_spec import Mode
 from dp_core.schema.dependencies import origin
 from dp_core.schema.linked.linked_tables import other
-from dp_core.spec.release_spec import Mode
 from dp_core.tables.domain import Clique
 from dp_core.tables.linked_columns import OTHER
 

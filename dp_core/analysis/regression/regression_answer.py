@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from dp_core.analysis.regression.survey_answer import DesignUsed
-from dp_core.display.answer import INLINE, OMITTED, Answer, fields_of
-from dp_core.display.number_texts import degrees, four_digits, probability
-from dp_core.display.page import Block, Fact, Listing, Page, Sentence
-from dp_core.display.printed import Printed
 from dp_core.inference.combining_rules import WARNED_COVERAGE
+from dp_core.text.pages.answer import INLINE, OMITTED, Answer, fields_of
+from dp_core.text.pages.number_texts import degrees, four_digits, probability
+from dp_core.text.pages.page import Block, Fact, Listing, Page, Sentence
+from dp_core.text.pages.printed import Printed
 
 if TYPE_CHECKING:
     import pandas as pd

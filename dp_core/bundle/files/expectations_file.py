@@ -11,9 +11,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from dp_core.display.number_texts import plural
 from dp_core.schema.definition import Schema
 from dp_core.schema.expectations.suite import rules_of, suite_document
+from dp_core.text.pages.number_texts import plural
 
 EXPECTATIONS = "expectations.json"
 FORMAT = 1

@@ -35,13 +35,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_core.bundle.files.parquet_file import write_parquet
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Domain
 from dp_core.tables.sparse_cells import pack
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.released import Answers, Measurement, Records, Released, SparseTable, Totals
 from dp_core.wall.statistics import Sum, sum_from_json
 from dp_core.wall.statistics.counting_queries import Cells, Parities, Queries

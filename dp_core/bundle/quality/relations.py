@@ -18,8 +18,8 @@ from dp_core.inference.measured_relations import unmeasured
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
 from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
+from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
-from dp_core.spec.release_spec import Mode
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Released, SparseTable, Totals
 from dp_core.wall.statistics.binned_counts import BinnedCounts

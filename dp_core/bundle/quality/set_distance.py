@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 from dp_core.metrics.marginal_error import Tally, tvd
-from dp_core.spec.release_spec import Mode
+from dp_core.plan.release_spec import Mode
 from dp_core.tables.domain import Clique
 
 _FACTORS: Mapping[Mode, float] = {

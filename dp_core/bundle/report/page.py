@@ -42,10 +42,10 @@ from dp_core.bundle.statement.declared_analyses import analyses_statement
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import origin_of, statement
 from dp_core.bundle.statement.used_prior import prior_statement
-from dp_core.display.html_template import html_templates
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import origin
+from dp_core.text.pages.html_template import html_templates
 from dp_core.wall.released import SparseTable, tables_of
 
 if TYPE_CHECKING:

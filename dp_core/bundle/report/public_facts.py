@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dp_core.display.html_template import html_templates
 from dp_core.schema.definition import Schema
+from dp_core.text.pages.html_template import html_templates
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dp_core.spec.quality_checks import Threshold, judged
+from dp_core.plan.quality_checks import Threshold, judged
 
 
 def decision_statement(

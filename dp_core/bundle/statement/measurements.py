@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from dp_core.documents.canonical import digest
-from dp_core.spec.earlier_release import EarlierRelease
+from dp_core.plan.earlier_release import EarlierRelease
+from dp_core.text.canonical import digest
 
 MEASUREMENTS = "measurements"
 """Name of the section."""

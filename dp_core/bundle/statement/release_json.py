@@ -23,19 +23,19 @@ from dp_core.bundle.statement.measurements import MEASUREMENTS, measurements_sta
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.bundle.statement.used_prior import prior_statement
-from dp_core.documents.canonical import canonical_json, digest
-from dp_core.documents.indented_json import indented_json
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import Origin, inference_statement
 from dp_core.methods import registry
 from dp_core.methods.bin_density.stated import statement as densities
 from dp_core.methods.replicates.survey_weights import in_words as total_in_words
+from dp_core.plan.chosen_domain import statement as chosen
+from dp_core.plan.method_options import plain_options
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import Panel
 from dp_core.schema.privacy import Relation, unit_words
-from dp_core.spec.chosen_domain import statement as chosen
-from dp_core.spec.method_options import plain_options
 from dp_core.tables.domain import Domain
+from dp_core.text.canonical import canonical_json, digest
+from dp_core.text.indented_json import indented_json
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.ledger.ledger_position import Adoption, Total

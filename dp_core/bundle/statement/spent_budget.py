@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dp_core.documents.canonical import canonical_json
-from dp_core.documents.exact import exact_fraction
 from dp_core.schema.privacy import Relation
+from dp_core.text.canonical import canonical_json
+from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.covered_choices import COVER
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.curves import MOST_CELLS, SMOOTHING

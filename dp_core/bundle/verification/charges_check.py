@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.verification.claims import GARBAGE, Charge, Claims
-from dp_core.documents.exact import exact_fraction
-from dp_core.documents.names import interaction_step, set_of, step_name, table_step
 from dp_core.errors import BadInput
 from dp_core.tables.sparse_cells import sparse_result
+from dp_core.text.exact import exact_fraction
+from dp_core.text.names import interaction_step, set_of, step_name, table_step
 from dp_core.wall.accounting.events import (
     Event,
     GaussianEvent,

@@ -10,15 +10,15 @@ from typing import Any, cast, get_args
 
 from dp_core.bundle.statement.measurements import MEASUREMENTS
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
-from dp_core.documents.exact import exact_fraction
 from dp_core.errors import BadInput
 from dp_core.methods.bin_density.stated import with_statement as with_stated_densities
+from dp_core.plan.chosen_domain import read_statement, resolved
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import on_grid
 from dp_core.schema.privacy import Neighbours, Relation
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.spec.chosen_domain import read_statement, resolved
 from dp_core.tables.linked_columns import household_shares
+from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.currency import Currency, Kind
 from dp_core.wall.accounting.events import Event, event_from_json
 from dp_core.wall.accounting.guarantee import Guarantee

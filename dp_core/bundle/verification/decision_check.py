@@ -7,8 +7,8 @@ from typing import Any
 
 from dp_core.bundle.statement.decision import decision_statement, thresholds_of
 from dp_core.bundle.verification.claims import Claims
-from dp_core.documents.canonical import canonical_json
-from dp_core.spec.quality_checks import judged
+from dp_core.plan.quality_checks import judged
+from dp_core.text.canonical import canonical_json
 
 
 def check_decision(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:

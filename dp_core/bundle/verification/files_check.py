@@ -31,11 +31,11 @@ from dp_core.bundle.verification.claims import GARBAGE, Claims
 from dp_core.bundle.verification.totals_check import missed_totals
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.bundle.verification.wording import is_current, undecided_by_format
-from dp_core.display.number_texts import plural
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import ORIGINS
 from dp_core.methods.replicates.survey_weights import Calibrator
 from dp_core.schema.definition import Schema
+from dp_core.text.pages.number_texts import plural
 
 
 def files_in(folder: Path) -> set[str]:

@@ -8,11 +8,11 @@ from typing import Any
 
 from dp_core.bundle.verification.claims import Claims, currency
 from dp_core.bundle.verification.unknown_methods import Undecided, undecided_by_method
-from dp_core.documents.exact import exact_fraction
 from dp_core.errors import BadInput
 from dp_core.methods import registry
+from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.schema.privacy import TABLE_STAGES
-from dp_core.spec.fixed_plan import fixed_beforehand
+from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.guarantee import PLD, shown
 
 

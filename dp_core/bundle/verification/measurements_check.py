@@ -21,10 +21,10 @@ from dp_core.bundle.statement.release_json import STATEMENT, currency_json
 from dp_core.bundle.verification.charges_check import mode_contradictions
 from dp_core.bundle.verification.claims import Claims, read_claims
 from dp_core.bundle.verification.unknown_methods import Undecided
-from dp_core.documents.canonical import canonical_json, digest
-from dp_core.documents.exact import exact_fraction
-from dp_core.spec.earlier_release import EarlierRelease
-from dp_core.spec.reading.measurements_reader import MEASURING
+from dp_core.plan.earlier_release import EarlierRelease
+from dp_core.plan.reading.measurements_reader import MEASURING
+from dp_core.text.canonical import canonical_json, digest
+from dp_core.text.exact import exact_fraction
 from dp_core.wall.ledger.entries import signed_message
 from dp_core.wall.ledger.ledger_position import Place
 from dp_core.wall.ledger.receipts import first_bad_link

@@ -29,10 +29,10 @@ from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
 from dp_core.bundle.verification.claims import Claims
 from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.errors import BadInput
+from dp_core.plan.quality_checks import countable
 from dp_core.schema.decoding import codes_of, values_in
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import RuleRows, Units, rows_that_break
-from dp_core.spec.quality_checks import countable
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import households_that_break

@@ -34,9 +34,9 @@ from dp_core.bundle.verification.unknown_methods import (
     unknown_method,
 )
 from dp_core.bundle.verification.wording import agrees, is_current, undecided_by_format
-from dp_core.documents.canonical import canonical_json
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
-from dp_core.spec.chosen_domain import statement as chosen
+from dp_core.plan.chosen_domain import statement as chosen
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.accounting.guarantee import Guarantee
 
 _SECTIONS: Mapping[str, frozenset[str]] = {

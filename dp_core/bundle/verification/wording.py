@@ -13,7 +13,7 @@ from typing import Any
 
 from dp_core.bundle.statement.release_json import FORMAT_VERSION, STATEMENT
 from dp_core.bundle.verification.unknown_methods import Undecided
-from dp_core.documents.canonical import canonical_json
+from dp_core.text.canonical import canonical_json
 
 _NAMES = frozenset({"title", "column", "name", "account"})
 """Keys of texts that are no sentences, although they may contain spaces."""

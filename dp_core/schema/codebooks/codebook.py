@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dp_core.documents.typed_text import parse_date, parse_fraction
 from dp_core.schema.definition import Kind, Level
+from dp_core.text.documents.typed_text import parse_date, parse_fraction
 
 Role = Literal["", "id", "weight"]
 

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from dp_core.display.number_texts import plural
-from dp_core.documents.typed_text import parse_date, parse_fraction, printable, shown
 from dp_core.schema.bin_edges import MAX_INTEGER, VALUES_WITHOUT_BINS
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
 from dp_core.schema.codebooks.draft_lines import RULE_LINES, UNIT_LINES
 from dp_core.schema.codebooks.unread_bounds import unread_bound
+from dp_core.text.documents.typed_text import parse_date, parse_fraction, printable, shown
+from dp_core.text.pages.number_texts import plural
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+/()-]*(?<! )", re.ASCII)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dp_core.documents.similar_paths import similar_path
-from dp_core.documents.typed_text import printable, utf8_text
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook import Codebook
 from dp_core.schema.codebooks.codebook_table import read_codebook_table
@@ -14,6 +12,8 @@ from dp_core.schema.codebooks.csvw import is_csvw, read_csvw
 from dp_core.schema.codebooks.frictionless import is_frictionless, read_frictionless
 from dp_core.schema.codebooks.json_text import load_json
 from dp_core.schema.codebooks.plain_json import is_plain_json, read_plain_json
+from dp_core.text.documents.similar_paths import similar_path
+from dp_core.text.documents.typed_text import printable, utf8_text
 
 MAX_BYTES = 64 * 2**20
 FORMS = (

@@ -10,7 +10,6 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 
-from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, similar
 from dp_core.schema.codebooks.codebook import (
     Codebook,
@@ -26,6 +25,7 @@ from dp_core.schema.codebooks.codebook import (
 )
 from dp_core.schema.codebooks.level_list import doubt_of, split_levels
 from dp_core.schema.definition import Kind, Level
+from dp_core.text.documents.typed_text import shown
 
 _HEADINGS: Mapping[str, tuple[str, ...]] = {
     "name": ("variable", "name", "column", "field", "variable name", "column name", "field name",

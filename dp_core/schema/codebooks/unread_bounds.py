@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 import re
 
-from dp_core.documents.typed_text import parse_fraction
 from dp_core.schema.bin_edges import MAX_INTEGER
 from dp_core.schema.codebooks.codebook import Variable
+from dp_core.text.documents.typed_text import parse_fraction
 
 _DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d")
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import printable, shown, utf8_text
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.bin_edges import MAX_CODES
 from dp_core.schema.code_list import Code, CodeList, Grouping, group_texts, unique_labels, unplaced
 from dp_core.schema.definition import MISSING_LABEL, Level
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import printable, shown, utf8_text
 
 MOST_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)

@@ -8,10 +8,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from dp_core.documents.decimal_commas import decimal_list, parted
-from dp_core.documents.likely_meant import labelled, whole_range
-from dp_core.documents.node import Node, one_of
-from dp_core.documents.typed_text import shown
 from dp_core.errors import similar
 from dp_core.schema.bin_edges import MAX_CODES, Scale, empty_bin, exact_text, read_bins
 from dp_core.schema.definition import (
@@ -34,6 +30,10 @@ from dp_core.schema.reading.private_domain_reader import (
     with_private_levels,
 )
 from dp_core.schema.reading.survey_reader import check_design_column
+from dp_core.text.documents.decimal_commas import decimal_list, parted
+from dp_core.text.documents.likely_meant import labelled, whole_range
+from dp_core.text.documents.node import Node, one_of
+from dp_core.text.documents.typed_text import shown
 
 KINDS: tuple[Kind, ...] = ("category", "ordinal", "integer", "number", "date")
 _MISSING: tuple[Missing, ...] = ("reject", "level")

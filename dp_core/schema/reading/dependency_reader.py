@@ -7,8 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.bin_edges import read_value, value_text
 from dp_core.schema.definition import MISSING_LABEL, Column, DependentColumn
@@ -20,6 +18,8 @@ from dp_core.schema.reading.level_reader import (
     missing_code,
     read_level,
 )
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
 
 KEYS = ("follows", "map", "edges")
 """Keys of a dependent column besides those of its type."""

@@ -12,14 +12,14 @@ import warnings
 from collections.abc import Mapping
 from fractions import Fraction
 
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest, similar
 from dp_core.schema.bin_edges import read_value
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import scale_of
 from dp_core.schema.expectations.offered import NOT_OFFERED, OFFERED, Expectation, Offer
 from dp_core.schema.reading.level_reader import level_names
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
 
 EXAMPLE = "- expect_column_values_to_be_between: {column: age, min_value: 0}"
 PAGE = "docs/schema.md#expectations"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.definition import MISSING_LABEL, Column
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
 
 LevelNames: TypeAlias = tuple[Mapping[str, int], Mapping[str, int]]
 """Code of each text, and of each label; a text goes before an equal label."""

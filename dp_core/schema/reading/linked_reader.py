@@ -10,10 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dp_core.documents.faults import Faults
-from dp_core.documents.names import MAX_NAME, is_name
-from dp_core.documents.node import Node, one_of
-from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER, Larger, LinkedTables
@@ -28,6 +24,10 @@ from dp_core.schema.reading.stated_rules.rule_reader import place_of
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.tables.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
 from dp_core.tables.member_rules import MemberRule
+from dp_core.text.documents.faults import Faults
+from dp_core.text.documents.node import Node, one_of
+from dp_core.text.documents.typed_text import shown
+from dp_core.text.names import MAX_NAME, is_name
 
 TABLES_EXAMPLE = (
     "households: {key: hh_id, columns: {...}} and"

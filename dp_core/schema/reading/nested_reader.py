@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from dp_core.documents.faults import Faults
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.dependency_reader import mapped
 from dp_core.schema.reading.level_reader import check_public
 from dp_core.tables.nested_columns import NestedColumns
+from dp_core.text.documents.faults import Faults
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
 
 KEYS = ("within", "map")
 """Keys of a column that lies within another, besides those of its type."""

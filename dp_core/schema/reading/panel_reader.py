@@ -11,9 +11,6 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from dp_core.documents.faults import Faults
-from dp_core.documents.node import Node, one_of
-from dp_core.documents.typed_text import shown
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import (
     ABSENT,
@@ -24,6 +21,9 @@ from dp_core.schema.panel.panel_waves import (
     Repeated,
     wave_column,
 )
+from dp_core.text.documents.faults import Faults
+from dp_core.text.documents.node import Node, one_of
+from dp_core.text.documents.typed_text import shown
 
 EXAMPLE = "{person: person_id, wave: year, waves: [2023, 2024, 2025]}"
 MOST_WAVES = 60

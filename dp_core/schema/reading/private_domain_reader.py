@@ -11,12 +11,12 @@ from fractions import Fraction
 from math import ceil
 from typing import TypeAlias
 
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import shown
 from dp_core.errors import similar
 from dp_core.schema.bin_edges import Scale, check_distinct, empty_bin, read_limits, value_text
 from dp_core.schema.code_list import Code, unique_labels
 from dp_core.schema.definition import Choice, Column, Level, groups_of
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
 
 Groups: TypeAlias = Mapping[str, tuple[int, ...]]
 """Positions of a group's levels, by the name of the group."""

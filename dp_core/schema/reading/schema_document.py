@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from dp_core.documents.canonical import digest
-from dp_core.documents.node import Node
 from dp_core.schema.bin_edges import Scale, value_text
 from dp_core.schema.definition import Column, OutOfRange, Schema
 from dp_core.schema.reading.code_list_reader import code_list_document
@@ -20,6 +18,8 @@ from dp_core.schema.reading.nested_reader import nested_document
 from dp_core.schema.reading.private_domain_reader import document as private_document
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.survey_reader import survey_document
+from dp_core.text.canonical import digest
+from dp_core.text.documents.node import Node
 
 VERSION = 1
 """Format version of schema files."""

@@ -14,10 +14,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dp_core.documents.faults import Faults, as_error, names_any, top_keys
-from dp_core.documents.node import Node, from_plain, one_of
-from dp_core.documents.strict_yaml import Document, load
-from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Column, DependentColumn, OutOfRange, Schema, Unit
 from dp_core.schema.expectations.offered import Expectation
@@ -53,6 +49,10 @@ from dp_core.schema.reading.survey_reader import check_roles, read_survey
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
 from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.text.documents.faults import Faults, as_error, names_any, top_keys
+from dp_core.text.documents.node import Node, from_plain, one_of
+from dp_core.text.documents.strict_yaml import Document, load
+from dp_core.text.documents.typed_text import shown
 
 _KEYS = (
     "version",

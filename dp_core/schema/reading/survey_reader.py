@@ -10,8 +10,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.documents.node import Node, one_of
-from dp_core.documents.typed_text import shown
 from dp_core.schema.bin_edges import exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
@@ -19,6 +17,8 @@ from dp_core.schema.reading.level_reader import check_public
 from dp_core.schema.survey.hadamard import has_hadamard
 from dp_core.schema.survey.primary_units import primary_units
 from dp_core.schema.survey.survey_design import NO_SURVEY, ReplicateMethod, Replicates, Survey
+from dp_core.text.documents.node import Node, one_of
+from dp_core.text.documents.typed_text import shown
 
 MOST_REPLICATES = 1000
 """Most replicates; each is a fit of the regression on every set."""

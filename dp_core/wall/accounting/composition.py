@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, get_args
 
-from dp_core.documents.exact import exact_fraction
+from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.currency import Currency, Kind, largest_limit
 from dp_core.wall.accounting.curves import zcdp_epsilon, zcdp_limit
 from dp_core.wall.accounting.events import Event

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import ClassVar, Protocol
 
-from dp_core.documents.exact import exact_fraction
+from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.stability_thresholds import kept_by_chance, log_one_plus_inverse
 
 LARGEST_SCALE = 1 << 53

@@ -14,9 +14,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, assert_never, cast, get_args
 
-from dp_core.documents.canonical import canonical_json
-from dp_core.documents.exact import exact_fraction
 from dp_core.schema.privacy import Neighbours
+from dp_core.text.canonical import canonical_json
+from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import Event, event_from_json

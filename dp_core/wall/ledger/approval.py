@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from dp_core.documents.canonical import canonical_json
+from dp_core.text.canonical import canonical_json
 
 if TYPE_CHECKING:
     from dp_core.wall.ledger.receipts import Receipt

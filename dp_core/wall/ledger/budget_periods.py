@@ -14,7 +14,7 @@ from datetime import date
 from fractions import Fraction
 from typing import Literal, get_args
 
-from dp_core.documents.exact import exact_fraction
+from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.composition import Amount, Terms
 
 Period = Literal["month", "quarter", "year"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, assert_never
 
-from dp_core.documents.canonical import canonical_json
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.ledger.receipts import Receipt, known_kind
 
 LEDGER_VERSION = 2

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, LedgerCorrupt
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.ledger.entries import Entry, not_known, version_of
 
 FORMAT_NAME = "dp-release ledger"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dp_core.documents.exact import exact_fraction
+from dp_core.text.exact import exact_fraction
 from dp_core.wall.ledger.account_terms import Charter
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.receipts import Receipt

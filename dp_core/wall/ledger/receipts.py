@@ -14,7 +14,7 @@ from typing import Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.documents.canonical import canonical_json
+from dp_core.text.canonical import canonical_json
 
 START = "0" * 64
 """The predecessor's hash in the first receipt, and the first entry, of a chain."""

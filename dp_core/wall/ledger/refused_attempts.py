@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
-from dp_core.documents.canonical import canonical_json
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.ledger.running_totals import lineage, subtree, use
 from dp_core.wall.ledger.tried_schemas import schemas_stated, tried_schemas
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import assert_never
 
-from dp_core.documents.exact import exact_fraction
+from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.composition import Amount
 from dp_core.wall.ledger.account_terms import (
     Charter,

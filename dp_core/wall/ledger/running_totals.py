@@ -15,8 +15,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, Protocol
 
-from dp_core.documents.canonical import canonical_json
-from dp_core.documents.exact import exact_fraction
+from dp_core.text.canonical import canonical_json
+from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.composition import NO_CHARGES, NOTHING, Amount, Tally
 from dp_core.wall.ledger.account_balance import Standing, room
 from dp_core.wall.ledger.account_terms import Charter, Promise

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from dp_core.documents.canonical import canonical_json, digest
+from dp_core.text.canonical import canonical_json, digest
 from dp_core.wall.ledger.running_totals import lineage
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.accounting.sensitivity import Bounds
 from dp_core.wall.statistics.statistic import TableStatistic, alike
 from dp_core.wall.statistics.whole_numbers import saturated

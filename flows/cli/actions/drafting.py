@@ -121,8 +121,8 @@ def _local(name: str) -> Iterator[Path]:
 
 
 def _of_table(name: str, database: str) -> str:
+    from dp_core.plan.data_location import parse_table
     from dp_core.schema.draft import draft_table
-    from dp_core.spec.data_location import parse_table
     from tasks.inputs.database_source import table_types
 
     try:

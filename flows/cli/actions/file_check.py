@@ -9,13 +9,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dp_core.display.number_texts import plural
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import check_files, data_files, with_findings
 from dp_core.inspection.findings import Example, FileCheck, Finding
 from dp_core.inspection.header_check import check_header
 from dp_core.inspection.panel_check import check_panel
 from dp_core.schema.reading.schema_file import load_schema
+from dp_core.text.pages.number_texts import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa

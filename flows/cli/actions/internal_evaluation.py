@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput, nearest
+from dp_core.lab.field_scores.file_scores import MOST_GROUPS, MOST_LEVELS, default_columns
 from dp_core.metrics.classification import MOST_CLASSES
-from dp_core.metrics.field_scores.file_scores import MOST_GROUPS, MOST_LEVELS, default_columns
 from flows.cli.actions.internal_regression import release_with_file
 from tasks.run.earlier_releases import load_plan
 from tasks.run.internal_evaluation import AskedEvaluation, write_evaluation, write_linked_evaluation
 from tasks.run.release_cleanup import reading_folder
 
 if TYPE_CHECKING:
-    from dp_core.metrics.field_scores.file_scores import ScoredColumns
+    from dp_core.lab.field_scores.file_scores import ScoredColumns
+    from dp_core.plan.plan import Plan
     from dp_core.schema.definition import Schema
-    from dp_core.spec.plan import Plan
     from flows.cli.actions.internal_regression import ReleaseWithFile
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput
-from dp_core.spec.data_location import TablePlaces
+from dp_core.plan.data_location import TablePlaces
 from flows.cli.command_parts import existing_ledger
 from tasks.ledger.input_seals import is_sealed
 from tasks.run.home import home_key

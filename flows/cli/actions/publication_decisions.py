@@ -9,7 +9,7 @@ from prefect import Task
 
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from flows.answers.release_answers import RecordedLook, known_reservation
 from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import Outcome

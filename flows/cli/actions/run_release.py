@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dp_core.errors import Held, ReleaseError, SchemaViolation, Unpublished
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from flows.cli.missing_packages import require_pipeline
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger

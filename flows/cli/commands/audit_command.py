@@ -66,7 +66,7 @@ def _chosen(methods: tuple[str, ...]) -> Sequence[Configuration] | None:
         BadInput: if a name is not that of a preset.
     """
     from dp_core.audit.configurations import configurations
-    from dp_core.spec.presets import PRESETS
+    from dp_core.plan.presets import PRESETS
 
     if not methods:
         return None

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_core.display.answer import Answer
-from dp_core.documents.typed_text import plain_text
+from dp_core.text.documents.typed_text import plain_text
+from dp_core.text.pages.answer import Answer
 from flows.cli.command_parts import PATH, answering, cli, json_wanted, this_home
 from flows.cli.completion import METHOD
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dp_core.display.answer import Answer
-from dp_core.documents.typed_text import exact_number, plain_text
 from dp_core.errors import BadInput
+from dp_core.text.documents.typed_text import exact_number, plain_text
+from dp_core.text.pages.answer import Answer
 from flows.cli.command_parts import PATH, answering, cli, this_home
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> N
     if isinstance(answer, InternalComparison):
         click.echo(f"Result: {answer.internal} (confidential, for staff)")
         return
-    from dp_core.display.page_text import print_page
+    from dp_core.text.pages.page_text import print_page
 
     print_page(console, answer.page())
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from dp_core.documents.names import check_name
-from dp_core.documents.typed_text import exact_number
 from dp_core.errors import BadInput
+from dp_core.text.documents.typed_text import exact_number
+from dp_core.text.names import check_name
 from flows.cli.arguments import (
     account_calendar,
     account_terms,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dp_core.documents.typed_text import exact_number, plain_text
 from dp_core.errors import BadInput
+from dp_core.text.documents.typed_text import exact_number, plain_text
 from flows.cli.command_parts import PATH, answering, cli, json_wanted
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_core.display.answer import Answer
 from dp_core.errors import BadInput
+from dp_core.text.pages.answer import Answer
 from flows.cli.arguments import person_and_reason
 from flows.cli.command_parts import PATH, CommandGroup, answering, cli
 

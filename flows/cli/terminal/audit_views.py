@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 
 from dp_core.audit.report import HOUSEHOLDS, UNITS, unit_name
-from dp_core.display.number_texts import plural
-from dp_core.display.page_text import sentence, table_of
+from dp_core.text.pages.number_texts import plural
+from dp_core.text.pages.page_text import sentence, table_of
 from flows.answers.audit_answers import AuditAnswer
 
 UNITS_SHOWN = tuple(

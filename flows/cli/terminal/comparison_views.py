@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from dp_core.analysis.comparison.cells import BOOTSTRAP
-from dp_core.analysis.comparison.comparison_tables import problems, runs_of
-from dp_core.analysis.comparison.figures import FIGURE, about_runs, shown_number
-from dp_core.analysis.comparison.summary import Row, Spread, files, shown_figures
-from dp_core.display.page_text import sentence, table_of
+from dp_core.lab.comparison.cells import BOOTSTRAP
+from dp_core.lab.comparison.comparison_tables import problems, runs_of
+from dp_core.lab.comparison.figures import FIGURE, about_runs, shown_number
+from dp_core.lab.comparison.summary import Row, Spread, files, shown_figures
+from dp_core.text.pages.page_text import sentence, table_of
 from flows.answers.comparison_answers import ComparisonAnswer
 from flows.cli.terminal.view_parts import path
 

@@ -8,8 +8,8 @@ from typing import Any, assert_never
 from rich.console import Console
 from rich.markup import escape
 
-from dp_core.display.number_texts import plural
-from dp_core.display.page_text import fact, sentence, table_of
+from dp_core.text.pages.number_texts import plural
+from dp_core.text.pages.page_text import fact, sentence, table_of
 from dp_core.wall.ledger.receipts import AccountKind
 from flows.answers import ledger_answers as answers
 from flows.answers.amounts import PrivacyAmount

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from dp_core.analysis.query.changes.change_answer import ChangeAnswer, ChangeFile
 from dp_core.analysis.query.query_answer import QueryAnswer, QueryFile
-from dp_core.display.page_text import print_page
+from dp_core.text.pages.page_text import print_page
 
 MOST_SHOWN = 1000
 """Most answers in the terminal; `--csv` and `--json` have all."""

@@ -8,12 +8,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from dp_core.analysis.query.query_answer import QueryAnswer
-from dp_core.display.page_text import fact, print_page
+from dp_core.text.pages.page_text import fact, print_page
 from flows.answers.amounts import PrivacyAmount
 from flows.cli.terminal.query_views import MOST_SHOWN
 from flows.cli.terminal.view_parts import amount_words, path
-from flows.questions.asking import QuestionAnswer, QuestionPlan
-from flows.questions.desk_answers import AllDesks, DeskShown
+from flows.desk.asking import QuestionAnswer, QuestionPlan
+from flows.desk.desk_answers import AllDesks, DeskShown
 
 
 def asked(console: Console, found: QuestionPlan | QuestionAnswer) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from dp_core.display.page_text import print_page
 from dp_core.inspection.findings import FileCheck
+from dp_core.text.pages.page_text import print_page
 
 
 def checked(console: Console, check: FileCheck) -> None:

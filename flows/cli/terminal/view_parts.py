@@ -1,4 +1,4 @@
-"""Paths, numbers and amounts that all terminal views use; see also `dp_core.display.page_text`."""
+"""Paths, numbers and amounts of all terminal views; see also `dp_core.text.pages.page_text`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from dp_core.display.page_text import LABEL
+from dp_core.text.pages.page_text import LABEL
 from dp_core.wall.ledger.refused_attempts import MOST_REFUSED
 
 if TYPE_CHECKING:

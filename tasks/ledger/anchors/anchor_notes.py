@@ -28,8 +28,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, LedgerCorrupt
+from dp_core.text.canonical import canonical_json
 from tasks.ledger.database.ledger_place import Place
 from tasks.support.run_folder import disk_errors
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, ReleaseError
+from dp_core.text.canonical import canonical_json
 from tasks.ledger.anchors.anchor_notes import (
     HEAD,
     Note,

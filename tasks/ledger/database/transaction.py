@@ -12,8 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, LedgerCorrupt
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
 from dp_core.wall.ledger.entries import Entry, make_entry, signed_message, unique_key
 from dp_core.wall.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt

@@ -18,8 +18,8 @@ from dp_core.confidential.linked import key_links
 from dp_core.confidential.panel import person_records
 from dp_core.confidential.values import stored_texts
 from dp_core.methods import registry
+from dp_core.plan.presets import PRESETS
 from dp_core.schema.privacy import Relation
-from dp_core.spec.presets import PRESETS
 from dp_core.tables.dataset import Dataset
 from dp_core.wall import curator as curator_module
 from dp_core.wall.accounting import currency as currency_module

@@ -18,8 +18,6 @@ from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
-from dp_core.documents.canonical import digest
-from dp_core.documents.names import interaction_step, table_step
 from dp_core.methods.bin_density.fitting import with_densities
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
@@ -27,6 +25,8 @@ from dp_core.schema.privacy import Noise, Privacy
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
+from dp_core.text.canonical import digest
+from dp_core.text.names import interaction_step, table_step
 from dp_core.wall.accounting.currency import Currency, Kind, largest_limit
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.wall.ledger.ledger_position import Place, Total

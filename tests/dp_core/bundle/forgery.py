@@ -12,9 +12,9 @@ from dp_core.bundle.statement.release_json import file_record, render
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.bundle.verification.claims import GARBAGE, currency
 from dp_core.bundle.verification.verify import Verification
-from dp_core.documents.canonical import digest
 from dp_core.schema.privacy import Relation
 from dp_core.tables.linked_columns import household_shares
+from dp_core.text.canonical import digest
 from dp_core.wall.ledger.receipts import START, Receipt, make_receipt
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from dp_core.analysis.comparison.utility_page import UtilityPage
 from dp_core.confidential.utility import utility, write_utility
 from dp_core.errors import StageFailed
+from dp_core.lab.comparison.utility_page import UtilityPage
 from dp_core.metrics import marginal_error
 from dp_core.metrics.marginal_error import Tally, average_tvd
 from dp_core.schema.reading.schema_file import parse_schema

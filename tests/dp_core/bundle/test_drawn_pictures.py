@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.analysis.comparison.utility_page import UtilityPage
 from dp_core.bundle.report.pictures.heat_map import LIMITS
 from dp_core.confidential.utility import CONFIDENTIAL
+from dp_core.lab.comparison.utility_page import UtilityPage
 from dp_core.metrics.marginal_error import MarginalError
 from dp_core.metrics.noise_size import half_width
 from tests.browser import CHROMIUM, Page, browser

@@ -20,7 +20,7 @@ from dp_core.bundle.report.table_precision import interactions, precision_of, ta
 from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.bundle.verification.verify import verify
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
-from dp_core.spec.quality_checks import public_figures
+from dp_core.plan.quality_checks import public_figures
 from dp_core.wall.released import Totals, interactions_of, tables_of
 from dp_core.wall.statistics.interactions import Interaction
 from tests.dp_core.bundle.conftest import make_published, write

@@ -18,7 +18,7 @@ import pytest
 from dp_core.bundle.published import Published
 from dp_core.bundle.statement.release_json import file_record, render, statement_message
 from dp_core.bundle.verification.verify import verify
-from dp_core.documents.canonical import digest
+from dp_core.text.canonical import digest
 from dp_core.wall.ledger.entries import signed_message
 from dp_core.wall.ledger.ledger_position import Place, Total
 from dp_core.wall.ledger.receipts import make_receipt

@@ -24,7 +24,7 @@ from dp_core.bundle.files.linked_sets import codes_of_set, pair_row_blocks, read
 from dp_core.bundle.files.marginals_file import SHARES, UNIT, read_marginals
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.verification.verify import verify
-from dp_core.spec.procedure import sample
+from dp_core.plan.procedure import sample
 from dp_core.wall.household_values import stored_shares
 from tests.dp_core.bundle import recomputed
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of

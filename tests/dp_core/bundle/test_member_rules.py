@@ -15,8 +15,8 @@ import pytest
 from dp_core.bundle.quality.ruled_tables import ruled_tables
 from dp_core.bundle.quality.table_fit import check_fit, comparable, tally_sets
 from dp_core.bundle.verification.verify import verify
-from dp_core.spec.procedure import sample
-from dp_core.spec.quality_checks import countable
+from dp_core.plan.procedure import sample
+from dp_core.plan.quality_checks import countable
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
 from tests.linked_release import SCHEMA, frames, outcome, published_of, write
 

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.documents.canonical import digest
 from dp_core.schema.privacy import Relation
+from dp_core.text.canonical import digest
 from dp_core.wall.statistics import InDif, required
 from dp_core.wall.statistics.moments import CellSums
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of

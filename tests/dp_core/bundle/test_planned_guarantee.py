@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.documents.canonical import digest
+from dp_core.text.canonical import digest
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 

@@ -10,8 +10,8 @@ from dp_core.bundle.quality.relations import (
     thin_groups,
 )
 from dp_core.methods.replicates.posterior import posterior_tables
+from dp_core.plan.trial import codes_schema
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.spec.trial import codes_schema
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Totals

@@ -20,8 +20,8 @@ from dp_core.bundle.statement.release_json import (
     render,
     statement,
 )
-from dp_core.documents.canonical import digest
 from dp_core.schema.privacy import Privacy
+from dp_core.text.canonical import digest
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee, implied
 from dp_core.wall.ledger.ledger_position import Total

@@ -15,7 +15,7 @@ from dp_core.bundle.quality.table_fit import (
     tally_sets,
 )
 from dp_core.metrics.marginal_error import Tally
-from dp_core.spec.quality_checks import Threshold, judged, public_figures
+from dp_core.plan.quality_checks import Threshold, judged, public_figures
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Totals

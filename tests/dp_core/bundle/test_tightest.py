@@ -13,8 +13,8 @@ import pytest
 from dp_core.bundle.published import Published
 from dp_core.bundle.verification.claims import read_charge
 from dp_core.bundle.verification.verify import Check, verify
+from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.schema.privacy import Relation
-from dp_core.spec.fixed_plan import fixed_beforehand
 from dp_core.wall.accounting.events import Event
 from dp_core.wall.accounting.guarantee import PLD, Guarantee, implied, second, tightest
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dp_core.bundle.statement.release_json import FORMAT_VERSION, SAME_FACTS_SINCE, render
 from dp_core.bundle.verification.verify import verify
-from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
+from dp_core.text.canonical import digest
 from dp_core.wall.ledger.receipts import make_receipt
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 from tests.full import examples

@@ -7,9 +7,9 @@ import pytest
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
+from dp_core.plan.chosen_domain import Chosen, resolved
 from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
-from dp_core.spec.chosen_domain import Chosen, resolved
 from dp_core.tables.dataset import Dataset
 from tasks.inputs.coding import write_codes
 

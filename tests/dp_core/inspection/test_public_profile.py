@@ -5,11 +5,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.documents.strict_yaml import Document, parse
 from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.public_profile import draft_frame, public_codebook
 from dp_core.schema.codebooks.codebook_table import read_codebook_table
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.text.documents.strict_yaml import Document, parse
 
 RNG = np.random.default_rng(5)
 ROWS = 400

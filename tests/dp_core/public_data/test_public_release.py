@@ -14,7 +14,7 @@ import pytest
 
 import dp_core as dp
 from dp_core.bundle.in_memory import IN_MEMORY, NOT_PROTECTED
-from dp_core.spec.in_memory.stated_plan import memory_plan
+from dp_core.plan.in_memory.stated_plan import memory_plan
 from tests.specs import SCHEMA, plan_of
 
 ROWS = 600

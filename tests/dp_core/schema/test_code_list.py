@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from dp_core.confidential.encoding import Encoder
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Level, groups_of
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.tables.dataset import Dataset
+from dp_core.text.canonical import canonical_json
 
 TRADES = """\
 code,label,parent,note

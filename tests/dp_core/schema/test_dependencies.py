@@ -14,7 +14,6 @@ from dp_core.bundle.report.pictures.column_picture import picture
 from dp_core.confidential.between_columns import DependencyCheck
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.decoding import decode
@@ -23,6 +22,7 @@ from dp_core.schema.grid import on_grid
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.tables.dataset import Dataset
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.released import Measurement
 from tasks.inputs.coding import write_codes
 from tasks.validation.expectations import validate

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput
+from dp_core.plan.chosen_domain import recoding
 from dp_core.schema.decoding import stored_codes
 from dp_core.schema.grid import MOST_POSITIONS, stored_variable, with_values
-from dp_core.spec.chosen_domain import recoding
 from tests.full import at_full_size
 from tests.schema_texts import read
 

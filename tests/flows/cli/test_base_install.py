@@ -83,8 +83,8 @@ METHODS = """
 from fractions import Fraction
 import numpy as np
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.spec.procedure import carry_out, sample
-from dp_core.spec.trial import trial_plan
+from dp_core.plan.procedure import carry_out, sample
+from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 
@@ -101,7 +101,7 @@ for method in sys.argv[1:]:
 
 def test_a_release_in_memory_needs_the_base_only(base):
     methods = ("auto", "privsyn", "mst", "aim", "pgm", "independent")
-    from dp_core.spec.presets import PRESETS
+    from dp_core.plan.presets import PRESETS
 
     chosen = [method for method in methods if method in PRESETS]
     assert len(chosen) > 3

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.documents.canonical import digest
+from dp_core.text.canonical import digest
 from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.accounting.stability_thresholds import threshold_for
 from flows import release as release_flow
@@ -283,8 +283,8 @@ def test_run_and_abandon_answer_machines(project, command):
     assert verify(project.out).passed
     project.write_spec(release="town2")
     (project.folder / "town.schema.yaml").write_text(SCHEMA)
-    from dp_core.spec.plan import make_plan
-    from dp_core.spec.reading.spec_file import load_spec
+    from dp_core.plan.plan import make_plan
+    from dp_core.plan.reading.spec_file import load_spec
     from flows.releases.opening import open_run
 
     ledger = project.ledger()

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dp_core.analysis.comparison.cells import Cell
-from dp_core.analysis.comparison.summary import Row, Spread
+from dp_core.lab.comparison.cells import Cell
+from dp_core.lab.comparison.summary import Row, Spread
 from flows.answers.comparison_answers import ComparisonAnswer
 from flows.cli.terminal.comparison_views import compared
 

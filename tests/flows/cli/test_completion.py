@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.spec.presets import PRESETS
+from dp_core.plan.presets import PRESETS
 from dp_core.wall.accounting.composition import Terms
 from flows.cli import completion
 from flows.releases.stage_repetition import REPEATABLE

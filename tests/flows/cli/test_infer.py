@@ -18,10 +18,10 @@ import pytest
 
 import dp_core as dp
 from dp_core.bundle.statement.release_json import render
-from dp_core.documents.canonical import digest
 from dp_core.inference.combine import IMPUTATIONS, combine
 from dp_core.inference.combining_rules import COVERAGE, OFF, WARNED_COVERAGE
 from dp_core.methods.replicates.posterior import posterior_tables
+from dp_core.text.canonical import digest
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 
 MODES = ("shared", "split", "noise-aware", "posterior")
@@ -478,7 +478,7 @@ def measured_as(*items):
     from types import SimpleNamespace
 
     from dp_core.bundle.reading import Bundle
-    from dp_core.spec.trial import codes_schema
+    from dp_core.plan.trial import codes_schema
     from dp_core.tables.domain import Domain
     from dp_core.tables.structural_zeros import StructuralZeros
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.spec.plan import make_plan
-from dp_core.spec.reading.spec_file import load_spec
+from dp_core.plan.plan import make_plan
+from dp_core.plan.reading.spec_file import load_spec
 from tasks.run.home import home_id
 from tests.flows.conftest import SETS
 

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.spec.plan import make_plan
-from dp_core.spec.reading.spec_file import load_spec
+from dp_core.plan.plan import make_plan
+from dp_core.plan.reading.spec_file import load_spec
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.ledger.session import Step
 from dp_core.wall.ledger.signatures import make_key

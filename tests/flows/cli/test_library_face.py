@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dp_core as dp
-from dp_core.display.python_words import in_python
+from dp_core.text.pages.python_words import in_python
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ import pytest
 
 from dp_core.bundle.statement.release_json import render
 from dp_core.bundle.verification.verify import verify
-from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput, SchemaViolation
-from dp_core.spec.reading.spec_file import load_spec
+from dp_core.plan.reading.spec_file import load_spec
+from dp_core.text.canonical import digest
 from tests.flows.conftest import Project
 
 pytestmark = pytest.mark.usefixtures("quick")

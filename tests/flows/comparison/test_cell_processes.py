@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dp_core.analysis.comparison.cells import BOOTSTRAP, Cell, CellStore, Declaration
+from dp_core.lab.comparison.cells import BOOTSTRAP, Cell, CellStore, Declaration
 from flows.comparison.cell_processes import Job, run_cells
 from tests.flows.comparison.test_compare import SCHEMA, SURE, write_data, write_spec
 from tests.full import at_full_size
@@ -122,7 +122,7 @@ ALL = 2 * RUNS
 SCRIPT = """
 import contextlib, time
 from pathlib import Path
-from dp_core.analysis.comparison.cells import CellStore
+from dp_core.lab.comparison.cells import CellStore
 write = CellStore.write
 def and_wait(*words):
     write(*words)

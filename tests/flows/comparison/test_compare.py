@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.analysis.comparison import cells
-from dp_core.analysis.comparison.cells import Result
-from dp_core.spec.presets import PRESETS
+from dp_core.lab.comparison import cells
+from dp_core.lab.comparison.cells import Result
+from dp_core.plan.presets import PRESETS
 from flows.comparison import cell_worker, comparison
 from flows.nightly import check_all
 from tasks.run.home import open_ledger
@@ -66,7 +66,7 @@ def ran(monkeypatch):
 @pytest.fixture
 def unseen(monkeypatch):
     """Draw no pictures: they take longer than all the rest."""
-    monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
+    monkeypatch.setattr("dp_core.lab.comparison.plots.draw_plots", lambda *_: ())
 
 
 # -- what it leaves

@@ -7,8 +7,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from dp_core.analysis.comparison import cells
 from dp_core.errors import BadInput
+from dp_core.lab.comparison import cells
 from dp_core.metrics.inference_agreement import Coefficient
 from flows.comparison import cell_worker, comparison
 
@@ -103,8 +103,8 @@ def test_the_file_is_analysed_by_its_own_values_and_the_sets_by_their_rule(
         seen.append((rule, real, sets))
         return [Coefficient("a", 1.0, 0.5, 1.5)], [Coefficient("a", 1.0, 0.5, 1.5)]
 
-    monkeypatch.setattr("dp_core.analysis.comparison.formula_comparison.analyse", analyse)
-    monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
+    monkeypatch.setattr("dp_core.lab.comparison.formula_comparison.analyse", analyse)
+    monkeypatch.setattr("dp_core.lab.comparison.plots.draw_plots", lambda *_: ())
     words = ("--formula", "wage ~ a", "--runs", "1", "--target", "b", "--out", "out")
     assert command("compare", spec, *SURE, *words).code == 0
 
@@ -128,8 +128,8 @@ def test_what_cannot_be_fitted_is_a_sentence_below_the_table(command, spec, tmp_
             raise BadInput("The level t is in no record.")
         return [Coefficient("a", 1.0, 0.5, 1.5)], [Coefficient("a", 1.0, 0.5, 1.5)]
 
-    monkeypatch.setattr("dp_core.analysis.comparison.formula_comparison.analyse", analyse)
-    monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
+    monkeypatch.setattr("dp_core.lab.comparison.formula_comparison.analyse", analyse)
+    monkeypatch.setattr("dp_core.lab.comparison.plots.draw_plots", lambda *_: ())
     words = ("--formula", "wage ~ a", "--runs", "1", "--out", "out", "--json")
     answer = command("compare", spec, *SURE, *words)
 
@@ -160,7 +160,7 @@ def test_a_formula_that_will_not_do_is_one_sentence(command, spec, tmp_path, for
 
 @pytest.mark.usefixtures("home", "quick", "in_this_process")
 def test_formulas_are_part_of_what_defines_a_run(command, spec, tmp_path, monkeypatch):
-    monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
+    monkeypatch.setattr("dp_core.lab.comparison.plots.draw_plots", lambda *_: ())
     words = ("compare", spec, *SURE, "--runs", "1", "--out", "out")
     assert command(*words).code == 0
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[1]

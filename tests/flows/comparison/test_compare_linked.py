@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from dp_core.analysis.comparison import cells
-from dp_core.analysis.comparison.linked_judging import NOTES
+from dp_core.lab.comparison import cells
+from dp_core.lab.comparison.linked_judging import NOTES
 from flows.comparison import cell_worker, comparison
 from tests.flows.linked_project import DATA, SCHEMA, linked_project, tables, write_tables
 from tests.specs import SCHEMA as SINGLE
@@ -54,7 +54,7 @@ def ran(monkeypatch):
 @pytest.fixture
 def unseen(monkeypatch):
     """Draw no pictures: they take longer than all the rest."""
-    monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
+    monkeypatch.setattr("dp_core.lab.comparison.plots.draw_plots", lambda *_: ())
 
 
 @pytest.mark.usefixtures("home", "quick", "unseen")

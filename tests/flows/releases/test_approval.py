@@ -348,8 +348,8 @@ def test_a_plan_that_waits_for_approval_is_no_failure(project):
     assert (told[0].name, told[0].exit_code) == ("waiting", 3)
     assert project.ledger().reservation("town") is None
 
-    from dp_core.spec.plan import make_plan
-    from dp_core.spec.reading.spec_file import load_spec
+    from dp_core.plan.plan import make_plan
+    from dp_core.plan.reading.spec_file import load_spec
 
     project.ledger().approve(make_plan(load_spec(project.spec)).hash, **BY)
     project.release()

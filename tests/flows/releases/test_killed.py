@@ -79,7 +79,7 @@ SUM_TRAPS = {
         0,
     ),
     "between two sums": (
-        "import dp_core.spec.steps.declared_measurement as file; near = file.coefficients_near; "
+        "import dp_core.plan.steps.declared_measurement as file; near = file.coefficients_near; "
         f"file.coefficients_near = lambda *_: {KILL}",
         0,
     ),

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from dp_core.errors import Held
-from dp_core.spec.plan import make_plan
-from dp_core.spec.reading.spec_file import load_plan, load_spec
+from dp_core.plan.plan import make_plan
+from dp_core.plan.reading.spec_file import load_plan, load_spec
 
 
 @pytest.fixture

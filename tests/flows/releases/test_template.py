@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.spec.reading.spec_file import load_spec
+from dp_core.plan.reading.spec_file import load_spec
 from flows.releases.template import keep_copy, read_template, write_spec
 from tests.flows.conftest import SCHEMA
 

@@ -17,9 +17,9 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import StageFailed
 from dp_core.methods.reconstruction import reconstructor
 from dp_core.methods.reconstruction.reconstructor import LANES
-from dp_core.spec import procedure
-from dp_core.spec.procedure import SetDrawing, carry_out, piece_sizes
-from dp_core.spec.trial import trial_plan
+from dp_core.plan import procedure
+from dp_core.plan.procedure import SetDrawing, carry_out, piece_sizes
+from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from tasks.drawing import cluster_lanes
@@ -252,7 +252,7 @@ def test_nothing_that_holds_the_file_is_sent_to_a_worker(made, monkeypatch):
     monkeypatch.setattr(cluster_lanes, "outcome", lambda start, _: start())
     assert same(drawn(plan, models, client), drawn(plan, models))
     sent = set().union(*map(modules_in, client.sent))
-    assert {"dp_core.spec.plan", "tasks.drawing.cluster_lanes"} <= sent
+    assert {"dp_core.plan.plan", "tasks.drawing.cluster_lanes"} <= sent
     assert not [each for each in sent if each.startswith(CONFIDENTIAL)]
     counter = MemoryCounter(Dataset(DOMAIN, np.zeros((3, 1), np.uint16)))
     assert "dp_core.confidential.memory_counter" in modules_in(counter)  # it would be found

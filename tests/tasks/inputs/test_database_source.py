@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from dp_core.confidential.source import keyed_digest
 from dp_core.errors import BadInput, StageFailed
+from dp_core.plan.data_location import parse_table
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.spec.data_location import parse_table
 from flows.cli.actions.drafting import draft
 from tasks.inputs import database_source
 from tasks.inputs.coding import write_codes

@@ -5,7 +5,7 @@ import pytest
 
 from dp_core.confidential.source import keyed_digest, open_source
 from dp_core.errors import BadInput, StageFailed
-from dp_core.spec.data_location import STORES, read_object_url
+from dp_core.plan.data_location import STORES, read_object_url
 from flows.cli.actions.drafting import draft
 from tasks.inputs.object_source import beginning_of, object_source
 

@@ -11,8 +11,8 @@ import yaml
 
 from dp_core.confidential.source import keyed_digest
 from dp_core.errors import BadInput
-from dp_core.spec.data_location import STORES
-from dp_core.spec.reading.spec_file import load_spec
+from dp_core.plan.data_location import STORES
+from dp_core.plan.reading.spec_file import load_spec
 from tasks.inputs.open_input import open_input
 from tests.panel_files import WAVES, panel_document, panel_frame, write_waves
 

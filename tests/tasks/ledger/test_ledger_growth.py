@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from tasks.ledger.ledger import Ledger
 from tests.full import at_full_size
 from tests.ledger_filler import INPUT, KEY, fill, steps_of

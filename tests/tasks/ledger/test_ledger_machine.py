@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
-from dp_core.spec.plan import Plan
+from dp_core.plan.plan import Plan
 from dp_core.wall.accounting.composition import Amount, Terms
 from dp_core.wall.accounting.currency import Currency, Kind
 from dp_core.wall.accounting.curves import gaussian_limit, zcdp_limit

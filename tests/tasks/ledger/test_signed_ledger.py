@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, LedgerCorrupt
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.ledger.audit import audit
 from dp_core.wall.ledger.entries import entry_link, signed_message
 from dp_core.wall.ledger.export import read_export, write_export

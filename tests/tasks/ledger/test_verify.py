@@ -11,8 +11,8 @@ from functools import cache
 import pytest
 import sqlalchemy as sa
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, LedgerCorrupt
+from dp_core.text.canonical import canonical_json
 from dp_core.wall.accounting.events import GaussianEvent
 from dp_core.wall.ledger import audit as audit_module
 from dp_core.wall.ledger.audit import audit

@@ -23,12 +23,12 @@ from dp_core.analysis.query.declared.declared_sums import unused_declaration
 from dp_core.analysis.query.query_answer import stated_value, text_of, unit_of
 from dp_core.analysis.query.sources import Sources
 from dp_core.bundle.reading import Bundle
-from dp_core.display.answer import OMITTED, Answer
-from dp_core.display.number_texts import decimals
-from dp_core.display.page import Bars, Fact, Listing, Page, Sentence
-from dp_core.display.printed import Printed
-from dp_core.documents.spreadsheet_text import spreadsheet_text
 from dp_core.errors import BadInput
+from dp_core.text.documents.spreadsheet_text import spreadsheet_text
+from dp_core.text.pages.answer import OMITTED, Answer
+from dp_core.text.pages.number_texts import decimals
+from dp_core.text.pages.page import Bars, Fact, Listing, Page, Sentence
+from dp_core.text.pages.printed import Printed
 
 if TYPE_CHECKING:
     import pandas as pd

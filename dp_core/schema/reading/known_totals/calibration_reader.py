@@ -18,14 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.bin_edges import exact_text
 from dp_core.schema.definition import MISSING_LABEL, Column, Margin, Schema
 from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.code_list_reader import read_table
 from dp_core.schema.reading.level_reader import check_public, level_names, read_level
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
 
 TOLERANCE = 1e-9
 """Relative difference up to which two totals count as equal."""

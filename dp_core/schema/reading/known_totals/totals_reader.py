@@ -13,9 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from dp_core.documents.faults import Faults, names_any
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.definition import MISSING_LABEL, Column, Schema
 from dp_core.schema.reading.known_totals.calibration_reader import stated_cells
@@ -23,6 +20,9 @@ from dp_core.schema.reading.known_totals.possible_totals import contradiction, i
 from dp_core.schema.reading.level_reader import check_public, level_names, read_level
 from dp_core.tables.nested_columns import NestedColumns
 from dp_core.tables.public_totals import MOST_RECORDS, PublicTotals
+from dp_core.text.documents.faults import Faults, names_any
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
 
 SOURCE = "source"
 _SHOWN = 5  # levels that an error names

@@ -19,8 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import parse_fraction, shown
 from dp_core.errors import nearest
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
@@ -42,6 +40,8 @@ from dp_core.schema.reading.stated_rules.rule_conditions import (
 )
 from dp_core.schema.rules.column_rules import Among, ColumnRule, Equality, Missing
 from dp_core.tables.linked_columns import MEMBERS
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import parse_fraction, shown
 
 EXAMPLE = "- start_date <= end_date"
 _SIGNS = ("<=", ">=", "==", "!=", "<", ">", "=", "≤", "≥", "≠")

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import shown
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.stated_rules.column_rule_reader import (
     COUNTING,
@@ -25,6 +23,8 @@ from dp_core.schema.rules.column_rules import Among, Condition, Missing
 from dp_core.schema.rules.unit_bounds import unit_bounds
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import MemberRule
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
 
 EXAMPLE = "exactly one relation == reference"
 _WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

@@ -13,7 +13,6 @@ from itertools import product
 from math import ceil, floor
 from typing import TypeAlias
 
-from dp_core.documents.node import Node
 from dp_core.schema.bin_edges import value_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import scale_of
@@ -21,6 +20,7 @@ from dp_core.schema.reading.level_reader import check_public
 from dp_core.schema.rules.column_rules import Among, AtMost, Clause, ColumnRule, Missing, Units
 from dp_core.schema.rules.rule_effect import lacks_effect
 from dp_core.schema.rules.unit_bounds import unit_bounds
+from dp_core.text.documents.node import Node
 
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _MOST_CLAUSES = 200

@@ -22,9 +22,6 @@ import re
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 
-from dp_core.documents.faults import Faults, names_any
-from dp_core.documents.node import Node
-from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.bin_edges import Scale, read_value, value_text
 from dp_core.schema.definition import Column, Schema
@@ -49,6 +46,9 @@ from dp_core.schema.reading.stated_rules.rule_conditions import (
 )
 from dp_core.schema.rules.column_rules import ColumnRule, Missing
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.text.documents.faults import Faults, names_any
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
 
 EXAMPLE = '- {age: "<15", marital: [married, widowed]}'
 _COMPARISON = re.compile(r"(<=|>=|<|>)\s*(.+)", re.DOTALL)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dp_core.documents.typed_text import exact_number, plain_text
 from dp_core.errors import BadInput
+from dp_core.text.documents.typed_text import exact_number, plain_text
 from flows.cli.command_parts import PATH, answering, cli, existing_ledger, json_wanted
 from flows.cli.completion import ACCOUNT
 from flows.cli.missing_packages import require_pipeline
 
 if TYPE_CHECKING:
-    from flows.questions.asking import QuestionAnswer, QuestionPlan
+    from flows.desk.asking import QuestionAnswer, QuestionPlan
 
 _FORM = 'dp-release ask ACCOUNT "QUESTION" --epsilon E'
 
@@ -64,8 +64,8 @@ def ask(
     require_pipeline()
     existing_ledger()
     from dp_core.bundle.writer import check_destination
-    from flows.questions.asking import admit_question, answer_question, plan_question
-    from flows.questions.desk import find_desk
+    from flows.desk.asking import admit_question, answer_question, plan_question
+    from flows.desk.desk import find_desk
 
     desk, asked = find_desk(account), " ".join(question)
     if only_plan:

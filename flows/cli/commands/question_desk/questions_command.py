@@ -12,7 +12,7 @@ from flows.cli.completion import ACCOUNT
 from flows.cli.missing_packages import require_pipeline
 
 if TYPE_CHECKING:
-    from flows.questions.desk_answers import AllDesks, DeskShown
+    from flows.desk.desk_answers import AllDesks, DeskShown
 
 
 @cli.group("questions", cls=CommandGroup)
@@ -32,8 +32,8 @@ def open_(file: Path, by: str, reason: str) -> DeskShown:
     """
     require_pipeline()
     ledger = existing_ledger()
-    from flows.questions.desk import open_desk
-    from flows.questions.desk_answers import desk_shown
+    from flows.desk.desk import open_desk
+    from flows.desk.desk_answers import desk_shown
 
     return desk_shown(open_desk(file, ledger, by=by, reason=reason), ledger)
 
@@ -48,8 +48,8 @@ def show(account: str | None) -> DeskShown | AllDesks:
     """
     require_pipeline()
     ledger = existing_ledger()
-    from flows.questions.desk import all_desks, find_desk
-    from flows.questions.desk_answers import AllDesks, desk_shown
+    from flows.desk.desk import all_desks, find_desk
+    from flows.desk.desk_answers import AllDesks, desk_shown
 
     if account is None:
         return AllDesks(tuple(desk_shown(desk, ledger) for desk in all_desks()))
@@ -67,7 +67,7 @@ def close(account: str, by: str, reason: str) -> DeskShown:
     """
     require_pipeline()
     ledger = existing_ledger()
-    from flows.questions.desk import close_desk, find_desk
-    from flows.questions.desk_answers import desk_shown
+    from flows.desk.desk import close_desk, find_desk
+    from flows.desk.desk_answers import desk_shown
 
     return desk_shown(close_desk(find_desk(account), ledger, by=by, reason=reason), ledger)

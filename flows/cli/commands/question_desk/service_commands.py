@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from dp_core.documents.names import check_name
 from dp_core.errors import BadInput
+from dp_core.text.names import check_name
 from flows.cli.command_parts import PATH, existing_ledger, this_home
 from flows.cli.commands.question_desk.questions_command import questions
 from flows.cli.completion import ACCOUNT
@@ -59,10 +59,10 @@ def serve(
     """
     require_pipeline()
     existing_ledger()
-    from flows.questions.service.addresses import Listening
-    from flows.questions.service.limits import Limits
-    from flows.questions.service.open_desks import OpenDesks
-    from flows.questions.service.serving import serve_questions
+    from flows.desk.service.addresses import Listening
+    from flows.desk.service.limits import Limits
+    from flows.desk.service.open_desks import OpenDesks
+    from flows.desk.service.serving import serve_questions
 
     if deployment and not os.environ.get("PREFECT_API_URL"):
         raise BadInput(
@@ -94,8 +94,8 @@ def token(account: str, user: str, days: int) -> None:
     require_pipeline()
     existing_ledger()
     from dp_core.errors import nearest
-    from flows.questions.desk import find_desk
-    from flows.questions.service.tokens import TokenStore
+    from flows.desk.desk import find_desk
+    from flows.desk.service.tokens import TokenStore
 
     users = find_desk(account).terms.users
     if check_name(user, what="user") not in users:
@@ -121,7 +121,7 @@ def revoke(account: str, user: str) -> None:
     Questions of the user that are waiting then wait for a new token.
     """
     require_pipeline()  # no ledger: a stolen token can be revoked even if the ledger is unreadable
-    from flows.questions.service.tokens import TokenStore
+    from flows.desk.service.tokens import TokenStore
 
     store = TokenStore(this_home())
     number = store.revoke(account, user)

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.documents.names import step_name
 from dp_core.errors import BadInput
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric import laplace_sanitizer
@@ -23,6 +22,7 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.text.names import step_name
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import LaplaceEvent, NoisyMaxEvent
 from dp_core.wall.curator import Curator, choice_event

@@ -13,11 +13,11 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.private_domain.level_weights import pieces_of_levels
 from dp_core.methods.private_domain.questions import questions
+from dp_core.plan.chosen_domain import Chosen, read_statement, recoding, resolved, statement
+from dp_core.plan.procedure import carry_out, decoded, sample
 from dp_core.schema.bin_pieces import weights_of
 from dp_core.schema.decoding import codes_of, decode, stored_codes
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
-from dp_core.spec.chosen_domain import Chosen, read_statement, recoding, resolved, statement
-from dp_core.spec.procedure import carry_out, decoded, sample
 from dp_core.tables.dataset import Dataset
 from tests.specs import plan_of
 

@@ -5,9 +5,9 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.plan.chosen_domain import Chosen, resolved
 from dp_core.schema.grid import on_grid
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
-from dp_core.spec.chosen_domain import Chosen, resolved
 
 GROUPS = {"indoors": ["clerk", "nurse"], "outdoors": {"f": "Farmer", "m": "Miner"}}
 COLUMNS = {

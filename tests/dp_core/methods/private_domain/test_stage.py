@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.documents.strict_yaml import parse
 from dp_core.errors import BadInput
 from dp_core.methods.private_domain.questions import ask, planned_choices, questions
-from dp_core.schema.privacy import Relation
-from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.spec.chosen_domain import (
+from dp_core.plan.chosen_domain import (
     Chosen,
     choose,
     read_statement,
@@ -24,9 +21,12 @@ from dp_core.spec.chosen_domain import (
     resolved_plan,
     statement,
 )
-from dp_core.spec.plan import make_plan
-from dp_core.spec.procedure import carry_out, sample
+from dp_core.plan.plan import make_plan
+from dp_core.plan.procedure import carry_out, sample
+from dp_core.schema.privacy import Relation
+from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
+from dp_core.text.documents.strict_yaml import parse
 from dp_core.wall import curator as curator_module
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator

@@ -9,11 +9,11 @@ from dp_core.confidential.encoding import Encoder
 from dp_core.methods.private_domain.bin_weights import pieces_of
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate, group_edges, widths
 from dp_core.methods.replicates.kept_moments import points_of
+from dp_core.plan.chosen_domain import Chosen, resolved
 from dp_core.schema.bin_pieces import spread, weights_of
 from dp_core.schema.decoding import decode
 from dp_core.schema.grid import on_grid, variables
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.spec.chosen_domain import Chosen, resolved
 from dp_core.tables.dataset import Dataset
 
 POSITIONS = 4096

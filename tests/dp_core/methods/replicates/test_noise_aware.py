@@ -13,7 +13,7 @@ from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.replicates.noise_aware import redraw, unshrunk
-from dp_core.spec.reading.method_reader import check_mode
+from dp_core.plan.reading.method_reader import check_mode
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

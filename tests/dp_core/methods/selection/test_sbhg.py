@@ -159,7 +159,7 @@ def test_options_are_checked():
 
 
 def test_without_a_delta_there_is_no_plan(tmp_path):
-    from dp_core.spec.plan import make_plan
+    from dp_core.plan.plan import make_plan
     from tests.specs import write_spec
 
     text = "select: {method: sba}\nreconstruct: {method: sparse}\nmeasure: {share: 0.98}\n"

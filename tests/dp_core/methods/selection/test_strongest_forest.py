@@ -27,8 +27,8 @@ from dp_core.methods.selection.candidates.strongest_forest import (
 from dp_core.methods.selection.candidates.wide_look import look_at_wide, matched_columns
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Dependences
+from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Relation
-from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -32,9 +32,9 @@ from dp_core.methods.selection.budget.workload import (
 )
 from dp_core.methods.selection.fixed import Fixed
 from dp_core.methods.selection.selector import Terms
+from dp_core.plan.procedure import carry_out
+from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Relation
-from dp_core.spec.procedure import carry_out
-from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency

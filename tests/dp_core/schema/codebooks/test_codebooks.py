@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.bundle.files.codebook import field
-from dp_core.documents.strict_yaml import Document, parse
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook import Codebook, Variable, levels_of
 from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
 from dp_core.schema.codebooks.codebook_file import read_codebook
 from dp_core.schema.definition import Level
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.text.documents.strict_yaml import Document, parse
 from tests.schema_texts import RAND, read
 
 FRICTIONLESS = {

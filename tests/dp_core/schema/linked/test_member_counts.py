@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput, ReleaseError
+from dp_core.plan.in_memory.stated_plan import memory_plan
 from dp_core.schema.linked import possible_members
 from dp_core.schema.linked.linked_decoding import decode_tables
 from dp_core.schema.linked.possible_members import possible_household, with_possible_members
 from dp_core.schema.rules.possible_codes import with_possible_values
-from dp_core.spec.in_memory.stated_plan import memory_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.household_rows import (
     HouseholdRows,

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.text.canonical import canonical_json
 from tests.schema_texts import FLATS, read, refusal
 
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.member_rules import MemberRule
+from dp_core.text.canonical import canonical_json
 from tests.member_rules import ADULT, REFERENCE, RULES, SPOUSE, schema_with, text_with
 from tests.schema_texts import RAND, refusal
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
 from dp_core.schema.expectations.suite import rules_of
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.text.canonical import canonical_json
 
 COLUMNS = """\
   district: {type: category, levels: {1: Alt, 2: Berg, 3: Col, 4: Dal}, within: county, map: d.csv}

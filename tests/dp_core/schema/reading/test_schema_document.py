@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.text.canonical import canonical_json
 from tests.schema_texts import RAND, read
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from dp_core.analysis.notebook.schemas import read_schema
-from dp_core.documents.faults import MOST_FAULTS, fault_json
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.text.documents.faults import MOST_FAULTS, fault_json
 from tests.schema_texts import read
 
 HEAD = "version: 1\ntitle: t\ncolumns:\n"

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.documents.names import interaction_step, table_step
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
+from dp_core.text.names import interaction_step, table_step
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.wall.accounting.losses import MOST_MOVED, loss_of
@@ -355,7 +355,7 @@ def rounded(mass, scale, per_scale, reach, off):
 
 
 def test_a_record_moves_no_more_entries_than_the_accounting_has_room_for(monkeypatch):
-    from dp_core.spec.reading.spec_file import MAX_SETS
+    from dp_core.plan.reading.spec_file import MAX_SETS
     from dp_core.wall import curator as curator_module
     from dp_core.wall.accounting.account_curve import CELLS_OF_A_CHARGE
     from dp_core.wall.accounting.curves import MOST_CELLS

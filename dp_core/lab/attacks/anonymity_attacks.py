@@ -1,0 +1,312 @@
+"""Singling out, linkability and inference: the three attacks of the Article 29 Working Party.
+
+Definitions and the correction by a control group are those of Giomi, Boenisch, Wehmeyer & Tasnadi
+(2023), "A unified framework for quantifying privacy risk in synthetic data", PoPETs 2023(2), which
+the package anonymeter implements. Each attack is made on members, on the control, and by an
+attacker who guesses without the synthetic file (the baseline). The risk is the excess over the
+control. An attack that does no better than the baseline is too weak to say anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.lab.attacks.attack_rates import Estimate, Rate, residual_risk, wilson
+from dp_core.lab.attacks.nearest_records import RecordDistances
+from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.lab.field_scores.random_records import random_records
+from dp_core.tables.dataset import Dataset
+
+ATTEMPTS = 500
+"""Attempts of each attack."""
+SINGLED_BY = 3
+"""Columns of a predicate that singles out."""
+_MOST_TRIES = 200
+"""Predicates that are tried for each one that is wanted."""
+_MOST_REPEATS = 2_000
+"""Largest number of consecutive draws of predicates already tried; few or none are then left."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttackResult:
+    """Success of one attack.
+
+    Attributes:
+        name: Name of the attack, or of its secret column.
+        attack: Success on members.
+        control: Success on the control.
+        baseline: Success of guessing.
+    """
+
+    name: str
+    attack: Rate
+    control: Rate
+    baseline: Rate
+
+    @property
+    def risk(self) -> Estimate:
+        """Excess over the control, from 0 to 1, with its 95 % interval."""
+        return residual_risk(self.attack, self.control)
+
+    @property
+    def weak(self) -> bool:
+        """Whether the attack does no better than guessing, so that its risk says nothing."""
+        return self.attack.value <= self.baseline.value
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain values."""
+        sides = (("members", self.attack), ("control", self.control), ("baseline", self.baseline))
+        return {
+            "name": self.name,
+            "risk": self.risk.to_json(),
+            "weak": self.weak,
+            **{
+                side: {"successes": rate.successes, "attempts": rate.attempts}
+                for side, rate in sides
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A conjunction of one condition for each of some columns.
+
+    Attributes:
+        columns: Axes of the columns.
+        codes: For each column, which of its codes meet the condition, shape (size,).
+    """
+
+    columns: tuple[int, ...]
+    codes: tuple[NDArray[np.bool_], ...]
+
+    def count(self, data: Dataset) -> int:
+        """Return how many records meet all conditions."""
+        inside = np.ones(data.rows, dtype=bool)
+        for axis, codes in zip(self.columns, self.codes, strict=True):
+            inside &= codes[data.codes[axis]]
+        return int(inside.sum())
+
+
+def singling_out(
+    members: Dataset,
+    control: Dataset,
+    synthetic: Dataset,
+    values: CodeValues,
+    *,
+    rng: np.random.Generator,
+    attempts: int = ATTEMPTS,
+    columns: int = SINGLED_BY,
+) -> AttackResult | None:
+    """Return how often a predicate that only one synthetic record meets is met by only one member.
+
+    A predicate takes a synthetic record and some of its columns: equal for a nominal column, at
+    least or at most for an ordered one, away from the median. The baseline's predicates have random
+    levels. Members and control are of equal number, because the chance of meeting one record
+    depends on it. Giomi et al. (2023), Section 4.1, multivariate.
+
+    Args:
+        members: Records from which the synthetic ones were made.
+        control: Records from which they were not.
+        synthetic: The synthetic records.
+        values: The ordered columns and their numbers.
+        rng: Generator of the predicates.
+        attempts: Predicates of each side; 500 by default.
+        columns: Columns of a predicate; 3 by default.
+
+    Returns:
+        The result; None if no predicate is met by one synthetic record.
+    """
+    number = min(members.rows, control.rows)
+    members, control = (random_records(data, number, rng) for data in (members, control))
+    columns = min(columns, len(synthetic.domain))
+    asked = _distinct_predicates(synthetic, values, attempts, columns, rng)
+    if not asked:
+        return None
+    guessed = [_guess(values, columns, rng) for _ in asked]
+    hits = [
+        sum(one.count(data) == 1 for one in made)
+        for made, data in ((asked, members), (asked, control), (guessed, members))
+    ]
+    rates = [wilson(found, len(asked)) for found in hits]
+    return AttackResult("singling out", *rates)
+
+
+def _distinct_predicates(
+    synthetic: Dataset,
+    values: CodeValues,
+    number: int,
+    columns: int,
+    rng: np.random.Generator,
+) -> list[Predicate]:
+    """Return different predicates that one synthetic record meets, at most `number`."""
+    domain = synthetic.domain
+    middle = {}
+    for name in values.ordered:
+        found_values = values.values[name][synthetic.column(name)]
+        if not np.isnan(found_values).all():
+            middle[name] = float(np.nanmedian(found_values))
+
+    def condition(axis: int, code: int) -> NDArray[np.bool_]:
+        """Return the codes of a column that meet the condition of a record's code."""
+        name = domain.columns[axis]
+        numbers = values.values.get(name)
+        met: NDArray[np.bool_]
+        if numbers is None or np.isnan(numbers[code]) or name not in middle:
+            met = np.arange(domain.sizes[axis]) == code
+        elif numbers[code] > middle[name]:
+            met = numbers >= numbers[code]
+        else:
+            met = numbers <= numbers[code]
+        return met
+
+    found: dict[tuple[object, ...], Predicate] = {}
+    tried: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+    repeats = 0
+    for _ in range(number * _MOST_TRIES):
+        if len(found) == number or repeats == _MOST_REPEATS:
+            break
+        record = synthetic.codes[:, rng.integers(synthetic.rows)]
+        axes = np.sort(rng.choice(len(domain), size=columns, replace=False))
+        one = tuple(axes.tolist()), tuple(record[axes].tolist())
+        if one in tried:
+            repeats += 1
+            continue
+        repeats = 0
+        tried.add(one)
+        made = Predicate(one[0], tuple(condition(*each) for each in zip(*one, strict=True)))
+        key = (made.columns, *(each.tobytes() for each in made.codes))
+        if key not in found and made.count(synthetic) == 1:
+            found[key] = made
+    return list(found.values())
+
+
+def _guess(values: CodeValues, columns: int, rng: np.random.Generator) -> Predicate:
+    """Return a predicate with random columns, conditions and levels."""
+    names, sizes = values.domain.columns, values.domain.sizes
+    axes = np.sort(rng.choice(len(names), size=columns, replace=False))
+    codes = []
+    for axis in axes:
+        code, numbers = int(rng.integers(sizes[axis])), values.values.get(names[axis])
+        everything = np.arange(sizes[axis])
+        if numbers is None or np.isnan(numbers[code]):
+            codes.append((everything == code) if rng.random() < 0.5 else (everything != code))
+        else:
+            kinds = (
+                numbers == numbers[code],
+                numbers != numbers[code],
+                numbers > numbers[code],
+                numbers < numbers[code],
+                numbers >= numbers[code],
+                numbers <= numbers[code],
+            )
+            codes.append(kinds[rng.integers(len(kinds))])
+    return Predicate(tuple(int(axis) for axis in axes), tuple(codes))
+
+
+def linkability(
+    members: Dataset,
+    control: Dataset,
+    synthetic: Dataset,
+    values: CodeValues,
+    *,
+    rng: np.random.Generator,
+    known: tuple[Sequence[str], Sequence[str]] | None = None,
+    attempts: int = ATTEMPTS,
+    neighbours: int = 1,
+) -> AttackResult:
+    """Return how often the synthetic file links two halves of a record.
+
+    The attacker has two files with different columns of the same persons. Two of their records are
+    linked if they share one of their nearest synthetic neighbours. The baseline draws the
+    neighbours. Giomi et al. (2023), Section 4.2.
+
+    Args:
+        members: Records from which the synthetic ones were made.
+        control: Records from which they were not.
+        synthetic: The synthetic records.
+        values: The ordered columns and their numbers.
+        rng: Generator of the targets, of ties and of the baseline.
+        known: Columns of the two files; every second column by default.
+        attempts: Targets of each side; 500 by default.
+        neighbours: Nearest neighbours that are compared; 1 by default.
+
+    Raises:
+        ValueError: if a file has fewer than two columns, or one of the two has none.
+    """
+    names = members.domain.columns
+    first, second = (names[::2], names[1::2]) if known is None else known
+    if not first or not second:
+        raise ValueError("A linkability attack needs columns of two files.")
+    number = min(neighbours, synthetic.rows)
+    halves = [RecordDistances(synthetic, values, columns) for columns in (first, second)]
+
+    def linked(data: Dataset) -> Rate:
+        targets = random_records(data, attempts, rng)
+        sides = [half.neighbours(targets, number, rng=rng) for half in halves]
+        return _shared(*sides)
+
+    size = min(attempts, members.rows)
+    drawn = [rng.integers(0, synthetic.rows, (size, number)) for _ in range(2)]
+    return AttackResult("linkability", linked(members), linked(control), _shared(*drawn))
+
+
+def _shared(first: NDArray[np.int64], second: NDArray[np.int64]) -> Rate:
+    hits = (first[:, :, None] == second[:, None, :]).any(axis=(1, 2))
+    return wilson(int(hits.sum()), hits.size)
+
+
+def inference(
+    members: Dataset,
+    control: Dataset,
+    synthetic: Dataset,
+    values: CodeValues,
+    *,
+    secrets: Sequence[str],
+    rng: np.random.Generator,
+    attempts: int = ATTEMPTS,
+) -> tuple[AttackResult, ...]:
+    """Return how often the nearest synthetic record has the target's level of a secret column.
+
+    The attacker knows all other columns of the target. The baseline takes the level of a random
+    synthetic record. Giomi et al. (2023), Section 4.3. A number counts as inferred if its bin is
+    right; anonymeter allows 5 %.
+
+    Args:
+        members: Records from which the synthetic ones were made.
+        control: Records from which they were not.
+        synthetic: The synthetic records.
+        values: The ordered columns and their numbers.
+        secrets: Columns to infer, one after the other.
+        rng: Generator of the targets, of ties and of the baseline.
+        attempts: Targets of each side; 500 by default.
+
+    Returns:
+        One result for each secret.
+    """
+    distances = RecordDistances(synthetic, values)
+    sides = [random_records(data, attempts, rng) for data in (members, control)]
+    hits = [dict.fromkeys(secrets, 0) for _ in sides]
+    for targets, found in zip(sides, hits, strict=True):
+        for part, whole in distances.blocks(targets):
+            noise = rng.random(whole.shape, dtype=np.float32) * np.float32(1e-4)
+            for name in secrets:
+                rest = whole - distances.of_column(name, targets, part) + noise
+                guess = synthetic.column(name)[rest.argmin(axis=1)]
+                found[name] += int((guess == targets.column(name)[part]).sum())
+    results = []
+    for name in secrets:
+        drawn = synthetic.column(name)[rng.integers(0, synthetic.rows, sides[0].rows)]
+        lucky = int((drawn == sides[0].column(name)).sum())
+        results.append(
+            AttackResult(
+                name,
+                wilson(hits[0][name], sides[0].rows),
+                wilson(hits[1][name], sides[1].rows),
+                wilson(lucky, sides[0].rows),
+            )
+        )
+    return tuple(results)

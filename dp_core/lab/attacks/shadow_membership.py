@@ -1,0 +1,192 @@
+"""Membership inference by a shadow model, which learns from files made with and without a target.
+
+The attacker knows the method and has records of the same population. The attacker makes many
+synthetic files, each from a random part of these records that contains each target with probability
+1/2, and learns how files made with a target differ from the others. The attack is judged on files
+from which it did not learn. As each file is made with about half of the targets, it serves for all
+of them.
+
+What the classifier sees of a file, for one target: the number of synthetic records that agree with
+it in single columns, pairs and triples of columns, more for rarer values, and its distance to the
+closest record. Each is standardised by the mean and deviation of the files that were made with and
+without that target, so that one logistic regression serves all targets.
+
+Sources: Stadler, Oprisanu & Troncoso (2022), USENIX Security, "Synthetic data - anonymisation
+groundhog day"; Houssiau et al. (2022), TAPAS, for counting queries as features; Carlini et al.
+(2022), IEEE S&P, for shared shadow models.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.lab.attacks.attack_rates import Estimate, mean_interval
+from dp_core.lab.attacks.nearest_records import RecordDistances
+from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.tables.dataset import Dataset
+
+MOST_CLIQUES = 60
+"""Pairs, and triples, of columns whose agreement is counted; of more, a random sample."""
+FEWEST_FILES = 8
+"""Files that an attack needs: to learn from, and to be judged on."""
+
+
+Make: TypeAlias = Callable[[NDArray[np.bool_], int], Dataset]
+"""Makes a synthetic file of the records that the first argument marks, shape (records,); the second
+is the number of the file, from 0, for a seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowResult:
+    """Success of the shadow attack.
+
+    Attributes:
+        advantage: True minus false positive rate, 2 accuracy - 1, mean over the files on which the
+            attack is judged; its interval treats files as independent, not targets.
+        targets: Number of targets.
+        learnt: Files from which the attack learnt.
+        judged: Files on which it was judged.
+    """
+
+    advantage: Estimate
+    targets: int
+    learnt: int
+    judged: int
+
+
+def unusual_records(data: Dataset, number: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the places of the records with the rarest levels, which are most at risk.
+
+    Args:
+        data: A file.
+        number: Number of records, at most those of the file.
+        rng: Generator for ties.
+
+    Returns:
+        Places in the file, ascending.
+    """
+    rarity = np.zeros(data.rows)
+    for name in data.domain.columns:
+        codes = data.column(name)
+        rarity -= np.log(np.bincount(codes)[codes] / data.rows)
+    order = np.lexsort((rng.random(data.rows), -rarity))
+    return np.sort(order[:number])
+
+
+def shadow_attack(
+    make: Make,
+    data: Dataset,
+    values: CodeValues,
+    *,
+    files: int,
+    targets: int,
+    rng: np.random.Generator,
+) -> ShadowResult:
+    """Return the success of membership inference by shadow files.
+
+    Args:
+        make: Makes a synthetic file.
+        data: All records that the attacker and the release draw from.
+        values: The ordered columns and their numbers.
+        files: Number of files, at least 8; a third of them judges.
+        targets: Number of targets, the most unusual records.
+        rng: Generator of the parts and of the features.
+
+    Raises:
+        ValueError: if there are too few files or records.
+    """
+    if files < FEWEST_FILES or data.rows < 4 * targets:
+        raise ValueError(f"A shadow attack needs {FEWEST_FILES} files, and 4 records per target.")
+    chosen = unusual_records(data, targets, rng=rng)
+    wanted = Dataset(data.domain, np.ascontiguousarray(data.codes[:, chosen]))
+    features = TargetFeatures(wanted, data, values, rng=rng)
+    inside = np.empty((files, targets), dtype=bool)
+    seen = np.empty((files, targets, features.number))
+    for number in range(files):
+        part = rng.random(data.rows) < 0.5
+        inside[number] = part[chosen]
+        seen[number] = features.of(make(part, number))
+    judged = max(FEWEST_FILES // 3, files // 3)
+    right = _classified(seen, inside, files - judged) == inside[files - judged :]
+    accuracy = right.mean(axis=1)
+    return ShadowResult(
+        mean_interval([2 * float(one) - 1 for one in accuracy]), targets, files - judged, judged
+    )
+
+
+class TargetFeatures:
+    """What the attack sees of a synthetic file, for each target.
+
+    Args:
+        targets: The targets.
+        data: Records of the population, for the weights of rare values.
+        values: The ordered columns and their numbers.
+        rng: Generator of the sample of pairs and triples.
+    """
+
+    def __init__(
+        self, targets: Dataset, data: Dataset, values: CodeValues, *, rng: np.random.Generator
+    ) -> None:
+        self._targets, self._values = targets, values
+        columns = range(len(targets.domain))
+        self._cliques = []
+        for ways in (1, 2, 3):
+            every = list(itertools.combinations(columns, ways)) if ways <= len(columns) else []
+            if len(every) > MOST_CLIQUES:
+                places = rng.choice(len(every), MOST_CLIQUES, replace=False)
+                every = [every[place] for place in np.sort(places)]
+            if every:
+                self._cliques.append(every)
+        self._usual = [[self._share(data, clique) for clique in group] for group in self._cliques]
+        self.number = len(self._cliques) + 1
+
+    def of(self, synthetic: Dataset) -> NDArray[np.float64]:
+        """Return the features of each target, shape (targets, number)."""
+        found = np.zeros((self._targets.rows, self.number))
+        if not synthetic.rows:
+            return found
+        for place, (group, usual) in enumerate(zip(self._cliques, self._usual, strict=True)):
+            for clique, expected in zip(group, usual, strict=True):
+                share = self._share(synthetic, clique)
+                # One record more counts for as much as it stands out from what is usual.
+                scale = np.sqrt(np.maximum(expected, 1 / synthetic.rows))
+                found[:, place] += (share - expected) / scale
+        distances = RecordDistances(synthetic, self._values)
+        found[:, -1] = -distances.closest(self._targets)
+        return found
+
+    def _share(self, data: Dataset, clique: tuple[int, ...]) -> NDArray[np.float64]:
+        """Return the share of records that agree with each target in these columns."""
+        keys = np.zeros(data.rows, dtype=np.int64)
+        own = np.zeros(self._targets.rows, dtype=np.int64)
+        for axis in clique:
+            size = data.domain.sizes[axis]
+            keys = keys * size + data.codes[axis]
+            own = own * size + self._targets.codes[axis]
+        found, counts = np.unique(keys, return_counts=True)
+        places = np.minimum(np.searchsorted(found, own), found.size - 1)
+        return np.where(found[places] == own, counts[places], 0) / max(data.rows, 1)
+
+
+def _classified(
+    seen: NDArray[np.float64], inside: NDArray[np.bool_], learnt: int
+) -> NDArray[np.bool_]:
+    """Return what a logistic regression, fitted to the first files, says of the others."""
+    from sklearn.linear_model import LogisticRegression
+
+    centre, spread = seen[:learnt].mean(axis=0), seen[:learnt].std(axis=0)
+    standard = (seen - centre) / np.where(spread > 1e-12, spread, 1.0)
+    known = inside[:learnt].ravel()
+    if known.all() or not known.any():
+        return np.full(inside[learnt:].shape, bool(known[0]))
+    learner = LogisticRegression(C=1.0, max_iter=1000)
+    learner.fit(standard[:learnt].reshape(-1, seen.shape[2]), known)
+    asked = standard[learnt:]
+    answer: NDArray[np.bool_] = learner.predict(asked.reshape(-1, seen.shape[2])).astype(bool)
+    return answer.reshape(asked.shape[:2])

@@ -1,0 +1,230 @@
+"""Figures that compare a synthetic file with the real file.
+
+They are computed from the real file and are as public as that file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.lab.attacks.attack_audit import attack_audit
+from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.lab.field_scores.file_scores import default_columns, file_scores
+from dp_core.metrics.cell_error import max_cell_error
+from dp_core.metrics.classification import misclassification, svm_accuracy
+from dp_core.metrics.marginal_error import TRIPLES, Tally, batches, small_cliques, tvd, within_limit
+from dp_core.metrics.range_queries import mean_range_error, random_range_queries
+from dp_core.metrics.relative_entropy import relative_entropy
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
+from dp_core.tables.household_rows import from_pair_rows, to_pair_rows
+from dp_core.wall.released import Records, Released
+
+JOINT_CELLS = 1 << 22
+"""Largest joint table, in cells, for which relative entropy is computed."""
+SMOOTHING = 1.0
+"""Records spread over a synthetic table before its relative entropy, because of empty cells."""
+TEST_SHARE = 0.2
+"""Share of the records on which classifiers are tested if none are held out."""
+_SPLIT_SEED = 20_261_103
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Prediction task of the classifiers.
+
+    Attributes:
+        target: Column to predict.
+        nominal: Columns whose codes have no order.
+    """
+
+    target: str
+    nominal: tuple[str, ...]
+
+
+def split(data: Dataset, hold_out: float) -> tuple[Dataset, Dataset]:
+    """Return the records that methods see, and the real records that test classifiers.
+
+    The split is the same for every method, epsilon and run.
+
+    Args:
+        data: The whole file.
+        hold_out: Share of records that no method sees. If 0, methods see all records and the test
+            records are a fixed fifth of them.
+    """
+    rest, test = _parted(data, hold_out or TEST_SHARE)
+    return (rest if hold_out else data), test
+
+
+def untested(data: Dataset) -> Dataset:
+    """Return the records on which classifiers are not tested if none are held out.
+
+    Classifiers that learn from real records must learn from these: a resample of the whole file
+    would contain most of the test records.
+    """
+    return _parted(data, TEST_SHARE)[0]
+
+
+def seen(rows: int, hold_out: float) -> NDArray[np.int64]:
+    """Return the indices of the records that methods see; see `split`."""
+    return _places(rows, hold_out)[0] if hold_out else np.arange(rows)
+
+
+def _parted(data: Dataset, share: float) -> tuple[Dataset, Dataset]:
+    rest, test = (
+        Dataset(data.domain, np.ascontiguousarray(data.codes[:, part]))
+        for part in _places(data.rows, share)
+    )
+    return rest, test
+
+
+def _places(rows: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    order = np.random.default_rng(_SPLIT_SEED).permutation(rows)
+    tested = max(1, round(rows * share))
+    return np.sort(order[tested:]), np.sort(order[:tested])
+
+
+def resample(data: Dataset, *, rng: np.random.Generator) -> Dataset:
+    """Return as many records drawn with replacement, which have sampling error only.
+
+    If the records are pair rows, whole households are drawn with their members.
+    """
+    linked = data.domain.linked
+    if linked is not None:
+        households = from_pair_rows(linked, data)
+        drawn = drawn_again(households.sizes.size, rng)
+        return to_pair_rows(linked, data.domain, households.take(drawn))
+    return Dataset(data.domain, np.ascontiguousarray(data.codes[:, drawn_again(data.rows, rng)]))
+
+
+def drawn_again(rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the indices of the records that `resample` draws."""
+    return rng.integers(0, rows, rows)
+
+
+def judge(
+    real: Dataset,
+    synthetic: Dataset,
+    *,
+    task: Task | None = None,
+    test: Dataset | None = None,
+    learn: Dataset | None = None,
+    values: CodeValues | None = None,
+    by: Clique = (),
+    attacked: bool = False,
+    seed: int = 0,
+) -> dict[str, float | None]:
+    """Return the figures of one synthetic file; None for a figure that does not apply.
+
+    Args:
+        real: Records that the method saw.
+        synthetic: Records that it made.
+        task: Task of the classifiers; None for no classifiers.
+        test: Real records on which classifiers are tested.
+        learn: Records from which they learn; None for the synthetic records.
+        values: The ordered columns and their numbers, for the scores of the field; None (the
+            default) for no such scores.
+        by: Columns whose subgroups are compared; none by default.
+        attacked: Whether attacks are made, with the test records as the control.
+        seed: Seed of the attacks; 0 by default.
+    """
+    found = _tables(real, synthetic)
+    found["kl"] = _joint(real, synthetic)
+    queries = random_range_queries(real.domain)
+    found["ranges"] = mean_range_error(
+        queries.count(real),
+        queries.count(synthetic),
+        first_rows=real.rows,
+        second_rows=synthetic.rows,
+    )
+    if values is not None and real.rows and synthetic.rows:
+        found |= _scores(real, synthetic, values, by, found)
+        if attacked and test is not None:
+            audit = attack_audit(real, test, synthetic, values, seed=seed).headline()
+            for name in ("membership", "singling", "linking", "inferring"):
+                found[name] = math.nan if (risk := audit[name]) is None else risk
+    learn = synthetic if learn is None else learn
+    if task is not None and test is not None and learn.rows:
+        asked = learn, test, task.target
+        found["misclassified"] = misclassification(*asked, nominal=task.nominal)
+        found["svm"] = svm_accuracy(*asked, nominal=task.nominal)
+    return {name: None if math.isnan(value) else value for name, value in found.items()}
+
+
+def noisy_numbers(released: Sequence[Released]) -> int | None:
+    """Return the number of noisy numbers behind a file; None if records were released directly."""
+    # In a sparse table only the counts of the kept cells are noisy numbers, not their codes.
+    noisy = [item.values.size for item in released if not isinstance(item, Records)]
+    return sum(noisy) if len(noisy) == len(released) else None
+
+
+def _tables(real: Dataset, synthetic: Dataset) -> dict[str, float]:
+    domain = real.domain
+    found: dict[str, float] = {}
+    for ways in (1, 2, 3):
+        wanted: tuple[Clique, ...] = ()
+        if ways <= len(domain):
+            wanted = small_cliques(domain, ways, most=TRIPLES if ways > 2 else None)
+        cliques, _ = within_limit(domain, wanted)
+        distances, cells, entropies = [], [], []
+        for group in batches(domain, cliques):
+            exact, drawn = _tallies(group, real, synthetic)
+            for clique in group:
+                pair = exact.count(clique), drawn.count(clique)
+                distances.append(tvd(*pair))
+                if ways == 2:
+                    cells.append(max_cell_error(*pair))
+                    entropies.append(relative_entropy(*pair, smoothing=SMOOTHING))
+        found[f"tvd{ways}"] = mean_or_nan(distances)
+        if ways == 2:
+            found["cell"], found["kl2"] = max(cells, default=math.nan), mean_or_nan(entropies)
+    return found
+
+
+def _scores(
+    real: Dataset,
+    synthetic: Dataset,
+    values: CodeValues,
+    by: Clique,
+    found: Mapping[str, float],
+) -> dict[str, float]:
+    """Return the scores of the field."""
+    asked = replace(default_columns(real.domain), by=by)
+    mean_tvd = {ways: found[f"tvd{ways}"] for ways in (2, 3)}
+    scores = file_scores(real, synthetic, values, asked=asked, mean_tvd=mean_tvd).headline()
+    names = {
+        "kmarginal": "k_marginal",
+        "propensity": "propensity_ratio",
+        "correlations": "pearson",
+        "components": "components",
+        "matched": "unique_matched",
+        "subgroups": "subgroups",
+        "excess": "subgroup_excess",
+    }
+    return {
+        own: math.nan if (value := scores[name]) is None else value for own, name in names.items()
+    }
+
+
+def _tallies(cliques: Sequence[Clique], *files: Dataset) -> list[Tally]:
+    return [Tally(data.domain, cliques).add(data) for data in files]
+
+
+def _joint(real: Dataset, synthetic: Dataset) -> float:
+    domain = real.domain
+    if domain.size() > JOINT_CELLS:
+        return math.nan
+    exact, drawn = (
+        tally.count(domain.columns) for tally in _tallies([domain.columns], real, synthetic)
+    )
+    return relative_entropy(exact, drawn, smoothing=SMOOTHING)
+
+
+def mean_or_nan(values: Sequence[float]) -> float:
+    """Return the mean of some values, NaN if there are none."""
+    return math.fsum(values) / len(values) if values else math.nan

@@ -1,0 +1,36 @@
+"""The templates of pages that show scores, and the filters they use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dp_core.bundle.report.pictures.heat_map import short_percent
+from dp_core.lab.evaluation.score_table import score_rows
+from dp_core.text.pages.html_template import html_templates
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def page_environment(*folders: Path) -> Environment:
+    """Return an environment with the templates of this room, of the report and of other folders.
+
+    Args:
+        folders: Folders of further templates, which are searched first.
+    """
+    import dp_core.bundle.report as report
+
+    environment = html_templates(*folders, Path(__file__).parent, Path(str(report.__file__)).parent)
+    environment.filters["short"] = lambda value: short_percent(value / 100)
+    environment.filters["score_rows"] = _rows
+    environment.filters["number"] = _number
+    return environment
+
+
+def _rows(scores: Any) -> Any:
+    return score_rows(scores["mean"], scores["resample"])
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

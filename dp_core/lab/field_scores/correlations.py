@@ -1,0 +1,142 @@
+"""Differences of pairwise correlations, by Pearson and by Kendall.
+
+Both are computed from the table of each pair of ordered columns, so that a file of any length costs
+one count. Source: SDNist 2.4, `sdnist/metrics/pearson_correlation.py`, and its report, which has
+both; it takes the difference synthetic - real of each pair. Kendall's is tau-b: Kendall (1945),
+Biometrika 33(3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.metrics.marginal_error import Tally, batches, small_cliques, within_limit
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
+
+MOST_PAIRS = 500
+"""Largest number of pairs; of more, a sample with a fixed seed is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationError:
+    """How far pairwise correlations of a synthetic file are from the real ones.
+
+    Attributes:
+        mean: Mean absolute difference over the pairs.
+        worst: Largest absolute difference.
+        worst_pair: Its columns.
+        pairs: Pairs for which both files have a correlation.
+    """
+
+    mean: float
+    worst: float
+    worst_pair: Clique
+    pairs: int
+
+
+def pearson(table: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> float:
+    """Return Pearson's correlation of a table; NaN if one of its sides is constant.
+
+    Args:
+        table: Numbers of records, shape (a, b).
+        rows: Number that each row stands for, shape (a,).
+        columns: Number that each column stands for, shape (b,).
+
+    >>> round(pearson([[2, 1], [1, 2]], [0, 1], [0, 1]), 4)
+    0.3333
+    """
+    counts = np.asarray(table, dtype=np.float64)
+    x, y = np.asarray(rows, dtype=np.float64), np.asarray(columns, dtype=np.float64)
+    total = counts.sum()
+    if total <= 0:
+        return math.nan
+    mass = counts / total
+    x, y = x - mass.sum(axis=1) @ x, y - mass.sum(axis=0) @ y
+    squares = float((mass.sum(axis=1) @ x**2) * (mass.sum(axis=0) @ y**2))
+    return float(x @ mass @ y) / math.sqrt(squares) if squares > 1e-300 else math.nan
+
+
+def kendall(table: ArrayLike) -> float:
+    """Return Kendall's tau-b of a table whose sides are in order; NaN if one of them is constant.
+
+    >>> round(kendall([[2, 1], [1, 2]]), 4)
+    0.3333
+    """
+    counts = np.asarray(table, dtype=np.float64)
+    after = counts[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
+    beside = counts[::-1].cumsum(axis=0).cumsum(axis=1)[::-1]
+    agree = float((counts[:-1, :-1] * after[1:, 1:]).sum())
+    differ = float((counts[:-1, 1:] * beside[1:, :-1]).sum())
+    total = counts.sum()
+    pairs = total * (total - 1) / 2
+    tied = [
+        float((side * (side - 1)).sum() / 2) for side in (counts.sum(axis=1), counts.sum(axis=0))
+    ]
+    scale = (pairs - tied[0]) * (pairs - tied[1])
+    return (agree - differ) / math.sqrt(scale) if scale > 0 else math.nan
+
+
+def correlation_errors(
+    real: Dataset, synthetic: Dataset, values: CodeValues
+) -> dict[str, CorrelationError]:
+    """Return the errors of both correlations, by their names; empty for fewer than two columns.
+
+    Records with a missing value in a pair are left out of that pair.
+
+    Args:
+        real: The real file.
+        synthetic: The synthetic file of the same domain.
+        values: The ordered columns and their numbers; for Kendall's only the order matters.
+    """
+    files = [pairwise_correlations(data, values) for data in (real, synthetic)]
+    found = {}
+    for name in ("pearson", "kendall"):
+        true, drawn = (each[name] for each in files)
+        gaps = {pair: abs(drawn[pair] - true[pair]) for pair in true}
+        gaps = {pair: gap for pair, gap in gaps.items() if not math.isnan(gap)}
+        if gaps:
+            worst = max(gaps, key=lambda pair: gaps[pair])
+            mean = math.fsum(gaps.values()) / len(gaps)
+            found[name] = CorrelationError(mean, gaps[worst], worst, len(gaps))
+    return found
+
+
+def pairwise_correlations(
+    data: Dataset, values: CodeValues
+) -> Mapping[str, Mapping[Clique, float]]:
+    """Return the correlations of each pair of ordered columns, by name and pair.
+
+    Args:
+        data: A file.
+        values: The ordered columns and their numbers.
+    """
+    domain = data.domain
+    found: dict[str, dict[Clique, float]] = {"pearson": {}, "kendall": {}}
+    if len(values.ordered) < 2:
+        return found
+    wanted, _ = within_limit(
+        domain, small_cliques(domain.project(values.ordered), 2, most=MOST_PAIRS)
+    )
+    numbers = {name: values.values[name] for name in values.ordered}
+    order = {name: _in_order(each) for name, each in numbers.items()}
+    for group in batches(domain, wanted):
+        tally = Tally(domain, group).add(data)
+        for one, two in group:
+            table = tally.count((one, two))[np.ix_(order[one], order[two])]
+            sides = numbers[one][order[one]], numbers[two][order[two]]
+            found["pearson"][one, two] = pearson(table, *sides)
+            found["kendall"][one, two] = kendall(table)
+    return found
+
+
+def _in_order(numbers: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the codes that stand for a number, ascending by it."""
+    order = np.argsort(numbers, kind="stable")
+    return order[~np.isnan(numbers[order])]

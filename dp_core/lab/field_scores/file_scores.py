@@ -1,0 +1,351 @@
+"""All scores of a synthetic file against the real one, at a bounded cost.
+
+Tables are counted from at most 20,000 records of each file, drawn with a fixed seed, and the number
+is in the result. A score that depends on the number of records, such as unique exact matches, is
+that of the sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.lab.field_scores.consistency import Consistency, consistency
+from dp_core.lab.field_scores.correlations import (
+    CorrelationError,
+    correlation_errors,
+    pairwise_correlations,
+)
+from dp_core.lab.field_scores.group_regression import (
+    GroupLines,
+    group_regression,
+    slope_errors,
+    strongest_pair,
+)
+from dp_core.lab.field_scores.k_marginal import k_marginal_score
+from dp_core.lab.field_scores.principal_components import ComponentError, component_errors
+from dp_core.lab.field_scores.propensity import propensity_mse, propensity_ratio
+from dp_core.lab.field_scores.random_records import random_records
+from dp_core.lab.field_scores.record_matches import (
+    ApparentMatches,
+    ExactMatches,
+    apparent_matches,
+    unique_exact_matches,
+)
+from dp_core.lab.field_scores.subgroup_equity import Equity, subgroup_equity
+from dp_core.metrics.marginal_error import average_tvd, tvd
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+
+MOST_RECORDS = 20_000
+"""Records of each file from which scores are computed."""
+MOST_GROUPS = 12
+"""Most levels of a column whose subgroups are compared unasked, and most such columns."""
+MOST_LEVELS = 100
+"""Most levels of a column whose subgroups are compared on request."""
+QUASI = 4
+"""Columns that count as quasi-identifiers unless the caller names some: the first of the schema."""
+_SEED = 20_261_125
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredColumns:
+    """What the caller asks about columns.
+
+    Attributes:
+        quasi: Quasi-identifiers of the apparent matches.
+        by: Columns whose subgroups are compared.
+        outcome, predictor: Columns of the regression lines; empty for the two ordered columns with
+            the strongest correlation in the real file.
+        groups: Grouping columns of the lines.
+    """
+
+    quasi: Clique
+    by: Clique
+    outcome: str = ""
+    predictor: str = ""
+    groups: Clique = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regression:
+    """Regression lines by group.
+
+    Attributes:
+        outcome, predictor: The two columns.
+        by: Grouping columns.
+        lines: The lines.
+    """
+
+    outcome: str
+    predictor: str
+    by: Clique
+    lines: tuple[GroupLines, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileScores:
+    """Scores of one synthetic file.
+
+    Attributes:
+        records: Real and synthetic records that were used.
+        k_marginal: Score by number of columns.
+        densities: Sum of absolute differences of densities of each column, the largest first.
+        propensity: Propensity mean squared error.
+        propensity_ratio: The same relative to its mean under permuted labels; None if that is 0.
+        correlations: Errors of correlations, by their names.
+        components: Principal components.
+        regression: Regression lines; None without two ordered columns.
+        consistency: Contradictions and new pairs of levels.
+        exact: Unique exact matches.
+        apparent: Apparent matches; None if no column is left to compare.
+        equity: Errors by subgroup, one for each named column.
+    """
+
+    records: tuple[int, int]
+    k_marginal: Mapping[int, float]
+    densities: Mapping[str, float]
+    propensity: float
+    propensity_ratio: float | None
+    correlations: Mapping[str, CorrelationError]
+    components: tuple[ComponentError, ...]
+    regression: Regression | None
+    consistency: Consistency
+    exact: ExactMatches
+    apparent: ApparentMatches | None
+    equity: tuple[Equity, ...]
+
+    def headline(self) -> dict[str, float | None]:
+        """Return the numbers that one table shows, by name; None for what does not apply."""
+        slopes = slope_errors(self.regression.lines) if self.regression else {}
+        return {
+            "k_marginal": self.k_marginal.get(2),
+            "k_marginal_3": self.k_marginal.get(3),
+            "worst_density": max(self.densities.values(), default=None),
+            "propensity": self.propensity,
+            "propensity_ratio": self.propensity_ratio,
+            "pearson": _mean_of(self.correlations, "pearson"),
+            "kendall": _mean_of(self.correlations, "kendall"),
+            "components": max((one.distance for one in self.components), default=None),
+            "slope": max((abs(gap) for gap in slopes.values()), default=None),
+            "contradictions": max(self.consistency.broken.values(), default=0.0),
+            "new_pairs": self.consistency.new_pair_records,
+            "unique_matched": self.exact.matched_share,
+            "apparent": self.apparent.share if self.apparent else None,
+            "apparent_agreement": (
+                self.apparent.mean_agreement / 100
+                if self.apparent and self.apparent.matches
+                else None
+            ),
+            "subgroups": max(
+                (one.spread for one in self.equity if one.spread is not None), default=None
+            ),
+            "subgroup_excess": max(
+                (one.excess for one in self.equity if one.excess is not None), default=None
+            ),
+        }
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain values; NaN becomes None."""
+        found: dict[str, object] = {
+            "records": {"real": self.records[0], "synthetic": self.records[1]},
+            "headline": {name: _plain(value) for name, value in self.headline().items()},
+            "univariate": {name: value for name, value in list(self.densities.items())[:50]},
+            "correlations": {
+                name: {
+                    "mean": one.mean,
+                    "worst": one.worst,
+                    "worst_pair": list(one.worst_pair),
+                    "pairs": one.pairs,
+                }
+                for name, one in self.correlations.items()
+            },
+            "components": [
+                {
+                    "real_variance": one.real_variance,
+                    "synthetic_variance": one.synthetic_variance,
+                    "distance": one.distance,
+                    "columns": [{"column": name, "weight": weight} for name, weight in one.columns],
+                }
+                for one in self.components
+            ],
+            "consistency": {
+                "broken": self.consistency.broken,
+                "new_pair_mean": _plain(self.consistency.new_pair_mean),
+                "new_pair_records": self.consistency.new_pair_records,
+                "pairs": self.consistency.pairs,
+            },
+            "unique_exact_matches": {
+                "unique": self.exact.unique,
+                "matched": self.exact.matched,
+                "unique_share": self.exact.unique_share,
+                "matched_share": self.exact.matched_share,
+            },
+            "equity": [_equity_json(one) for one in self.equity],
+        }
+        if self.apparent is not None:
+            found["apparent_matches"] = {
+                "quasi_identifiers": list(self.apparent.quasi),
+                "matches": self.apparent.matches,
+                "share": self.apparent.share,
+                "mean_agreement": self.apparent.mean_agreement,
+                "agreement": list(self.apparent.agreement),
+            }
+        if self.regression is not None:
+            found["regression"] = {
+                "outcome": self.regression.outcome,
+                "predictor": self.regression.predictor,
+                "by": list(self.regression.by),
+                "groups": [
+                    {
+                        "codes": list(one.group),
+                        **{
+                            side: {
+                                "slope": _plain(line.slope),
+                                "intercept": _plain(line.intercept),
+                                "records": line.records,
+                            }
+                            for side, line in (("real", one.real), ("synthetic", one.synthetic))
+                        },
+                    }
+                    for one in self.regression.lines
+                ],
+            }
+        return found
+
+
+def default_columns(domain: Domain) -> ScoredColumns:
+    """Return what is asked unless the caller names columns.
+
+    Quasi-identifiers are the first four columns. Subgroups are the levels of each column of at most
+    twelve, the first twelve such columns. Lines are grouped by the first column of at most twelve.
+    """
+    small = [
+        name
+        for name, size in zip(domain.columns, domain.sizes, strict=True)
+        if 2 <= size <= MOST_GROUPS
+    ]
+    return ScoredColumns(
+        quasi=domain.columns[:QUASI], by=tuple(small[:MOST_GROUPS]), groups=tuple(small[:1])
+    )
+
+
+def sampled(data: Dataset, *, most: int = MOST_RECORDS) -> Dataset:
+    """Return at most this many records, a simple random sample with a fixed seed."""
+    return random_records(data, most, np.random.default_rng(_SEED))
+
+
+def file_scores(
+    real: Dataset,
+    synthetic: Dataset,
+    values: CodeValues,
+    *,
+    asked: ScoredColumns | None = None,
+    zeros: StructuralZeros | None = None,
+    noise: Mapping[frozenset[str], float] | None = None,
+    mean_tvd: Mapping[int, float] | None = None,
+) -> FileScores:
+    """Return all scores of a synthetic file.
+
+    Args:
+        real: The real file, not empty.
+        synthetic: The synthetic file of the same domain, not empty.
+        values: The ordered columns and their numbers.
+        asked: Columns of the scores that need some; by default those of `default_columns`.
+        zeros: Structural zeros of the schema; none by default.
+        noise: For each pair of columns the TVD that noise alone is expected to cause; None (the
+            default) if it is not known.
+        mean_tvd: Average TVD by number of columns, if it was computed from the whole files; by
+            default it is computed from the records that are used here.
+
+    Raises:
+        ValueError: if a file is empty.
+    """
+    if not (real.rows and synthetic.rows):
+        raise ValueError("Scores need records of both files.")
+    domain = real.domain
+    real, synthetic = sampled(real), sampled(synthetic)
+    asked = asked or default_columns(domain)
+    if mean_tvd is None:
+        ways = [way for way in (2, 3) if way <= len(domain)]
+        mean_tvd = {way: average_tvd(real, synthetic, way).mean for way in ways}
+    mse = propensity_mse(real, synthetic)
+    densities = {
+        name: 2
+        * tvd(*(np.bincount(data.column(name), minlength=size) for data in (real, synthetic)))
+        for name, size in zip(domain.columns, domain.sizes, strict=True)
+    }
+    return FileScores(
+        records=(real.rows, synthetic.rows),
+        k_marginal={
+            way: k_marginal_score(mean) for way, mean in mean_tvd.items() if not math.isnan(mean)
+        },
+        densities=dict(sorted(densities.items(), key=lambda one: -one[1])),
+        propensity=mse,
+        propensity_ratio=propensity_ratio(real, synthetic, mse=mse),
+        correlations=correlation_errors(real, synthetic, values),
+        components=component_errors(real, synthetic, values),
+        regression=_regression(real, synthetic, values, asked),
+        consistency=consistency(real, synthetic, zeros or StructuralZeros()),
+        exact=unique_exact_matches(real, synthetic),
+        apparent=apparent_matches(real, synthetic, asked.quasi)
+        if len(asked.quasi) < len(domain)
+        else None,
+        equity=tuple(subgroup_equity(real, synthetic, name, noise=noise) for name in asked.by),
+    )
+
+
+def mean_headline(scores: Sequence[FileScores]) -> dict[str, float | None]:
+    """Return the headline numbers, mean over several synthetic files."""
+    every = [one.headline() for one in scores]
+    found: dict[str, float | None] = {}
+    for name in every[0] if every else ():
+        known = [value for one in every if (value := one[name]) is not None]
+        found[name] = math.fsum(known) / len(known) if known else None
+    return found
+
+
+def _regression(
+    real: Dataset, synthetic: Dataset, values: CodeValues, asked: ScoredColumns
+) -> Regression | None:
+    outcome, predictor = asked.outcome, asked.predictor
+    if not (outcome and predictor):
+        pair = strongest_pair(dict(pairwise_correlations(real, values)["pearson"]))
+        if pair is None:
+            return None
+        predictor, outcome = pair
+    by = tuple(name for name in asked.groups if name not in (outcome, predictor))
+    lines = group_regression(real, synthetic, values, outcome=outcome, predictor=predictor, by=by)
+    return Regression(outcome=outcome, predictor=predictor, by=by, lines=lines)
+
+
+def _equity_json(one: Equity) -> dict[str, object]:
+    return {
+        "column": one.column,
+        "worst_over_best": one.spread,
+        "noise_known": one.noise,
+        "levels": [
+            {
+                "code": level.code,
+                "real": level.real,
+                "synthetic": level.synthetic,
+                "error": level.error,
+                "expected": level.expected,
+                "ratio": level.ratio,
+            }
+            for level in one.levels
+        ],
+    }
+
+
+def _mean_of(errors: Mapping[str, CorrelationError], name: str) -> float | None:
+    return errors[name].mean if name in errors else None
+
+
+def _plain(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value

@@ -1,0 +1,408 @@
+"""The noise of a release: the currency with the smaller expected error.
+
+A plan with pure epsilon has Laplace noise, one with delta may have Gaussian noise. Which is better
+depends on what will be measured, so the choice forecasts it from the spec.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from dp_core.errors import BadInput
+from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.methods.declared.declared_questions import PARTS
+from dp_core.methods.declared.declared_regression import DeclaredRegression
+from dp_core.methods.declared_statistics.limits import probe
+from dp_core.methods.declared_statistics.quantile_tree import tree_parts, tree_questions
+from dp_core.methods.declared_statistics.sum_answers import PARTS as SUM_PARTS
+from dp_core.methods.declared_statistics.sum_answers import (
+    counts_question,
+    layers_question,
+    shape_question,
+)
+from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of, trees_of
+from dp_core.methods.private_domain.questions import questions
+from dp_core.methods.selection.auto import Auto
+from dp_core.methods.selection.budget.allocation import shares as allocate
+from dp_core.methods.selection.budget.dependence import usual
+from dp_core.methods.selection.budget.typical_file import DEPENDENCES
+from dp_core.methods.selection.budget.wanted_margins import weighted_error
+from dp_core.methods.selection.selector import Expected, Selection, Terms
+from dp_core.plan.release_spec import ReleaseSpec
+from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.accounting.covered_choices import covered
+from dp_core.wall.accounting.currency import Currency, choose_currency, threshold_currency
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.released import noise_variance
+from dp_core.wall.statistics import Sum, TableChecks, sensitivities
+from dp_core.wall.statistics.interactions import Interaction
+
+Planned: TypeAlias = tuple[Fraction, int, int, float]
+"""Share of the budget, L1 and squared L2 sensitivity, and weight of a planned statistic."""
+
+_LIMIT = 1000
+_MOST_NOISE = 1 / 8
+"""Most noise of the number of records in a group with which declared statistics are of use."""
+_FEW_COLUMNS = 16
+"""Most columns for which Laplace noise can be the smaller; 15 at delta 1e-9 and epsilon 1."""
+
+
+def stage_costs(spec: ReleaseSpec, currency: Currency) -> Mapping[Stage, Fraction]:
+    """Return the budget of each stage; they sum to the currency's limit exactly."""
+    return {
+        stage: spec.shares[stage] * currency.limit
+        for stage in PAYING_STAGES
+        if stage in spec.shares
+    }
+
+
+def one_way_tables(domain: Domain, currency: Currency) -> Selection:
+    """Return the one-way tables that are measured before selection, and their weights."""
+    cliques = tuple((column,) for column in domain.columns)
+    weights = allocate(domain.sizes, "epsilon" if currency.kind == "pure" else "rho")
+    return Selection(cliques, weights)
+
+
+def terms_of(spec: ReleaseSpec, currency: Currency, costs: Mapping[Stage, Fraction]) -> Terms:
+    """Return what a selection may know beforehand: its budget, and the noise of earlier tables."""
+    relation = spec.privacy.relation
+    bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+    first = one_way_tables(spec.schema.domain, currency)
+    before: dict[Clique, Fraction] = {(): costs["total"]}
+    for clique, weight in zip(first.cliques, first.weights, strict=True):
+        before[clique] = costs["one_way"] * weight
+    noise = {
+        clique: currency.noise(cost / spec.replicates, **bounds)
+        for clique, cost in before.items()
+        if cost
+    }
+    return Terms(
+        currency=currency,
+        relation=relation,
+        measure=costs["measure"] / spec.replicates,
+        known={clique: noise_variance(of.kind, of.scale) for clique, of in noise.items()},
+    )
+
+
+def currency_of(spec: ReleaseSpec) -> Currency:
+    """Return the currency with the least noise for the planned tables.
+
+    Raises:
+        BadInput: if no noise gives the requested guarantee.
+    """
+    times = spec.replicates
+    relation = spec.privacy.relation
+    l1, l2_squared = count_l1(relation), count_l2_squared(relation)
+    if spec.selector.own_delta:
+        return _threshold_currency(spec)
+    domain, shares = spec.schema.domain, spec.shares
+    planned: list[Planned] = []
+    equal = Fraction(1, len(domain))
+    for each in questions(spec.schema):
+        planned.append((shares["domain"] * each.share, l1, l2_squared, float(each.what.length)))
+    if shares["one_way"]:
+        share = shares["one_way"] * equal / times
+        planned += [(share, l1, l2_squared, float(size)) for size in domain.sizes]
+    # What serves a workload depends on the currency.
+    selection = None if spec.selector.workload else spec.selector.planned(domain)
+    if selection is not None:
+        for clique, weight in zip(selection.cliques, selection.weights, strict=True):
+            share, bounds, cells = shares["measure"] * weight / times, (l1, l2_squared), 1.0
+            if clique in selection.interactions:
+                of = interaction_of(spec, clique)
+                bounds, cells = sensitivities(of, spec.privacy.relation), of.cell_stddev(1.0)
+            planned.append((share, *bounds, cells * domain.size(clique)))
+    elif shares["measure"]:
+        asked = spec.selector.asked(domain, spec.privacy.relation)
+        for ask in asked:
+            share = shares["measure"] * ask.share / times
+            planned.append((share, ask.l1, ask.l2_squared, ask.weight))
+        if not asked:
+            # The tables are not known yet; usually there are about as many as columns.
+            planned.append((shares["measure"] * equal / times, l1, l2_squared, 1.0))
+    statistic = spec.selector.statistic(domain)
+    if shares["select"] and statistic:
+        bounds = sensitivities(statistic, spec.privacy.relation)
+        share = shares["select"] * spec.selector.scores_share(domain)
+        planned.append((share, *bounds, float(statistic.length)))
+    for piece in _planned_declarations(spec):
+        planned += piece
+    if shares["checks"] and spec.checks:
+        planned.append((shares["checks"], *check_bounds(spec), float(len(spec.checks))))
+    choices = None
+    number = spec.selector.choices(domain)
+    if spec.selector.chooses or number:
+        rounds = times if spec.selector.rounds else 1
+        choices = shares["select"] / rounds, number
+
+    def least_noise(noise: Noise | Literal["auto"]) -> Currency:
+        return choose_currency(
+            spec.privacy.epsilon,
+            spec.privacy.delta,
+            noise=noise,
+            statistics=planned,
+            choices=choices,
+            choices_covered=_covered(spec),
+        )
+
+    try:
+        found = least_noise(spec.noise)
+    except ValueError:
+        raise BadInput(
+            f"No {spec.noise} noise gives epsilon {float(spec.privacy.epsilon):g} at delta"
+            f" {float(spec.privacy.delta):g}; raise privacy.epsilon or privacy.delta,"
+            " or set measure.noise to auto."
+        ) from None
+    if spec.noise != "auto":
+        return found
+    try:
+        other = least_noise("gaussian" if found.kind == "pure" else "laplace")
+    except ValueError:
+        return found  # the only possible one
+    if not spec.selector.workload and _declared_decide(spec, (found, other)):
+        return min((found, other), key=lambda each: _declared_error(spec, each))
+    if spec.selector.workload and not spec.selector.adaptive:
+        return min(
+            (found, other),
+            key=lambda each: _wanted_error(spec, each) * _declared_error(spec, each),
+        )
+    return _expecting_less(spec, found, other)
+
+
+def _planned_declarations(spec: ReleaseSpec) -> list[list[Planned]]:
+    """Return what is planned for each declared analysis and for each table of statistics."""
+    tables = tables_of(spec.statistics, spec.schema)
+    trees = trees_of(spec.statistics, spec.schema)
+    pieces = len(spec.analyses) + len(tables) + len(trees)
+    if not pieces:
+        return []
+    share = spec.shares["analyses"] / pieces
+    relation = spec.privacy.relation
+    bounds = count_l1(relation), count_l2_squared(relation)
+    found = [_planned_sums(spec, analysis, share) for analysis in spec.analyses]
+    found += [_planned_statistics(spec, table, share) for table in tables]
+    for table in trees:
+        levels = zip(tree_parts(table).values(), tree_questions(table), strict=True)
+        found.append([(share * part, *bounds, float(each.length)) for part, each in levels])
+    return found
+
+
+def _declared_decide(spec: ReleaseSpec, currencies: Sequence[Currency]) -> bool:
+    """Return whether declared analyses decide the noise, and not the tables.
+
+    They have the smaller part of the budget and the larger relative errors. But if the noise of the
+    number of records in a group is above `_MOST_NOISE` of that number, statistics by these groups
+    are very uncertain with either noise, and the tables are all that can be used.
+    """
+    if not (spec.analyses or spec.statistics):
+        return False
+    rows = spec.schema.rows_about
+    tables = (*tables_of(spec.statistics, spec.schema), *trees_of(spec.statistics, spec.schema))
+    of_tables = _planned_declarations(spec)[len(spec.analyses) :]
+    for table, ((share, l1, l2_squared, _), *_) in zip(tables, of_tables, strict=True):
+        noise = min(
+            each.noise(share * each.limit, l1=l1, l2_squared=l2_squared).stddev
+            for each in currencies
+        )
+        if rows and noise * table.groups > _MOST_NOISE * rows:
+            return False
+    return True
+
+
+def _declared_error(spec: ReleaseSpec, currency: Currency) -> float:
+    """Return the geometric mean of the noise variances of all declared questions; 1 without any.
+
+    Every part of a declaration matters: the clipping limits of a total and the part that clipping
+    removes come from counts that have small shares, on which Laplace noise is large.
+    """
+    logs = [
+        np.mean(
+            [
+                2 * math.log(currency.noise(share * currency.limit, l1=l1, l2_squared=l2).stddev)
+                for share, l1, l2, _ in piece
+            ]
+        )
+        for piece in _planned_declarations(spec)
+    ]
+    return float(np.exp(np.mean(logs))) if logs else 1.0
+
+
+def _planned_sums(spec: ReleaseSpec, analysis: DeclaredAnalysis, share: Fraction) -> list[Planned]:
+    """Return the sums of a declared analysis as the choice of a currency sees them.
+
+    Their length limits are not known yet; noise is relative to a limit of `_LIMIT`.
+    """
+    regression = DeclaredRegression.of(analysis, spec.schema)
+    width = regression.together.width
+    found = []
+    for name, part in PARTS.items():
+        entries = width * (width + 1) // 2 if name == "moments" else regression.coefficients
+        l1 = math.isqrt(_LIMIT**2 * entries - 1) + 1
+        found.append((share * part, l1, _LIMIT**2, entries / _LIMIT))
+    return found
+
+
+def _planned_statistics(spec: ReleaseSpec, table: ValueTable, share: Fraction) -> list[Planned]:
+    """Return the questions of a table of declared means as the choice of a currency sees them.
+
+    Noise of the sums is relative to their reach.
+    """
+    trial = probe(table)
+    asked: dict[str, tuple[Sum, float]] = {
+        "counts": (counts_question(table), 1.0),
+        "shape": (shape_question(table), 1.0),
+        "layers": (layers_question(table), 1.0),
+        "sums": (trial, 1.0 / trial.reach),
+    }
+    return [
+        (share * part, *sensitivities(asked[name][0], spec.privacy.relation), weight)
+        for name, part in SUM_PARTS.items()
+        for weight in [asked[name][1] * asked[name][0].length]
+    ]
+
+
+def _covered(spec: ReleaseSpec) -> bool:
+    """Return whether every private choice is certain to leave enough for the Gaussian curve.
+
+    With a measurement for each set, either a choice serves all of them, or each set's measurements
+    follow its own choices.
+    """
+    largest = spec.selector.largest_choice(spec.schema.domain)
+    if largest is None:
+        return False
+    return covered(largest * spec.shares["select"], spec.shares["measure"])
+
+
+def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency) -> Currency:
+    """Return the currency for which the selector forecasts the smaller error, if it can forecast.
+
+    What it measures depends on the noise. With much noise it may measure single columns only, and
+    for a few columns Laplace noise is smaller although Gaussian noise is smaller for most files.
+    """
+    part = spec.shares["measure"] / len(spec.schema.domain)
+    # Plans must be fast: the search for the largest epsilon that fits an account makes dozens.
+    if not part or not spec.schema.rows_about or len(spec.schema.domain) > _FEW_COLUMNS:
+        return found
+    relation = spec.privacy.relation
+    bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+    noise = {each.kind: each.noise(part * each.limit, **bounds).stddev for each in (found, other)}
+    if min(noise, key=lambda kind: noise[kind]) != "pure":
+        return found  # Laplace noise is larger even if single columns only are measured
+    errors = {}
+    for currency in (found, other):
+        expected = expected_error(spec, currency, roughly=True)
+        if expected is None:
+            return found
+        if spec.selector.workload:
+            expected = _with_noisy_scores(spec, currency, expected)
+        errors[currency.kind] = math.prod(each.two + each.three for each in expected)
+        if spec.selector.workload:
+            # The workload, with the declared analyses, counts as much as everything else together.
+            errors[currency.kind] *= _wanted_error(spec, currency)
+            errors[currency.kind] *= _declared_error(spec, currency)
+    return min((found, other), key=lambda currency: errors[currency.kind])
+
+
+def _with_noisy_scores(
+    spec: ReleaseSpec, currency: Currency, expected: tuple[Expected, Expected]
+) -> tuple[Expected, Expected]:
+    """Return the expected errors if the dependence of pairs is known from noisy scores only.
+
+    The forecast assumes that it is known. The noisier the scores, the nearer is the error to that
+    of measuring no pairs besides the workload. A pair of dependence d, whose score has the noise
+    variance s^2, keeps the part d^2/(d^2 + s^2) of the difference.
+    """
+    statistic, rows = spec.selector.statistic(spec.schema.domain), spec.schema.rows_about
+    if not isinstance(spec.selector, Auto) or statistic is None or not rows:
+        return expected
+    alone = dataclasses.replace(spec, selector=dataclasses.replace(spec.selector, order=1))
+    without = expected_error(alone, currency, roughly=True)
+    assert without is not None, "The selection has a forecast, whatever its order."
+    # The distance of each pair from a public product changes by one record.
+    bounds = {
+        "l1": count_l1(spec.privacy.relation) * statistic.length,
+        "l2_squared": count_l2_squared(spec.privacy.relation) * statistic.length,
+    }
+    share = spec.shares["select"] * spec.selector.scores_share(spec.schema.domain)
+    variance = currency.noise(share * currency.limit, **bounds).stddev ** 2
+    found = []
+    for part, known, unknown in zip(DEPENDENCES, expected, without, strict=True):
+        dependence = (part * usual(rows)) ** 2
+        trust = dependence / (dependence + variance)
+        two = trust * known.two + (1 - trust) * unknown.two
+        three = trust * known.three + (1 - trust) * unknown.three
+        found.append(Expected(two, three))
+    return found[0], found[1]
+
+
+def _wanted_error(spec: ReleaseSpec, currency: Currency) -> float:
+    """Return the weighted error of the workload, in records squared."""
+    terms = terms_of(spec, currency, stage_costs(spec, currency))
+    return weighted_error(spec.selector, spec.schema.domain, terms)
+
+
+def expected_error(
+    spec: ReleaseSpec, currency: Currency, *, roughly: bool = False
+) -> tuple[Expected, Expected] | None:
+    """Return the error of the best single set of a typical file, by the method's own forecast.
+
+    It is for comparing currencies. `error_forecast` has the error that a plan promises.
+
+    Args:
+        spec: Spec of the release.
+        currency: Currency of the release.
+        roughly: Whether a fast approximation is enough, for comparing two currencies.
+
+    Returns:
+        None if the method has no forecast, or the schema no `rows_about`.
+    """
+    rows = spec.schema.rows_about
+    if not rows or len(spec.schema.domain) < 2:
+        return None
+    return spec.selector.forecast(
+        spec.schema.domain,
+        rows,
+        currency,
+        spec.privacy.relation,
+        one_way=spec.shares["one_way"] * currency.limit / spec.replicates,
+        measure=spec.shares["measure"] * currency.limit / spec.replicates,
+        roughly=roughly,
+    )
+
+
+def _threshold_currency(spec: ReleaseSpec) -> Currency:
+    """Return the currency of a release whose whole delta is reserved for thresholds."""
+    if spec.noise == "gaussian":
+        raise BadInput("Thresholds need Laplace noise; set measure.noise to laplace or auto.")
+    try:
+        return threshold_currency(spec.privacy.epsilon, spec.privacy.delta)
+    except ValueError:
+        raise BadInput(
+            f"`{spec.method}` keeps cells above a threshold, which fails with a small probability;"
+            " set privacy.delta above 0, for example 1.0e-9."
+        ) from None
+
+
+def interaction_of(spec: ReleaseSpec, clique: Clique) -> Interaction:
+    """Return the interaction of a clique.
+
+    Raises:
+        BadInput: if the clique has no interaction, or it is too large.
+    """
+    try:
+        return Interaction(clique, spec.schema.domain.project(clique).sizes)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def check_bounds(spec: ReleaseSpec) -> tuple[int, int]:
+    """Return the L1 and squared L2 sensitivities of all charged checks together."""
+    nothing = tuple(np.zeros(1, dtype=np.int64) for _ in spec.checks)
+    return sensitivities(TableChecks(spec.checks, nothing), spec.privacy.relation)

@@ -1,0 +1,128 @@
+"""Whether `auto` measures only tables that are known beforehand, in one step. Decided publicly.
+
+Under pure epsilon, a divided budget buys less than a whole one: two measurements of a table with
+the parts `a` and `1 - a` of a budget have together `a^2 + (1 - a)^2` of the precision of one. So it
+costs accuracy to look at columns and pairs before measuring. These looks are left out if schema,
+`rows_about` and budget determine beforehand what is best: the table of all columns if it has few
+cells, or the columns alone if noise hides everything else. The result is a plan whose every cost is
+known before any data are read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+from typing import Literal
+
+from dp_core.errors import BadInput
+from dp_core.methods.selection.auto import Auto
+from dp_core.methods.selection.selector import Expected
+from dp_core.plan.currency_choice import expected_error
+from dp_core.plan.plan import Plan, make_plan
+from dp_core.plan.release_spec import ReleaseSpec
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.statistics import sensitivities
+
+_MOST_COLUMNS = 16  # with more, Gaussian noise is smaller; and plans must be fast
+_JOINT = 0.75  # largest expected error of the joint table, relative to that of looking first
+# Beyond these limits, files whose columns depend strongly lost accuracy (docs/auto.md).
+_FEW_CELLS = 256
+_CELLS_OFF = 0.05  # largest expected TVD of the joint table by noise alone
+_COLUMNS = 1.05  # largest expected error of columns alone, if pairs depend as much as is usual
+_HIDDEN = 3.0  # noise of the mean score relative to the records; the largest score is 2
+
+
+def better_plan(spec: ReleaseSpec) -> Plan | None:
+    """Return the plan by which `auto` looks first, or that by which it measures in one step.
+
+    Args:
+        spec: Spec whose shares are all from the preset.
+
+    Returns:
+        The plan that is expected to be better. If it measures in one step, `select.at_once` of its
+        spec says what, and the stage `measure` has the shares of `one_way` and `select`. None if
+        nothing had to be compared: the selection is not `auto` with default options, or public
+        values rule measuring in one step out.
+    """
+    if not _open(spec):
+        return None
+    joint = _planned(spec, "joint") if spec.schema.domain.size() <= _FEW_CELLS else None
+    laplace = Currency("pure", spec.privacy.epsilon)
+    if joint is None and not _hidden(spec, laplace):
+        return None
+    try:
+        looking = make_plan(spec)
+    except BadInput:
+        return None  # whoever makes the plan reports it
+    before = _expected(looking)
+    if joint is not None:
+        after, rows = _expected(joint), spec.schema.rows_about or 1
+        nearer = math.prod(map(_both, after)) <= _JOINT**2 * math.prod(map(_both, before))
+        if nearer and joint.tables[0].tvd(rows) <= _CELLS_OFF:
+            return joint
+    columns = _planned(spec, "columns") if _hidden(spec, looking.currency) else None
+    # Measuring pairs helps most if they depend as much as they usually do at most.
+    if columns is None or _both(_expected(columns)[1]) > _COLUMNS * _both(before[1]):
+        return looking
+    return columns
+
+
+def measured_at_once(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> ReleaseSpec:
+    """Return the spec in which `auto` measures known tables with the shares of the looks."""
+    assert isinstance(spec.selector, Auto)
+    selector = dataclasses.replace(spec.selector, at_once=what)
+    freed = {stage: Fraction(0) for stage in selector.idle}
+    measure = spec.shares["measure"] + sum(spec.shares[stage] for stage in freed)
+    shares = {**spec.shares, **freed, "measure": measure}
+    return dataclasses.replace(spec, selector=selector, shares=shares)
+
+
+def _open(spec: ReleaseSpec) -> bool:
+    """Return whether the spec leaves it open what is measured, and public values can decide it."""
+    selector, schema = spec.selector, spec.schema
+    if not isinstance(selector, Auto):
+        return False
+    # Noise-aware sets require complete tables; every other option is the user's decision.
+    usual = dataclasses.replace(selector, basis="interactions") == Auto()
+    known = bool(schema.rows_about) and not schema.private and spec.measurements is None
+    if schema.linked is not None or schema.has_drawn_tables:
+        # The columns alone say nothing about members or smaller areas, and a joint table would hold
+        # two columns of which one decides the other. Public totals need the tables of pairs.
+        return False
+    few = 2 <= len(schema.domain) <= _MOST_COLUMNS
+    return usual and known and few and spec.sets > 0 and spec.noise != "gaussian"
+
+
+def _planned(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> Plan | None:
+    """Return the plan of measuring at once; None if it is impossible or has no pure epsilon."""
+    other = measured_at_once(spec, what)
+    try:
+        other.selector.check(spec.schema.domain)
+        plan = make_plan(other)
+    except BadInput:
+        return None
+    return plan if plan.currency.kind == "pure" else None
+
+
+def _expected(plan: Plan) -> tuple[Expected, Expected]:
+    """Return the expected errors at the least and the largest usual dependence of pairs."""
+    found = expected_error(plan.spec, plan.currency, roughly=True)
+    assert found is not None, "`auto` has a forecast, and `rows_about` is known."
+    return found
+
+
+def _both(error: Expected) -> float:
+    return error.two + error.three
+
+
+def _hidden(spec: ReleaseSpec, currency: Currency) -> bool:
+    """Return whether noise hides even the mean of all scores, from which posterior sets learn."""
+    statistic = spec.selector.statistic(spec.schema.domain)
+    if statistic is None:
+        return True
+    l1, l2_squared = sensitivities(statistic, spec.privacy.relation)
+    cost = spec.shares["select"] * currency.limit
+    stddev = currency.noise(cost, l1=l1, l2_squared=l2_squared).stddev
+    rows = spec.schema.rows_about or 1
+    return stddev > _HIDDEN * rows * math.sqrt(statistic.length)

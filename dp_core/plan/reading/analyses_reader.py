@@ -1,0 +1,165 @@
+"""Reads `analyses` of a spec: the regressions and statistics that a release measures directly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
+from dp_core.plan.reading.method_reader import in_place
+from dp_core.plan.release_spec import Mode
+from dp_core.schema.definition import Schema
+from dp_core.schema.grid import with_values
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
+
+EXAMPLE = '["income ~ age + sex"]'
+MOST_ANALYSES = 20
+
+_FORM = f"{{formulas: {EXAMPLE}, share: 0.3}}"
+
+
+def analyses_section(node: Node | None, root: Node) -> Node:
+    """Return the section of the stage `analyses`: its formulas and its share.
+
+    Args:
+        node: Node `analyses` of the spec: a list of formulas, or a mapping of `formulas` and
+            `share`; None if the spec has none.
+        root: Top of the spec.
+    """
+    if node is None:
+        return Node({}, root.source, root.line, "analyses")
+    if isinstance(node.content, Mapping):
+        node.fields(("formulas", "share"), required=("formulas",), example=_FORM)
+        return node
+    return Node({"formulas": node}, node.source, node.line, "analyses")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a spec declares.
+
+    Attributes:
+        schema: The schema that stores the values that the analyses need.
+        analyses: The regressions.
+        statistics: The means and totals.
+        texts: All of them as typed, in their order.
+    """
+
+    schema: Schema
+    analyses: tuple[DeclaredAnalysis, ...] = ()
+    statistics: tuple[DeclaredStatistic, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def read_analyses(section: Node, schema: Schema) -> Declared:
+    """Return the declared analyses, and the schema that stores the values that they need.
+
+    Args:
+        section: Result of `analyses_section`.
+        schema: Schema of the release.
+
+    Raises:
+        BadInput: for any mistake, with its place.
+    """
+    from dp_core.inference.formulas.declared_formula import declared_analysis
+    from dp_core.inference.formulas.statistic_text import declared_statistic, is_statistic
+    from dp_core.schema.values.skewed_grid import with_skewed_values
+
+    node = section.entries().get("formulas")
+    if node is None:
+        return Declared(schema)
+    items = [node] if isinstance(node.content, str) else list(node.items(example=EXAMPLE))
+    if not items:
+        raise node.error(f"is empty; name a formula, such as {EXAMPLE}, or remove analyses.")
+    if len(items) > MOST_ANALYSES:
+        raise node.error(
+            f"has {len(items)} analyses; declare at most {MOST_ANALYSES}, because they divide one"
+            " budget."
+        )
+    found: list[DeclaredAnalysis] = []
+    statistics: list[DeclaredStatistic] = []
+    texts: list[str] = []
+    for item in items:
+        text = item.text(example="income ~ age + sex")
+        texts.append(text)
+        if is_statistic(text):
+            statistic = in_place(item, declared_statistic, text, schema)
+            if any(_same(each, statistic) for each in statistics):
+                raise item.error(f"{shown(text)} is declared twice; remove one.")
+            statistics.append(statistic)
+            continue
+        analysis = in_place(item, declared_analysis, text, schema)
+        same = [each for each in found if each.outcome == analysis.outcome]
+        if any({*each.columns} == {*analysis.columns} for each in same):
+            raise item.error(f"{shown(text)} is declared twice; remove one.")
+        found.append(analysis)
+    names = {name for analysis in found for name in analysis.columns}
+    schema = in_place(node, with_values, schema, names)
+    numbers = {each.column for each in statistics}
+    schema = in_place(node, with_skewed_values, schema, numbers)
+    return Declared(schema, tuple(found), tuple(statistics), tuple(texts))
+
+
+def _same(one: DeclaredStatistic, other: DeclaredStatistic) -> bool:
+    """Return whether two sentences declare the same statistic, with its groups in any order."""
+    return (one.measure, one.column, one.quantile) == (
+        other.measure,
+        other.column,
+        other.quantile,
+    ) and {*one.by} == {*other.by}
+
+
+def refuse_statistics(section: Node, declared: Declared, method: str) -> None:
+    """Refuse declared statistics with a method that measures no tables.
+
+    Args:
+        section: Result of `analyses_section`.
+        declared: Result of `read_analyses`.
+        method: Preset of the release.
+
+    Raises:
+        BadInput: if there are any.
+    """
+    if declared.statistics:
+        raise section.error(
+            f"has {shown(declared.statistics[0].text)}, but method: {method} measures no tables;"
+            " use a method that does, such as auto, or remove the statistics."
+        )
+
+
+def check_analyses(
+    section: Node,
+    analyses: tuple[DeclaredAnalysis, ...],
+    mode: Mode,
+    method: str,
+    synthesis: Mapping[str, Node],
+) -> None:
+    """Refuse declared analyses if the sets are not posterior sets, which `infer` needs for them.
+
+    Args:
+        section: Result of `analyses_section`.
+        analyses: The declared analyses.
+        mode: Mode of the sets.
+        method: Preset of the release, for the message.
+        synthesis: Keys of `synthesize`, for the message.
+
+    Raises:
+        BadInput: if the sets are made in another mode.
+    """
+    if not analyses or mode == "posterior":
+        return
+    # The text of the spec that leads to another mode.
+    sets = synthesis.get("sets")
+    if sets is not None and sets.content in ("0", "1"):
+        made = f"sets: {sets.content}"
+    elif "mode" in synthesis:
+        made = f"mode: {mode}"
+    else:
+        made = f"method: {method}, whose sets are made otherwise"
+    raise section.error(
+        "need posterior sets, because the answers take from them what the sums do not measure; this"
+        f" spec has {made}. Use method: auto with synthesize: {{sets: 5, mode: posterior}}, or"
+        " remove analyses."
+    )

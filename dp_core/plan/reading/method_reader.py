@@ -1,0 +1,349 @@
+"""Reads the methods of a spec and their options."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from dp_core.errors import BadInput
+from dp_core.methods import registry
+from dp_core.methods.parametric.adapters import Modelling, measuring
+from dp_core.methods.reconstruction.auto import AutoReconstruction
+from dp_core.methods.reconstruction.gum import Gum
+from dp_core.methods.reconstruction.reconstructor import Reconstructor
+from dp_core.methods.replicates.noise_aware import unshrunk
+from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
+from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
+from dp_core.methods.selection.selector import Selector
+from dp_core.plan.method_options import read_options
+from dp_core.plan.presets import PRESETS, Preset
+from dp_core.plan.reading.wanted_reader import refuse_derived, with_workload
+from dp_core.plan.release_spec import Mode
+from dp_core.schema.definition import Schema
+from dp_core.schema.grid import POSITIONS, on_grid, variables
+from dp_core.tables.domain import Domain
+from dp_core.text.documents.node import Node
+from dp_core.wall.released import ReleasedKind
+
+_Method = TypeVar("_Method")
+_EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"
+MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware", "posterior")
+"""Modes of a selection and a reconstruction. Without a stated mode, sets are posterior where
+`makes_posterior` allows it, and otherwise of the first mode."""
+PARAMETRIC_MODES: tuple[Mode, ...] = ("split", "shared")
+"""Modes of a parametric method, whose model draws new parameters for every set."""
+_TOLD: frozenset[ReleasedKind] = frozenset({"tables", "interactions"})
+"""Results whose noise posterior sets are drawn from."""
+_GIVEN: Mapping[ReleasedKind, str] = {
+    "tables": "whole tables",
+    "answers": "single numbers, not whole tables",
+    "sparse": "tables with frequent cells only",
+    "totals": "sums of numeric columns",
+    "interactions": "interactions of columns",
+    "records": "records",
+}
+
+
+def read_stages(
+    sections: Mapping[str, Node],
+    preset: Preset,
+    schema: Schema,
+    synthesis: Sequence[str],
+    tables: Node | None = None,
+    sets: int = 1,
+) -> tuple[Selector, str, Reconstructor, str]:
+    """Return the selection, its name, the reconstruction, and its name.
+
+    Args:
+        sections: Nodes of the spec, by stage.
+        preset: Preset of the release.
+        schema: Schema of the data.
+        synthesis: Keys allowed under `synthesize`.
+        tables: Node of the workload; None (the default) without one.
+        sets: Number of synthetic sets; 1 by default.
+    """
+    if "method" in sections["synthesize"].entries():
+        raise (
+            sections["synthesize"]
+            .entries()["method"]
+            .error(
+                "is only for parametric methods; name a parametric method under `method` at the top"
+                " of the spec, or remove this key."
+            )
+        )
+    sections["synthesize"].fields(synthesis, example=_EXAMPLE)
+    selector, selector_name = _read_stage(sections["select"], "select", preset, schema)
+    if tables is None and "tables_share" in sections["select"].entries():
+        place = sections["select"].entries()["tables_share"]
+        raise place.error("is the part for wanted tables, and the spec has no `tables`; remove it.")
+    selector = with_workload(selector, selector_name, tables, schema, sets)
+    reconstructor, reconstructor_name = _read_stage(
+        sections["reconstruct"], "reconstruct", preset, schema
+    )
+    domain = schema.domain
+    in_place(tables or sections["select"], selector.check, domain)
+    in_place(sections["reconstruct"], reconstructor.check, domain)
+    stated = sections["reconstruct"].entries() or not sections["select"].entries()
+    place = sections["reconstruct" if stated else "select"]
+    in_place(place, check_pair, selector, selector_name, reconstructor, reconstructor_name)
+    return selector, selector_name, reconstructor, reconstructor_name
+
+
+def read_parametric(
+    keys: Mapping[str, Node],
+    sections: Mapping[str, Node],
+    preset: Preset,
+    schema: Schema,
+    rows: int | None,
+    synthesis: Sequence[str],
+) -> tuple[Schema, Selector, Reconstructor]:
+    """Return the schema on its grid, and the parametric method as selection and reconstruction.
+
+    Args:
+        keys: Top-level keys of the spec.
+        sections: Nodes of the spec, by stage.
+        preset: Preset of the release.
+        schema: Schema of the data.
+        rows: Records of a set, or None if the spec does not state them.
+        synthesis: Keys allowed under `synthesize` besides the options of the method.
+    """
+    for stage in ("select", "reconstruct"):
+        if stage in keys:
+            raise keys[stage].error(
+                f"{preset.synthesize} is a parametric method, which does not {stage} tables; remove"
+                f" {stage}, and write the options of the method under synthesize."
+            )
+    section = sections["synthesize"]
+    entries = section.entries()
+    if "method" in entries and entries["method"].text() != preset.synthesize:
+        raise entries["method"].error(
+            f"differs from the release's `method`, which uses {preset.synthesize}; remove this key,"
+            " and name the preset under `method`."
+        )
+    found = registry.find("parametric", preset.synthesize)
+    reserved = ("method", "positions", *synthesis)
+    own = preset.options.get("synthesize", {})
+    method = read_options(found, preset.synthesize, section, own, reserved, schema.domain)
+    positions = entries.get("positions")
+    number = POSITIONS if positions is None else positions.integer()
+    schema = in_place(positions or section, on_grid, schema, number)
+    columns = variables(schema)
+    return (
+        schema,
+        measuring(method, columns, rows),
+        Modelling(method=method, variables=columns, positions=number),
+    )
+
+
+def _check_dependent(cliques: Node, schema: Schema) -> None:
+    """Refuse tables of dependent columns: each is derived from another column."""
+    for clique in cliques.items():
+        for item in clique.items() if isinstance(clique.content, tuple) else ():
+            refuse_derived(item, schema)
+
+
+def _read_stage(
+    section: Node, stage: Literal["select", "reconstruct"], preset: Preset, schema: Schema
+) -> tuple[Any, str]:
+    """Return the method of a stage with its options, and its name."""
+    family: registry.Family = "selection" if stage == "select" else "reconstruction"
+    default = preset.select if stage == "select" else preset.reconstruct
+    entries = section.entries()
+    node = entries.get("method", section)
+    name = node.text(example=default) if "method" in entries else default
+    found = in_place(node, _find, family, name)
+    own = preset.options.get(stage, {}) if name == default else {}
+    reserved = ("method", "share") if stage == "select" else ("method",)
+    if "cliques" in entries:
+        _check_dependent(entries["cliques"], schema)
+    return read_options(found, name, section, own, reserved, schema.domain), name
+
+
+def check_pair(
+    selector: Selector, selector_name: str, reconstructor: Reconstructor, reconstructor_name: str
+) -> None:
+    """Refuse a reconstruction that cannot use everything that the selection gives.
+
+    Raises:
+        BadInput: naming the reconstructions that can.
+    """
+    left = selector.gives - reconstructor.takes
+    if not left:
+        return
+    fitting = [
+        name
+        for name in registry.available("reconstruction")
+        if selector.gives <= registry.find("reconstruction", name).takes
+    ]
+    advice = f" use reconstruct: {{method: {' or '.join(fitting)}}}." if fitting else ""
+    raise BadInput(
+        f"{selector_name} gives {' and '.join(_GIVEN[kind] for kind in sorted(left))}, which"
+        f" {reconstructor_name} cannot use;{advice or ' choose another selection.'}"
+    )
+
+
+def check_mode(
+    mode: Mode,
+    sets: int,
+    selector: Selector,
+    selector_name: str,
+    reconstructor: Reconstructor,
+    reconstructor_name: str,
+) -> None:
+    """Refuse noise-aware and posterior sets if their intervals would be wrong.
+
+    Raises:
+        BadInput: if there is only one set, if the noise cannot be drawn again, or if the model
+            cannot make such sets.
+    """
+    if mode == "posterior":
+        check_posterior(sets, selector, selector_name, reconstructor, reconstructor_name)
+    if mode != "noise-aware":
+        return
+    if sets < 2:
+        raise BadInput(_one_set("noise-aware", 20))
+    _check_given("noise-aware", selector, selector_name, {*_TOLD, "answers"})
+    reason = getattr(reconstructor, "against_inference", "")
+    if reason:
+        other = "reconstruct: {method: pgm}" if selector.gives <= {"tables"} else "method: aim"
+        raise BadInput(
+            f"{reconstructor_name} cannot make noise-aware sets: it {reason}, so their intervals"
+            f" would be wrong. Use {other}, or mode: split."
+        )
+
+
+def check_posterior(
+    sets: int,
+    selector: Selector,
+    selector_name: str,
+    reconstructor: Reconstructor,
+    reconstructor_name: str,
+) -> None:
+    """Refuse posterior sets that cannot be made.
+
+    Raises:
+        BadInput: if there is only one set, if the selection gives more than noisy tables, or if the
+            reconstruction does not take a table of every pair.
+    """
+    if sets < 2:
+        raise BadInput(_one_set("posterior", POSTERIOR_SETS))
+    _check_given("posterior", selector, selector_name, _TOLD)
+    if not isinstance(reconstructor, AutoReconstruction | Gum):
+        raise BadInput(
+            f"posterior sets are records that match a table of every pair, which"
+            f" {reconstructor_name} does not make; use reconstruct: {{method: gum}}, or mode:"
+            " noise-aware."
+        )
+
+
+def makes_posterior(selector: Selector, reconstructor: Reconstructor, domain: Domain) -> bool:
+    """Return whether posterior sets are the default: the method and the number of columns allow it.
+
+    Args:
+        selector: The stated selection.
+        reconstructor: The stated reconstruction.
+        domain: All columns.
+    """
+    pairs = math.comb(len(domain), 2)
+    able = selector.gives <= _TOLD and isinstance(reconstructor, AutoReconstruction | Gum)
+    return able and pairs <= MOST_PAIRS
+
+
+def for_posterior(section: Node, reconstructor: Reconstructor) -> Gum:
+    """Return the reconstruction of sets whose tables are drawn: GUM, from a table of every pair.
+
+    These are posterior sets, and all sets of files with `within` or public totals. For such files,
+    `refuse_unsupported` has already refused the options that have no effect.
+
+    Args:
+        section: Node of `reconstruct`.
+        reconstructor: The stated one, which `check_posterior` accepts.
+
+    Raises:
+        BadInput: if the spec sets an option that has no effect on them.
+    """
+    stated = section.entries()
+    drawing = reconstructor if isinstance(reconstructor, Gum) else Gum()
+    # The tables of all pairs are drawn, so records imply no others.
+    off = {name for name in ("implied", "cleared") if not getattr(reconstructor, name, True)}
+    used = {"method", *off} | (Gum.for_drawing if drawing is reconstructor else set())
+    for option in stated:
+        if option not in used:
+            raise stated[option].error(
+                "has no effect on posterior sets, whose records match a drawn table of every pair;"
+                " remove it, or choose another synthesize.mode."
+            )
+    return dataclasses.replace(drawing, implied=False)
+
+
+def _check_given(
+    mode: Mode, selector: Selector, selector_name: str, drawn_from: Collection[ReleasedKind]
+) -> None:
+    """Refuse a selection that gives results whose noise the sets of a mode cannot be drawn from.
+
+    Raises:
+        BadInput: naming these results.
+    """
+    left = selector.gives - {*drawn_from}
+    if left:
+        raise BadInput(
+            f"{mode} sets are drawn from noisy tables, but {selector_name} gives"
+            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
+            " method."
+        )
+
+
+def _one_set(mode: Mode, sets: int) -> str:
+    return (
+        f"{mode} needs at least 2 sets, whose differences show the noise; write for example"
+        f" sets: {sets}, which costs no more budget."
+    )
+
+
+def for_noise_aware(section: Node, method: _Method) -> _Method:
+    """Return a stage's method with the options that noise-aware sets need; see `unshrunk`.
+
+    Raises:
+        BadInput: if the spec sets an option that would make their intervals too short.
+    """
+    honest = unshrunk(method)
+    stated = section.entries()
+    for field in dataclasses.fields(honest):  # type: ignore[arg-type]
+        wanted, given = (getattr(each, field.name) for each in (honest, method))
+        if field.name in stated and wanted != given:
+            raise stated[field.name].error(
+                f"must be {str(wanted).lower()} for noise-aware sets, because their intervals would"
+                " otherwise be too short; remove it."
+            )
+    return honest
+
+
+def in_place(node: Node, check: Any, *arguments: object) -> Any:
+    """Return the result of a check; a refusal gets the place in the file."""
+    try:
+        return check(*arguments)
+    except BadInput as error:
+        raise node.error(error.message) from None
+
+
+def _find(family: registry.Family, name: str) -> Any:
+    """Return a method by its name in the spec.
+
+    Raises:
+        BadInput: if there is none, naming the nearest; or if the name is that of a preset.
+    """
+    try:
+        return registry.find(family, name)
+    except registry.UnknownMethod:
+        preset = PRESETS.get(name.casefold())
+        # `AIM` is a method as well as a preset.
+        if preset is None or name.casefold() in registry.available(family):
+            raise
+        own = preset.select if family == "selection" else preset.reconstruct
+        its = f"its {family} method is {own!r}" if own else f"it has no {family} method"
+        raise BadInput(
+            f"There is no {family} method {name!r}; that is a preset, which belongs under `method`"
+            f" ({its})."
+        ) from None

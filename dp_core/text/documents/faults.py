@@ -1,0 +1,189 @@
+"""Collects the faults of a document, so that one error lists all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import ParamSpec, TypeVar
+
+from dp_core.errors import BadInput, Fault, similar
+from dp_core.text.documents.node import NOTHING, Node
+
+MOST_FAULTS = 20
+"""Most faults that a message lists."""
+_FIX = re.compile(r"; |\. (?=[A-Z])| (?=Did you mean |Known: )")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+_Otherwise = TypeVar("_Otherwise")
+
+
+class Faults:
+    """The faults found so far in one document.
+
+    Args:
+        source: Name of the document, for the message.
+        each: Whether to go on after a fault; True by default.
+    """
+
+    def __init__(self, source: str, *, each: bool = True) -> None:
+        self.source = source
+        self.each = each
+        self.found: list[BadInput] = []
+
+    def of(
+        self,
+        otherwise: _Otherwise,
+        read: Callable[_Arguments, _Result],
+        *arguments: _Arguments.args,
+        **options: _Arguments.kwargs,
+    ) -> _Result | _Otherwise:
+        """Return what a reader returns; if it raises an error, note it and return `otherwise`.
+
+        Raises:
+            BadInput: the fault, if only the first is wanted.
+        """
+        try:
+            return read(*arguments, **options)
+        except BadInput as error:
+            if not self.each:
+                raise
+            if error.message not in {one.message for one in self.found}:  # a key may be read twice
+                self.found.append(error)
+            return otherwise
+
+    def stop(self) -> None:
+        """Raise the faults found so far, if there are any.
+
+        Raises:
+            BadInput: the fault itself if there is one, otherwise one error that lists all.
+        """
+        if len(self.found) == 1:
+            raise self.found[0]
+        if self.found:
+            faults = [fault for error in self.found for fault in faults_of(error, self.source)]
+            raise as_error(self.source, faults)
+
+
+def top_keys(
+    root: Node,
+    faults: Faults,
+    known: Collection[str],
+    *,
+    required: Collection[str],
+    lists: Collection[str] = (),
+    others: Mapping[str, str] = NOTHING,
+) -> Mapping[str, Node]:
+    """Return the known keys of a document; notes each key that is unknown or missing.
+
+    A missing key is noted only if no key is unknown: an unknown key may be the missing one,
+    misspelt.
+
+    Args:
+        root: The top value, a mapping.
+        faults: Notes the faults.
+        known: The known keys.
+        required: Keys that must be present.
+        lists: Keys that take a list; none by default.
+        others: What to write for keys that other programs have; none by default.
+    """
+    entries = root.entries()
+    found = {key: value for key, value in entries.items() if key in known}
+    unknown = [key for key in entries if key not in known]
+    lines = [value.line for value in entries.values() if value.line]
+    if len(set(lines)) < len(lines):
+        # On one line, the unknown keys may be pieces of one value.
+        unknown = unknown[:1]
+    for left in unknown:
+        part = {key: value for key, value in entries.items() if key in known or key == left}
+        faults.of(None, replace(root, content=part).fields, known, lists=lists, others=others)
+    if not unknown:
+        for key in required:
+            faults.of(None, root.fields, known, required=(key,))
+    return found
+
+
+def faults_of(error: BadInput, source: str) -> tuple[Fault, ...]:
+    """Return the faults of an error; a single fault without a place if the error has none."""
+    return error.faults or (Fault(source, 0, "", error.message),)
+
+
+def as_error(source: str, faults: Sequence[Fault]) -> BadInput:
+    """Return one error that lists faults by line; equal faults share an entry.
+
+    Args:
+        source: Name of the document.
+        faults: The faults, at least one.
+    """
+    faults = sorted(faults, key=lambda fault: (fault.file != source, fault.file, fault.line))
+    entries: dict[tuple[str, str], list[Fault]] = {}
+    for one in faults:
+        entries.setdefault((one.file, one.text), []).append(one)
+    lines = [_entry(alike, source) for alike in entries.values()]
+    if len(lines) > MOST_FAULTS:
+        lines[MOST_FAULTS:] = [f"and {len(lines) - MOST_FAULTS} more."]
+    if len(faults) == 1:
+        error = BadInput(_entry(faults, ""))
+    else:
+        listed = "".join(f"\n- {line}" for line in lines)
+        error = BadInput(f"{source} has {len(faults)} faults:{listed}")
+    error.faults = tuple(faults)
+    return error
+
+
+def fault_json(fault: Fault) -> dict[str, object]:
+    """Return a fault as a finding: severity, message and fix, with its place.
+
+    >>> found = fault_json(Fault("s.yaml", 4, "columns.a", "'a; b' is not a type; write integer."))
+    >>> found["message"], found["fix"]
+    ("'a; b' is not a type.", 'Write integer.')
+    """
+    hidden = _QUOTED.sub(lambda found: "_" * len(found[0]), fault.text)
+    cut = _FIX.search(hidden)
+    said = fault.text[: cut.start()] if cut else fault.text
+    fix = fault.text[cut.end() :] if cut else ""
+    return {
+        "severity": "refusal",
+        "file": fault.file,
+        "line": fault.line or None,
+        "key": fault.key,
+        "message": f"{said.removesuffix('.')}.",
+        "fix": f"{fix[:1].upper()}{fix[1:]}",
+    }
+
+
+def _entry(alike: list[Fault], source: str) -> str:
+    """Return the text of a fault, with the places of the faults that are equal to it."""
+    first, *others = alike
+    line = f"line {first.line}" if first.line else ""
+    file = first.file if first.file != source else ""
+    where = ", ".join(part for part in (file, line, first.key) if part)
+    text = f"{where}: {first.text}" if where else first.text
+    also = ", ".join(f"{one.key} (line {one.line})" if one.line else one.key for one in others)
+    return f"{text} The same in {also}." if also else text
+
+
+def names_any(node: Node, names: Collection[str]) -> bool:
+    """Return whether a part of a document names some columns, perhaps misspelt.
+
+    Args:
+        node: The part, whose keys and texts are searched.
+        names: Names of the columns.
+    """
+    if not names:
+        return False
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)")
+
+    def in_text(text: str) -> bool:
+        words = re.findall(r"\w+", text)
+        return bool(pattern.search(text)) or any(similar(word, names) for word in words)
+
+    def named(one: Node) -> bool:
+        if isinstance(one.content, Mapping):
+            return any(in_text(key) or named(each) for key, each in one.content.items())
+        if isinstance(one.content, tuple):
+            return any(map(named, one.content))
+        return one.content is not None and in_text(one.content)
+
+    return named(node)

@@ -1,0 +1,214 @@
+"""Strict YAML: every scalar is the text as typed, and every error names a file and a line.
+
+YAML itself turns `yes` into a boolean, `1e-9` into a text and `007` into seven, and silently keeps
+the last of two equal keys. Here a file becomes nodes (`dp_core.text.documents.node`), and the
+reader of each key decides its type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from dp_core.errors import BadInput
+from dp_core.text.documents.decimal_commas import cut_numbers
+from dp_core.text.documents.node import MAX_DEPTH, Node
+from dp_core.text.documents.similar_paths import similar_path
+from dp_core.text.documents.typed_text import printable, shown, utf8_text
+from dp_core.text.documents.yaml_faults import straight, translated
+
+MAX_BYTES = 16 * 2**20
+
+_DATA_SUFFIXES = (".csv", ".tsv", ".parquet", ".gz", ".zip", ".arrow", ".feather", ".xlsx")
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A YAML file as it was typed.
+
+    Attributes:
+        path: Path of the file.
+        root: Its top value, never empty.
+    """
+
+    path: Path
+    root: Node
+
+
+def load(path: Path, *, advice: str = "") -> Document:
+    """Read a YAML file, with every scalar as text.
+
+    Args:
+        path: The file.
+        advice: Sentence that ends the error if there is no such file and none of a similar name.
+
+    Raises:
+        BadInput: if the file cannot be read, is not UTF-8 or not YAML, gives a key twice, or uses
+            anchors, aliases, merge keys, tags or several documents.
+    """
+    return Document(path, parse(_read(path, advice), source=path.name))
+
+
+def parse(text: str, *, source: str) -> Node:
+    """Return the top value of a YAML text; `source` is its name in messages."""
+    if match := _UNPRINTABLE.search(text):
+        raise _syntax(source, _line_of(text, match.start()), "has a control character; remove it.")
+    if match := _TAB_INDENT.search(text):
+        raise _syntax(source, _line_of(text, match.start()), "is indented with a tab; use spaces.")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    events: Iterator[yaml.Event] = yaml.parse(text, Loader=loader)
+    try:
+        return _Builder(source).document(events)
+    except yaml.MarkedYAMLError as error:
+        raise translated(error, text, source) from None
+    except yaml.YAMLError:
+        raise BadInput(f"{source}: is not valid YAML; check quotes and brackets.") from None
+
+
+class _Builder:
+    """Nodes from parser events."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def document(self, events: Iterator[yaml.Event]) -> Node:
+        root: Node | None = None
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if root is not None:
+                    raise _syntax(self.source, _line(event), "begins a second document; keep one.")
+                root = self.node(next(events), events, "", None, 0)
+        if root is None or root.content is None:
+            raise BadInput(
+                f"{self.source}: is empty; `dp-release schema draft FILE` prints a draft."
+            )
+        return root
+
+    def node(
+        self,
+        event: yaml.Event,
+        events: Iterator[yaml.Event],
+        key: str,
+        line: int | None,
+        depth: int,
+    ) -> Node:
+        line = _line(event) if line is None else line
+        # Most values are words or numbers, to which nothing below applies.
+        if (
+            type(event) is yaml.ScalarEvent
+            and event.value.isalnum()
+            and event.anchor is None
+            and event.tag is None
+            and depth <= MAX_DEPTH
+        ):
+            return Node(event.value, self.source, line, key, quoted=bool(event.style))
+        place = Node(None, self.source, line, key)
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise place.error(
+                "anchors (&name) and aliases (*name) are not accepted; write the value out,"
+                " or put quotes around a text that starts with & or *."
+            )
+        if getattr(event, "tag", None) is not None:
+            raise place.error(
+                "tags (!name) are not accepted; put quotes around a text starting with !."
+            )
+        if depth > MAX_DEPTH:
+            raise place.error(f"is nested deeper than {MAX_DEPTH} levels.")
+        if isinstance(event, yaml.ScalarEvent):
+            if not event.style and (meant := straight(event.value)):
+                raise place.error(f"{shown(event.value)} has typographic quotes; write {meant}.")
+            nothing = event.value == "" and not event.style
+            content = None if nothing else event.value
+            return Node(content, self.source, line, key, quoted=bool(event.style))
+        if isinstance(event, yaml.SequenceStartEvent):
+            return Node(self.items(events, key, depth), self.source, line, key)
+        flow = bool(getattr(event, "flow_style", False))
+        return Node(self.entries(place, events, depth, flow=flow), self.source, line, key)
+
+    def items(self, events: Iterator[yaml.Event], key: str, depth: int) -> tuple[Node, ...]:
+        items: list[Node] = []
+        while not isinstance(event := next(events), yaml.SequenceEndEvent):
+            items.append(self.node(event, events, f"{key}[{len(items) + 1}]", None, depth + 1))
+        return tuple(items)
+
+    def entries(
+        self, parent: Node, events: Iterator[yaml.Event], depth: int, *, flow: bool
+    ) -> Mapping[str, Node]:
+        entries: dict[str, Node] = {}
+        typed: list[tuple[str, str | None]] = []
+        twice: BadInput | None = None
+        while not isinstance(event := next(events), yaml.MappingEndEvent):
+            name = self.node(event, events, parent.key, None, depth + 1)
+            if name.content is None:
+                raise name.error(
+                    "a key is empty; name it, or put quotes around a value that begins with ?."
+                )
+            if not isinstance(name.content, str):
+                raise name.error("a key must be a single text, not a list or a mapping.")
+            word = name.content
+            if word == "<<" and not getattr(event, "style", None):
+                raise name.error("merge keys (<<) are not accepted; write the keys out.")
+            if word in entries and twice is None:
+                twice = name.error(
+                    f"the key {shown(word)} is given twice, first on line {entries[word].line};"
+                    " remove one."
+                )
+            key = f"{parent.key}.{word}" if parent.key else word
+            value = self.node(next(events), events, key, name.line, depth + 1)
+            entries.setdefault(word, value)
+            typed.append((word, value.content if isinstance(value.content, str) else None))
+        # `{min: 1,2, max: 2,2}` is read as min, 2, max and again 2, where a 2 has no value.
+        if flow and (meant := cut_numbers(typed, least=1 if twice else 2)):
+            raise parent.error(f"a comma inside {{...}} ends a value; write {meant}.")
+        if twice is not None:
+            raise twice
+        return entries
+
+
+def _read(path: Path, advice: str) -> str:
+    name = printable(path.name or str(path))
+    try:
+        if path.is_dir():
+            raise BadInput(f"{name}: is a folder; name the YAML file in it.")
+        if not path.exists():
+            hint = similar_path(path, _is_yaml) or (advice and f" {advice}")
+            raise BadInput(f"{name}: there is no such file in {_folder(path)}.{hint}")
+        if not path.is_file():
+            raise BadInput(f"{name}: is not a regular file; name a YAML file.")
+        if name.lower().endswith(_DATA_SUFFIXES):
+            raise BadInput(f"{name}: is a data file; name a YAML file.")
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
+    if len(raw) > MAX_BYTES:
+        raise BadInput(
+            f"{name}: is larger than {MAX_BYTES // 2**20} MB; check that it is not a data file."
+        )
+    return utf8_text(raw, name)
+
+
+def _folder(path: Path) -> str:
+    return "this folder" if str(path.parent) == "." else f"{str(path.parent)!r}"
+
+
+def _is_yaml(path: Path) -> bool:
+    return path.suffix in {".yaml", ".yml"} and path.is_file()
+
+
+def _syntax(source: str, line: int, message: str) -> BadInput:
+    return Node(None, source, line).error(message)
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
+def _line_of(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1

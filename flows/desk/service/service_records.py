@@ -1,0 +1,195 @@
+"""What the service itself must remember: idempotency keys, counts of questions, and outcomes.
+
+All of it survives a crash. None of it decides about the budget: only the ledger does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from flows.desk.service.desk_port import AdmittedQuestion, Outcome
+from flows.desk.service.tokens import FOLDER
+
+MOST_ATTEMPTS = 3
+"""Failed attempts at one question (for outside reasons) after which a person has to look."""
+FILE = "service.db"
+DAY_S = 24 * 3600.0
+KEPT_S = 7 * 24 * 3600.0
+MOST_KEYS = 1000
+"""Largest number of keys that are kept of one user."""
+_TABLES = """
+CREATE TABLE IF NOT EXISTS keys (
+    account TEXT, user TEXT, key TEXT, request TEXT, used REAL, PRIMARY KEY (account, user, key)
+);
+CREATE TABLE IF NOT EXISTS taken (account TEXT, number INTEGER, PRIMARY KEY (account, number));
+CREATE TABLE IF NOT EXISTS admissions (account TEXT, user TEXT, at REAL);
+CREATE TABLE IF NOT EXISTS outcomes (
+    account TEXT, number INTEGER, state TEXT, reason TEXT, failures INTEGER, ended INTEGER,
+    PRIMARY KEY (account, number)
+);
+"""
+
+
+class KeyReused(Exception):
+    """An idempotency key was sent before with another request."""
+
+
+class ServiceRecords:
+    """A small database in the home, of mode 0600.
+
+    Args:
+        home: The home.
+        clock: Returns seconds since 1970; `time.time` by default.
+    """
+
+    def __init__(self, home: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._path, self._clock = home / FOLDER / FILE, clock
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        with self._connected() as database:
+            database.executescript(_TABLES)
+
+    @staticmethod
+    def exist(home: Path) -> bool:
+        """Return whether a service was ever started in a home."""
+        return (home / FOLDER / FILE).is_file()
+
+    def claim(self, account: str, user: str, key: str, request: str) -> None:
+        """Bind an idempotency key of a user to a request for a week.
+
+        Args:
+            account: Account of the desk.
+            user: Who sent the key.
+            key: The key, as it was sent.
+            request: The request in its normal form.
+
+        Raises:
+            KeyReused: if the key is bound to another request.
+        """
+        hashed, digest, now = _digest(key), _digest(request), self._clock()
+        with self._connected() as database:
+            database.execute("DELETE FROM keys WHERE used < ?", (now - KEPT_S,))
+            database.execute(
+                "INSERT OR IGNORE INTO keys VALUES (?, ?, ?, ?, ?)",
+                (account, user, hashed, digest, now),
+            )
+            (bound,) = database.execute(
+                "SELECT request FROM keys WHERE account = ? AND user = ? AND key = ?",
+                (account, user, hashed),
+            ).fetchone()
+            database.execute(
+                "DELETE FROM keys WHERE account = ? AND user = ? AND key NOT IN (SELECT key FROM"
+                " keys WHERE account = ? AND user = ? ORDER BY used DESC, rowid DESC LIMIT ?)",
+                (account, user, account, user, MOST_KEYS),
+            )
+        if bound != digest:
+            raise KeyReused
+
+    def take(self, account: str, number: int) -> None:
+        """Record that the service answers a question, because it was asked here.
+
+        Args:
+            account: Account of the desk.
+            number: Number of the question.
+        """
+        with self._connected() as database:
+            database.execute("INSERT OR IGNORE INTO taken VALUES (?, ?)", (account, number))
+
+    def taken(self) -> frozenset[tuple[str, int]]:
+        """Return account and number of each question that the service answers."""
+        with self._connected() as database:
+            return frozenset(database.execute("SELECT account, number FROM taken").fetchall())
+
+    def count_admission(self, account: str, user: str) -> None:
+        """Count one new question of a user."""
+        now = self._clock()
+        with self._connected() as database:
+            database.execute("DELETE FROM admissions WHERE at <= ?", (now - DAY_S,))
+            database.execute("INSERT INTO admissions VALUES (?, ?, ?)", (account, user, now))
+
+    def admissions(self, account: str, user: str) -> int:
+        """Return how many new questions a user asked in the last 24 hours."""
+        with self._connected() as database:
+            (number,) = database.execute(
+                "SELECT COUNT(*) FROM admissions WHERE account = ? AND user = ? AND at > ?",
+                (account, user, self._clock() - DAY_S),
+            ).fetchone()
+        return int(number)
+
+    def keep_outcome(self, account: str, number: int, outcome: Outcome) -> int:
+        """Store the outcome of an attempt to answer a question.
+
+        Args:
+            account: Account of the desk.
+            number: Number of the question.
+            outcome: Outcome of the attempt.
+
+        Returns:
+            How many attempts failed since the question was last asked.
+        """
+        failed, ended = int(outcome.state == "failed"), int(outcome.state in ("failed", "refused"))
+        with self._connected() as database:
+            database.execute(
+                "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (account, number) DO"
+                " UPDATE SET state = excluded.state, reason = excluded.reason,"
+                " failures = failures + excluded.failures, ended = ended + excluded.ended",
+                (account, number, outcome.state, outcome.reason, failed, ended),
+            )
+            (failures,) = database.execute(
+                "SELECT failures FROM outcomes WHERE account = ? AND number = ?", (account, number)
+            ).fetchone()
+        return int(failures)
+
+    def ended(self, account: str, number: int) -> int:
+        """Return how many attempts at a question have failed or were refused so far."""
+        with self._connected() as database:
+            row = database.execute(
+                "SELECT ended FROM outcomes WHERE account = ? AND number = ?", (account, number)
+            ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def forget_outcome(self, account: str, number: int) -> None:
+        """Let a question be tried again, as if no attempt had failed."""
+        with self._connected() as database:
+            database.execute(
+                "UPDATE outcomes SET state = 'waiting', reason = '', failures = 0 WHERE account = ?"
+                " AND number = ?",
+                (account, number),
+            )
+
+    def seen(self, questions: Iterable[AdmittedQuestion]) -> list[AdmittedQuestion]:
+        """Return questions, with the states of those that wait changed by their last attempts.
+
+        A question has failed after `MOST_ATTEMPTS` failed attempts; until then it waits.
+        """
+        with self._connected() as database:
+            rows = database.execute("SELECT account, number, state, reason, failures FROM outcomes")
+            outcomes = {(row[0], row[1]): row[2:] for row in rows}
+        found = []
+        for each in questions:
+            kept = outcomes.get((each.account, each.number))
+            if kept is not None and each.state == "waiting":
+                state, reason, failures = kept
+                if state != "failed" or failures >= MOST_ATTEMPTS:
+                    found.append(replace(each, state=state, reason=reason))
+                    continue
+            found.append(each)
+        return found
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection whose changes are one transaction."""
+        with contextlib.closing(sqlite3.connect(self._path, timeout=30)) as database, database:
+            database.execute("PRAGMA synchronous = FULL")
+            yield database
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,90 @@
+"""Which methods and options of a spec do not go with noise-aware or posterior sets."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.gum import Gum
+from dp_core.plan.trial import trial_plan
+from dp_core.tables.domain import Domain
+from tests.specs import FIXED, write_spec
+
+AWARE = "synthesize: {sets: %d, mode: %s}\n"
+DEFAULT_MODE = "synthesize: {seed: 1}\n"
+
+
+def spec_of(tmp_path, text=FIXED, *, sets=5, mode="noise-aware", **changes):
+    return write_spec(tmp_path, text + AWARE % (sets, mode), **changes)
+
+
+def test_one_noise_aware_set_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"synthesize\.mode: .*sets: 20"):
+        spec_of(tmp_path, sets=1)
+    assert spec_of(tmp_path, sets=2).sets == 2
+    assert spec_of(tmp_path, sets=1, mode="shared").sets == 1
+
+
+def test_noise_of_what_a_threshold_kept_is_not_drawn_again(tmp_path):
+    kept = {"method": "sba", "privacy": "{epsilon: 1, delta: 1e-6}"}
+    for mode in ("noise-aware", "posterior"):
+        with pytest.raises(BadInput, match=rf"synthesize\.mode: {mode} sets.*sba.*split"):
+            spec_of(tmp_path, "", mode=mode, **kept)
+    assert spec_of(tmp_path, "", mode="split", **kept).mode == "split"
+
+
+@pytest.mark.parametrize("method", ["pgm", "gum"])
+def test_shrinking_is_refused_where_it_is_asked_for_and_left_out_where_it_is_not(tmp_path, method):
+    asked = f"{FIXED}reconstruct: {{method: {method}, shrink: true}}\n"
+    with pytest.raises(BadInput, match=r"reconstruct\.shrink: must be false for noise-aware sets"):
+        spec_of(tmp_path, asked)
+
+    assert spec_of(tmp_path, asked, mode="split").reconstructor.shrink
+    for stated in ("", ", shrink: false"):
+        text = f"{FIXED}reconstruct: {{method: {method}{stated}}}\n"
+        assert not spec_of(tmp_path, text).reconstructor.shrink
+
+
+@pytest.mark.parametrize("mode", ["seed: 1", "mode: posterior"])
+@pytest.mark.parametrize(
+    "stated",
+    [
+        *("most_cells: 1000", "shrink: false", "shrink: true", "together: false", "smoothing: 0.1"),
+        *("cleared: true", "method: gum, shrink: true", "method: gum, implied: true"),
+        *("method: gum, consistency_rounds: 5", "rounds: 3, method: gum, together: true"),
+    ],
+)
+def test_an_option_without_effect_on_posterior_sets_is_refused(tmp_path, stated, mode):
+    text = f"reconstruct: {{{stated}}}\nsynthesize: {{{mode}}}\n"
+    option = stated.split(", ")[-1].split(":")[0]
+    with pytest.raises(BadInput, match=rf"reconstruct\.{option}: has no effect on posterior sets"):
+        write_spec(tmp_path, text, method="auto")
+
+    assert write_spec(tmp_path, text.replace(mode, "mode: shared"), method="auto").sets == 1
+
+
+@pytest.mark.parametrize("stated", ["cleared: false", "method: gum, implied: false"])
+def test_an_option_that_posterior_sets_have_anyway_may_be_stated(tmp_path, stated):
+    spec = write_spec(tmp_path, f"reconstruct: {{{stated}}}\n{DEFAULT_MODE}", method="auto")
+
+    assert (spec.mode, spec.reconstructor) == ("posterior", Gum(implied=False))
+
+
+def test_options_of_drawing_records_hold_for_posterior_sets(tmp_path):
+    stated = "rounds: 3, step: 0.5, decay: 0.8, copies: 0.2, sweeps: 1, tolerance: 0.01"
+    spec = write_spec(
+        tmp_path, f"reconstruct: {{method: gum, {stated}}}\n{DEFAULT_MODE}", method="auto"
+    )
+
+    wanted = Gum(rounds=3, step=0.5, decay=0.8, copies=0.2, sweeps=1, tolerance=0.01, implied=False)
+    assert (spec.mode, spec.reconstructor) == ("posterior", wanted)
+
+
+def test_a_trial_refuses_them_as_well():
+    domain = Domain(("a", "b"), (2, 3))
+    with pytest.raises(BadInput, match=r"reconstruct\.shrink: has no effect on posterior sets"):
+        trial_plan(
+            domain, "auto", Fraction(1), sets=2, mode="posterior", reconstruct={"shrink": True}
+        )

@@ -1,0 +1,646 @@
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+import pytest
+
+from dp_core.errors import BadInput
+from dp_core.methods import registry
+from dp_core.methods.reconstruction.reconstructor import TABLES
+from dp_core.methods.selection.selector import PlannedSelector, Selection, Selector
+from dp_core.plan.method_options import convert
+from dp_core.plan.presets import PRESETS
+from dp_core.plan.reading.spec_file import load_spec
+from dp_core.schema.reading.schema_document import schema_hash
+from dp_core.schema.reading.schema_file import load_schema
+from dp_core.text.canonical import digest
+from dp_core.text.documents.strict_yaml import parse
+
+SCHEMA = """\
+version: 1
+title: Survey
+columns:
+  age: {type: integer, min: 0, max: 9}
+  sex: {type: category, levels: [f, m]}
+  pay: {type: number, min: 0, max: 10, bins: 4}
+"""
+
+SPEC = """\
+version: 1
+release: rand-2026q4
+data: data/rand-*.parquet
+schema: rand.schema.yaml
+account: rand
+privacy: {epsilon: 1.0, delta: 1.0e-9, neighbours: add-remove}
+method: privsyn
+select:      {method: choosy, share: 0.1}
+measure:     {share: 0.8}
+reconstruct: {method: small}
+synthesize:  {sets: 5, rows: same, mode: shared, seed: 7}
+checks:      {share: 0.0}
+"""
+
+LEAST = """\
+version: 1
+release: r
+data: d.csv
+schema: rand.schema.yaml
+account: a
+privacy: {epsilon: 1}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choosy(Selector):
+    """A selector that looks at the data, with an option of every type."""
+
+    cells: int = 100
+    weight: float = 0.5
+    part: Fraction = Fraction(1, 3)
+    strict: bool = True
+    note: str = ""
+    order: Literal["size", "score"] = "size"
+    limit: int | None = None
+    grid: int | Literal["auto"] = "auto"
+    cliques: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self):
+        if self.cells < 1:
+            raise ValueError("cells must be at least 1.")
+
+    def select(self, curator, known, **rest):
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small:
+    """A reconstruction for small domains that needs one option."""
+
+    takes: ClassVar = TABLES
+
+    rounds: int
+    max_cells: int = 10**6
+
+    def check(self, domain):
+        if domain.size() > self.max_cells:
+            raise BadInput("The joint table is too large; use fewer columns.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Easy(Small):
+    rounds: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain(PlannedSelector):
+    """A selector that does not look at the data."""
+
+    def planned(self, domain):  # noqa: ARG002
+        return Selection()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answering(Plain):
+    """A selector of single numbers, which few reconstructions can use."""
+
+    @property
+    def gives(self):
+        return frozenset({"answers"})
+
+
+METHODS = {
+    "choosy": Choosy,
+    "small": Easy,
+    "needy": Small,
+    "plain": Plain,
+    "answering": Answering,
+    "densemarg": Choosy,
+    "gum": Easy,
+    "full": Plain,
+    "dense": Easy,
+}
+
+
+@pytest.fixture(autouse=True)
+def methods(monkeypatch):
+    known = registry.find
+
+    def find(family, name):
+        if name == "auto":
+            return Choosy if family == "selection" else Easy
+        return METHODS[name] if name in METHODS else known(family, name)
+
+    monkeypatch.setattr(registry, "find", find)
+
+
+@pytest.fixture
+def write(tmp_path):
+    (tmp_path / "rand.schema.yaml").write_text(SCHEMA)
+    (tmp_path / "schemas").mkdir()
+
+    def write_spec(text):
+        (tmp_path / "release.yaml").write_text(text)
+        return tmp_path / "release.yaml"
+
+    return write_spec
+
+
+def changed(text: str, old: str, new: str) -> str:
+    assert old in text
+    return text.replace(old, new)
+
+
+def test_the_whole_spec_is_read(write, tmp_path):
+    spec = load_spec(write(SPEC))
+
+    assert (spec.release, spec.account, spec.method) == ("rand-2026q4", "rand", "privsyn")
+    assert (spec.data, spec.folder) == ("data/rand-*.parquet", tmp_path)
+    assert spec.schema == load_schema(tmp_path / "rand.schema.yaml")
+    assert spec.privacy.epsilon == 1
+    assert spec.privacy.delta == Fraction(1, 10**9)
+    assert spec.privacy.neighbours == "add-remove"
+    assert (spec.noise, spec.sets, spec.rows, spec.mode, spec.seed) == (
+        "auto",
+        5,
+        None,
+        "shared",
+        7,
+    )
+    assert spec.selector == Choosy()
+    assert spec.reconstructor == Easy()
+    assert spec.shares == {
+        "total": 0,
+        "one_way": Fraction(1, 10),
+        "select": Fraction(1, 10),
+        "measure": Fraction(8, 10),
+        "checks": 0,
+    }
+
+
+def test_what_is_left_out_has_a_default(write):
+    spec = load_spec(write(LEAST))
+
+    assert (spec.method, spec.sets, spec.rows, spec.mode, spec.seed) == (
+        "auto",
+        1,
+        None,
+        "shared",
+        1,
+    )
+    assert (spec.privacy.delta, spec.privacy.neighbours) == (0, "add-remove")
+    assert spec.shares == {"total": 0, "checks": 0, **PRESETS["auto"].shares}
+
+
+def test_a_preset_brings_its_noise_and_total(write):
+    spec = load_spec(write(LEAST + "method: fdh\n"))
+
+    assert spec.noise == "laplace"
+    assert spec.shares["total"] == Fraction(1, 50)
+
+
+def test_under_replace_one_the_preset_pays_nothing_for_the_number_of_rows(write):
+    public = changed(LEAST, "{epsilon: 1}", "{epsilon: 1, neighbours: replace-one}")
+
+    shares = load_spec(write(public + "method: fdh\n")).shares
+
+    assert (shares["total"], shares["measure"]) == (0, 1)
+
+
+def test_a_selector_that_does_not_look_gets_none_of_the_budget(write):
+    shares = load_spec(write(LEAST + "select: {method: plain}\n")).shares
+
+    assert shares["select"] == 0
+    preset = PRESETS["auto"].shares
+    left = preset["one_way"] + preset["measure"]
+    assert shares["one_way"] == preset["one_way"] / left
+    assert shares["measure"] == preset["measure"] / left
+
+
+def test_options_are_read_by_their_types(write):
+    options = """\
+select:
+  method: choosy
+  cells: 200
+  weight: 1e-3
+  part: 2/7
+  strict: no
+  note: no
+  order: score
+  limit: none
+  grid: 12
+  cliques: [[age, sex], [pay]]
+reconstruct: {max_cells: 90}
+"""
+    spec = load_spec(write(LEAST + options))
+
+    assert spec.selector == Choosy(
+        cells=200,
+        weight=0.001,
+        part=Fraction(2, 7),
+        strict=False,
+        note="no",
+        order="score",
+        limit=None,
+        grid=12,
+        cliques=(("age", "sex"), ("pay",)),
+    )
+    assert spec.reconstructor == Easy(max_cells=90)
+
+
+def test_an_annotation_that_no_spec_can_state_is_a_defect():
+    with pytest.raises(TypeError, match="cannot be stated"):
+        convert(parse("x", source="f"), dict)
+
+
+# ---------------------------------------------------------------- the document
+
+
+def test_the_document_is_plain_exact_and_names_no_folder(write, tmp_path):
+    spec = load_spec(write(SPEC))
+    document = json.loads(json.dumps(spec.document))
+
+    assert str(tmp_path) not in json.dumps(document)
+    assert document["data"] == "data/rand-*.parquet"
+    assert document["schema"] == {"title": "Survey", "sha256": schema_hash(spec.schema)}
+    assert document["privacy"] == {
+        "epsilon": "1",
+        "delta": "1/1000000000",
+        "neighbours": "add-remove",
+        "unit": "row",
+    }
+    assert document["select"]["share"] == "1/10"
+    assert document["select"]["part"] == "1/3"
+    assert sum(Fraction(document[stage]["share"]) for stage in spec.shares) == 1
+    assert "domain" not in document
+    assert list(document)[:3] == ["version", "release", "data"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("epsilon: 1.0", "epsilon: 1"),
+        ("epsilon: 1.0", "epsilon: 3/3"),
+        ("1.0e-9", "1/1000000000"),
+        (", neighbours: add-remove", ""),
+        ("method: privsyn\n", "'method': 'privsyn'\n"),
+        ("share: 0.8", "share: 4/5"),
+        (", rows: same, mode: shared", ""),
+        ("checks:      {share: 0.0}\n", "checks: {}\n"),
+        ("{method: choosy,", "{method: choosy, cells: 100,"),
+    ],
+)
+def test_two_spellings_of_one_release_have_one_hash(write, old, new):
+    before = digest(load_spec(write(SPEC)).document)
+
+    assert digest(load_spec(write(changed(SPEC, old, new))).document) == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("rand-2026q4", "rand-2026q3"),
+        ("epsilon: 1.0", "epsilon: 1.00001"),
+        ("add-remove", "replace-one"),
+        ("seed: 7", "seed: 8"),
+        ("rows: same", "rows: 100"),
+        ("mode: shared", "mode: split"),
+        ("share: 0.8", "share: 0.85"),
+        ("{share: 0.8}", "{share: 0.8, noise: laplace}"),
+        ("{method: choosy,", "{method: choosy, cells: 99,"),
+        ("account: rand", "account: other"),
+        ("data/", "data2/"),
+    ],
+)
+def test_two_releases_have_two_hashes(write, old, new):
+    before = digest(load_spec(write(SPEC)).document)
+
+    assert digest(load_spec(write(changed(SPEC, old, new))).document) != before
+
+
+def test_a_changed_schema_changes_the_hash(write, tmp_path):
+    before = digest(load_spec(write(SPEC)).document)
+    (tmp_path / "rand.schema.yaml").write_text(SCHEMA.replace("bins: 4", "bins: 5"))
+
+    assert digest(load_spec(write(SPEC)).document) != before
+
+
+def test_the_folder_does_not_change_the_hash(write, tmp_path):
+    before = digest(load_spec(write(SPEC)).document)
+    (tmp_path / "schemas" / "rand.schema.yaml").write_text(SCHEMA)
+    (tmp_path / "schemas" / "release.yaml").write_text(SPEC)
+
+    assert digest(load_spec(tmp_path / "schemas" / "release.yaml").document) == before
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+def refusal(path) -> str:
+    with pytest.raises(BadInput) as caught:
+        load_spec(path)
+    assert caught.value.exit_code == 2
+    assert len(caught.value.message) < 400
+    assert "\n" not in caught.value.message
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        ("epsilon: 1.0", "epsilon: 0", ["line 6, privacy.epsilon", "greater than 0"]),
+        ("epsilon: 1.0", "epsilon: -1", ["line 6, privacy.epsilon", "greater than 0", "'-1'"]),
+        ("epsilon: 1.0", "epsilon: one", ["line 6, privacy.epsilon", "'one' is not a number"]),
+        ("epsilon: 1.0", "epsilon: 1,0", ["line 6, privacy.epsilon", "comma", "'0'", "write 1.0"]),
+        ("epsilon: 1.0", 'epsilon: "1,0"', ["line 6, privacy.epsilon", "as in 1.0"]),
+        ("epsilon: 1.0", 'epsilon: "1e400"', ["line 6, privacy.epsilon", "exponents"]),
+        ("epsilon: 1.0", "epsilon: 1e-4000", ["line 6, privacy.epsilon", "exponents"]),
+        ("epsilon: 1.0", "epsilon: inf", ["line 6, privacy.epsilon", "finite"]),
+        ("epsilon: 1.0", "epsilon: 1001", ["line 6, privacy.epsilon", "at most 1000"]),
+        ("epsilon: 1.0", "epsilon: [1]", ["line 6, privacy.epsilon", "single value"]),
+        ("epsilon: 1.0", "epsilon: ", ["line 6, privacy.epsilon", "has no value"]),
+        ("epsilon: 1.0, ", "", ["line 6, privacy", "'epsilon' is missing"]),
+        ("epsilon: 1.0, ", "epsilom: 1, ", ["line 6, privacy", "Did you mean 'epsilon'"]),
+        ("delta: 1.0e-9", "delta: 2", ["line 6, privacy.delta", "less than 1", "'2'"]),
+        ("delta: 1.0e-9", "delta: 1", ["line 6, privacy.delta", "less than 1"]),
+        ("delta: 1.0e-9", "delta: -1e-9", ["line 6, privacy.delta", "at least 0"]),
+        ("neighbours:", "neighbors:", ["line 6, privacy", "Did you mean 'neighbours'"]),
+        ("add-remove", "add_remove", ["privacy.neighbours", "Did you mean 'add-remove'"]),
+        ("privacy: {epsilon: 1.0,", "privacy: [epsilon: 1.0,", ["line 6"]),
+        (
+            "privacy: {epsilon: 1.0, delta: 1.0e-9, neighbours: add-remove}",
+            "privacy: 1.0",
+            ["line 6, privacy", "must be a mapping", "{epsilon: 1.0"],
+        ),
+        (
+            "privacy: {epsilon: 1.0, delta: 1.0e-9, neighbours: add-remove}",
+            "epsilon: 1.0",
+            ["line 6", "'epsilon' belongs under privacy"],
+        ),
+        (
+            "privacy: {epsilon: 1.0, delta: 1.0e-9, neighbours: add-remove}\n",
+            "",
+            ["'privacy' is missing"],
+        ),
+        ("version: 1", "version: 2", ["line 1, version", "must be 1"]),
+        ("version: 1\n", "", ["'version' is missing"]),
+        ("method: privsyn", "methd: privsyn", ["line 7", "'methd'", "Did you mean 'method'"]),
+        ("method: privsyn", "method: privsin", ["line 7, method", "Did you mean 'privsyn'"]),
+        ("method: privsyn", "method: [privsyn]", ["line 7, method", "single value"]),
+        ("method: privsyn", "\tmethod: privsyn", ["line 7", "tab"]),
+        ("rand-2026q4", "../rand", ["line 2, release", "not a valid name"]),
+        ("rand-2026q4", "..", ["line 2, release", "not a valid name"]),
+        ("rand-2026q4", "rand 2026", ["line 2, release", "letters, digits"]),
+        ("rand-2026q4", "r" * 101, ["line 2, release", "at most 100"]),
+        ("rand-2026q4", "ränd", ["line 2, release", "not a valid name"]),
+        ("account: rand", "account: a/b", ["line 5, account", "not a valid name"]),
+        ("data: data/", "data: ~/data/", ["line 3, data", "~"]),
+        ("data: data/", "data: ftp://bucket/", ["line 3, data", "URL"]),
+        ("data: data/rand-*.parquet", "data: s3://bucket/", ["line 3, data", "without an object"]),
+        ("data: data/rand-*.parquet", "data:", ["line 3, data", "has no value"]),
+        ("data: data/rand-*.parquet", "data: [a, b]", ["line 3, data", "write a glob"]),
+        ("rand.schema.yaml", "~/x.yaml", ["line 4, schema", "~"]),
+        ("rand.schema.yaml", "schemas", ["line 4, schema", "schemas: is a folder"]),
+        (
+            "rand.schema.yaml",
+            "rnd.schema.yaml",
+            ["line 4, schema", "no such file", "Did you mean 'rand.schema.yaml'"],
+        ),
+        (
+            "checks:      {share: 0.0}",
+            "checks: {share: 0.1, tables: [[nope]]}",
+            ["line 12, checks.tables[1]", "'nope'", "Known: age"],
+        ),
+        ("share: 0.8", "share: 1.5", ["line 9, measure.share", "at most 1"]),
+        ("share: 0.8", "share: -0.1", ["line 9, measure.share", "at least 0"]),
+        ("share: 0.8", "share: 80%", ["line 9, measure.share", "percentage, 0.8"]),
+        ("share: 0.8", "share: 0.95", ["sum to 21/20", "select 1/10", "measure 19/20", "lower"]),
+        ("{share: 0.8}", "{share: 0}", ["line 9, measure", "select 1/10"]),
+        (
+            "{method: choosy, share: 0.1}",
+            "{method: choosy, share: 0}",
+            ["line 8, select", "choosy", "needs a share"],
+        ),
+        (
+            "{method: choosy, share: 0.1}",
+            "{method: plain, share: 0.1}",
+            ["line 8, select.share", "must be 0", "plain"],
+        ),
+        ("{method: choosy, share: 0.1}", "choosy", ["line 8, select", "must be a mapping"]),
+        (
+            "{method: choosy, share: 0.1}",
+            "{method: chosy}",
+            ["line 8, select.method", "no selection method 'chosy'"],
+        ),
+        (
+            "{method: choosy,",
+            "{method: choosy, cell: 3,",
+            ["line 8, select", "'cell'", "Did you mean 'cells'"],
+        ),
+        (
+            "{method: choosy,",
+            "{method: choosy, cells: many,",
+            ["line 8, select.cells", "whole number"],
+        ),
+        (
+            "{method: choosy,",
+            "{method: choosy, cells: 0,",
+            ["line 8, select.cells", "select.cells: must be at least 1"],
+        ),
+        (
+            "{method: choosy,",
+            "{method: choosy, order: sise,",
+            ["line 8, select.order", "Did you mean 'size'"],
+        ),
+        ("{method: choosy,", "{method: choosy, grid: x,", ["line 8, select.grid", "whole number"]),
+        ("{method: choosy,", "{method: choosy, strict: 2,", ["select.strict", "neither true"]),
+        (
+            "{method: choosy,",
+            "{method: choosy, cliques: [age, sex],",
+            ["select.cliques[1]", "must be a list"],
+        ),
+        (
+            "{method: choosy,",
+            "{method: choosy, cliques: [[age, sx]],",
+            ["select.cliques[1][2]", "no column 'sx'", "Did you mean 'sex'"],
+        ),
+        (
+            "{method: choosy,",
+            "{method: choosy, cliques: [[age, age]],",
+            ["select.cliques[1][2]", "'age' is given twice"],
+        ),
+        ("{method: choosy,", "{method: choosy, cliques: [[]],", ["cliques[1]", "empty table"]),
+        (
+            "{method: small}",
+            "{method: needy}",
+            ["line 10, reconstruct", "needs the option 'rounds'"],
+        ),
+        ("{method: small}", "{method: small, share: 0.1}", ["line 10, reconstruct", "'share'"]),
+        (
+            "{method: small}",
+            "{method: small, max_cells: 10}",
+            ["line 10, reconstruct", "too large", "fewer columns"],
+        ),
+        ("{method: small}", "{}\nreconstruct: {}", ["line 11", "'reconstruct' is given twice"]),
+        ("{share: 0.8}", "{share: 0.8, noise: gauss}", ["line 9, measure.noise", "gaussian"]),
+        ("{share: 0.8}", "{share: 0.8, nois: x}", ["line 9, measure", "Did you mean 'noise'"]),
+        ("sets: 5", "sets: -1", ["line 11, synthesize.sets", "at least 0"]),
+        ("sets: 5", "sets: 1001", ["line 11, synthesize.sets", "at most 1000"]),
+        ("sets: 5", "sets: five", ["line 11, synthesize.sets", "whole number"]),
+        ("sets: 5", "set: 5", ["line 11, synthesize", "Did you mean 'sets'"]),
+        ("rows: same", "rows: all", ["line 11, synthesize.rows", "neither `same` nor"]),
+        ("rows: same", "rows: 0", ["line 11, synthesize.rows", "at least 1"]),
+        ("rows: same", "rows: ", ["line 11, synthesize.rows", "has no value"]),
+        ("mode: shared", "mode: share", ["line 11, synthesize.mode", "Did you mean 'shared'"]),
+        ("seed: 7", "seed: -7", ["line 11, synthesize.seed", "at least 0"]),
+        ("seed: 7", "seed: seven", ["line 11, synthesize.seed", "whole number"]),
+        ("synthesize:", "seed: 7\nsynthesize:", ["line 11", "'seed' belongs under synthesize"]),
+        (
+            "checks:  ",
+            "total: {share: 0.01}\ntotals: {}\nchecks:  ",
+            ["line 13", "Did you mean 'total'"],
+        ),
+    ],
+)
+def test_mistakes_name_file_line_key_and_what_is_expected(write, old, new, parts):
+    message = refusal(write(changed(SPEC, old, new)))
+
+    assert message.startswith("release.yaml"), message
+    assert all(part in message for part in parts), message
+
+
+def test_shares_that_nobody_completes_are_refused(write):
+    stages = ("total", "one_way", "select", "measure")
+    text = LEAST + "".join(f"{stage}: {{share: 0.2}}\n" for stage in stages)
+
+    message = refusal(write(text))
+
+    assert "sum to 4/5, less than 1" in message
+    assert "select 1/5" in message
+    assert "by 1/5" in message
+
+
+def test_gaussian_noise_needs_a_delta(write):
+    message = refusal(write(LEAST + "measure: {noise: gaussian}\n"))
+
+    assert message.startswith("release.yaml, line 7, measure.noise: ")
+    assert "delta" in message
+
+
+def test_thresholds_need_a_delta(write):
+    message = refusal(write(LEAST + "method: sba\n"))
+    assert message.startswith("release.yaml, line 6, privacy: sba keeps cells above a threshold")
+    assert "set privacy.delta above 0" in message
+
+    zero = changed(LEAST, "{epsilon: 1}", "{epsilon: 1, delta: 0}")
+    message = refusal(write(zero + "method: sbhg\n"))
+    assert message.startswith("release.yaml, line 6, privacy.delta: sbhg keeps cells")
+
+
+def test_thresholds_are_not_of_gaussian_noise(write):
+    text = changed(LEAST, "{epsilon: 1}", "{epsilon: 1, delta: 1e-9}") + "method: sba\n"
+    message = refusal(write(text + "measure: {noise: gaussian}\n"))
+    assert message.startswith("release.yaml, line 8, measure.noise: sba keeps cells")
+    assert "laplace or auto" in message
+    assert load_spec(write(text)).noise == "laplace"
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "told"),
+    [
+        ("aim", "pace: 0", "is at least one round for each column, not 0."),
+        ("aim", "order: 0", "is a number of columns from 1, not 0."),
+        ("mwem-pgm", "order: 0", "is a number of columns from 1, not 0."),
+        ("mwem-pgm", "turns: -1", "is a number of rounds from 1, or 0 for the default, not -1."),
+        ("mwem", "picks: 0", "is at least 1, not 0."),
+        ("dualquery", "samples: 0", "is at least 1, not 0."),
+    ],
+)
+def test_a_refused_option_is_named_once(write, method, option, told):
+    message = refusal(write(f"{LEAST}method: {method}\nselect: {{{option}}}\n"))
+    key = option.split(":")[0]
+    assert message == f"release.yaml, line 8, select.{key}: {told}"
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ("select: {method: AIM}", ("selection", "'AIM'", "'aim'")),
+        ("reconstruct: {method: privsyn}", ("'privsyn'", "preset", "`method`", "'gum'")),
+        ("select: {method: PrivSyn}", ("'PrivSyn'", "preset", "`method`", "'densemarg'")),
+    ],
+)
+def test_a_method_of_another_spelling_or_kind_is_told_where_it_belongs(write, section, told):
+    message = refusal(write(f"{LEAST}{section}\n"))
+    stage = section.split(":")[0]
+    assert message.startswith(f"release.yaml, line 7, {stage}.method: ")
+    assert all(each in message for each in told)
+
+
+def test_a_share_for_a_public_number_of_rows_is_refused(write):
+    public = changed(LEAST, "{epsilon: 1}", "{epsilon: 1, neighbours: replace-one}")
+
+    assert "total.share: must be 0 under replace-one" in refusal(
+        write(public + "total: {share: 0.1}\n")
+    )
+
+
+def test_spec_and_schema_swapped_are_told_apart(write, tmp_path):
+    path = write(changed(SPEC, "rand.schema.yaml", "release.yaml"))
+
+    assert "release.yaml: is a release spec, not a schema" in refusal(path)
+    assert "rand.schema.yaml: is a schema, not a release spec" in refusal(
+        tmp_path / "rand.schema.yaml"
+    )
+
+
+def test_a_mistake_inside_the_schema_names_the_schema(write, tmp_path):
+    path = write(SPEC)
+    (tmp_path / "rand.schema.yaml").write_text(SCHEMA.replace("[f, m]", "f, m"))
+
+    assert refusal(path).startswith("rand.schema.yaml, line 5")
+
+
+def test_a_list_in_place_of_the_spec_is_refused(write):
+    assert "must be a mapping" in refusal(write("- version: 1\n- release: r\n"))
+
+
+@pytest.mark.parametrize("name", ["independent", "fdh", "fixed", "privsyn"])
+def test_every_preset_is_ready_to_use(write, monkeypatch, name):
+    monkeypatch.undo()
+    extra = "select: {cliques: [[age, sex], [pay]]}\n" if name == "fixed" else ""
+
+    spec = load_spec(write(f"{LEAST}method: {name}\n{extra}"))
+
+    assert sum(spec.shares.values()) == 1
+    assert spec.document["method"] == name
+    json.dumps(spec.document)
+
+
+def test_the_preset_of_stated_tables_without_tables_is_refused(write, monkeypatch):
+    monkeypatch.undo()
+
+    message = refusal(write(LEAST + "method: fixed\n"))
+
+    assert message.startswith("release.yaml, line 7, select: ")
+    assert "cliques" in message
+
+
+def test_a_pair_that_cannot_work_is_refused_with_the_reason_and_what_can(write):
+    text = SPEC.replace("{method: choosy, share: 0.1}", "{method: answering}")
+    text = text.replace("measure:     {share: 0.8}", "measure: {share: 0.9}")
+    with pytest.raises(BadInput) as refusal:
+        load_spec(write(text.replace("{method: small}", "{method: small, rounds: 3}")))
+    assert "release.yaml, line 10, reconstruct" in str(refusal.value)
+    assert "answering gives single numbers" in str(refusal.value)
+    assert "small cannot use" in str(refusal.value)
+    assert "linear_program" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "option"),
+    [("steps", "max_cells"), ("aim", "first"), ("sba", "capacity"), ("mst", "allocation")],
+)
+def test_a_constant_of_a_method_is_no_key(write, method, option):
+    message = refusal(write(f"{LEAST}method: {method}\nselect: {{{option}: 5}}\n"))
+    assert message.startswith(f"release.yaml, line 8, select: there is no key {option!r} here")

@@ -1,0 +1,192 @@
+"""When `auto` measures known tables in one step, and that the plan alone decides it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.errors import BadInput
+from dp_core.methods.selection.auto import Auto
+from dp_core.methods.selection.budget.typical_file import DEPENDENCES
+from dp_core.plan.error_forecast import KnownTable, planned_error
+from dp_core.plan.one_step import better_plan
+from dp_core.plan.procedure import carry_out
+from dp_core.plan.trial import trial_plan
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from tests.specs import plan_of
+
+DELTA = Fraction("1e-9")
+EIGHT = Domain(tuple("abcdefgh"), (2, 3, 4, 2, 5, 3, 6, 2))
+FIVE = Domain(tuple("abcde"), (2, 2, 2, 3, 4))
+SCHEMA = """\
+version: 1
+title: Small survey
+unit: row
+{about}columns:
+  a: {{type: category, levels: [x, y]}}
+  b: {{type: category, levels: [r, s, t]}}
+  c: {{type: category, levels: [k, l, m, n]}}
+"""
+ABOUT = SCHEMA.format(about="rows_about: 1000\n")
+
+
+def planned(domain, epsilon, rows, **options):
+    return trial_plan(domain, "auto", Fraction(epsilon), DELTA, rows_about=rows, **options)
+
+
+def measured(plan):
+    """Return what a plan is certain to measure, by stage."""
+    return {(table.stage, table.clique) for table in plan.tables}
+
+
+def file_of(domain, rows, seed):
+    rng = np.random.default_rng(seed)
+    codes = [rng.integers(0, size, rows) for size in domain.sizes]
+    return Dataset(domain, np.stack(codes).astype(np.uint16))
+
+
+@pytest.mark.parametrize("mode", ["shared", "posterior", "noise-aware"])
+def test_where_noise_hides_all_but_the_columns_they_get_the_whole_budget(mode):
+    plan = planned(EIGHT, "1/5", 500, mode=mode, sets=2)
+    assert plan.spec.selector.at_once == "columns"
+    assert measured(plan) == {("measure", (name,)) for name in EIGHT.columns}
+    assert plan.costs["measure"] == plan.currency.limit == Fraction(1, 5)
+    assert (plan.scores, plan.score_noise) == (0, None)
+
+
+@pytest.mark.parametrize("mode", ["shared", "posterior", "noise-aware", "split"])
+def test_a_joint_table_of_few_cells_gets_the_whole_budget(mode):
+    plan = planned(FIVE, "2", 1_000, mode=mode, sets=2)
+    assert plan.spec.selector.at_once == "joint"
+    assert measured(plan) == {("measure", FIVE.columns)}
+    assert plan.costs["measure"] == plan.currency.limit
+
+
+@pytest.mark.parametrize(
+    ("domain", "epsilon", "rows"),
+    [
+        pytest.param(EIGHT, "1/5", 20_000, id="scores tell something"),
+        pytest.param(EIGHT, "5", 2_000, id="the joint table has too many cells for the records"),
+        pytest.param(Domain(tuple("abcdefghijk"), (2,) * 11), "5", 2_000, id="too many columns"),
+        pytest.param(EIGHT, "1/5", None, id="the number of rows is unknown"),
+        pytest.param(Domain(("a",), (3,)), "1", 500, id="one column"),
+    ],
+)
+def test_otherwise_the_data_are_looked_at_first(domain, epsilon, rows):
+    plan = planned(domain, epsilon, rows)
+    assert plan.spec.selector == Auto()
+    assert plan.costs["select"] == plan.currency.limit / 20
+    assert {table.stage for table in plan.tables} == {"one_way"}
+
+
+def test_what_is_charged_is_in_the_plan_and_the_same_for_all_files():
+    """Files of one value and of evenly spread values; 40 and 500 records."""
+    for plan in (planned(EIGHT, "1/5", 500), planned(FIVE, "2", 1_000)):
+        domain = plan.spec.schema.domain
+        one_value = Dataset(domain, np.zeros((len(domain), 40), np.uint16))
+        for data in (one_value, file_of(domain, 500, seed=1)):
+            charges = carry_out(plan, MemoryCounter(data)).session.charges
+            assert [charge.step.stage for charge in charges] == ["measure"] * len(plan.tables)
+            assert sorted(charge.step.cost for charge in charges) == sorted(
+                table.cost for table in plan.tables
+            )
+            assert sum(charge.step.cost for charge in charges) == plan.currency.limit
+
+
+@pytest.mark.parametrize(
+    ("text", "privacy", "schema"),
+    [
+        pytest.param("", "{epsilon: 1}", SCHEMA.format(about=""), id="rows"),
+        pytest.param("one_way: {share: 1/10}\n", "{epsilon: 1}", ABOUT, id="share"),
+        pytest.param("measure: {share: 4/5}\n", "{epsilon: 1}", ABOUT, id="measuring share"),
+        pytest.param("select: {at_once: never}\n", "{epsilon: 1}", ABOUT, id="never"),
+        pytest.param("select: {candidates: all}\n", "{epsilon: 1}", ABOUT, id="option"),
+        pytest.param("tables: [{of: [a, b]}]\n", "{epsilon: 1}", ABOUT, id="wanted tables"),
+        pytest.param("synthesize: {sets: 0}\n", "{epsilon: 1}", ABOUT, id="no sets"),
+        pytest.param(
+            "measure: {noise: gaussian}\n", "{epsilon: 1, delta: 1e-9}", ABOUT, id="noise"
+        ),
+    ],
+)
+def test_a_spec_that_states_how_to_measure_is_obeyed(tmp_path, text, privacy, schema):
+    usual = plan_of(tmp_path / "a", "", method="auto", schema=ABOUT, privacy="{epsilon: 1}")
+    assert usual.spec.selector.at_once == "joint"
+    stated = plan_of(tmp_path / "b", text, method="auto", schema=schema, privacy=privacy)
+    assert not stated.spec.selector.in_one_step
+    assert stated.costs["one_way"] > 0
+
+
+def test_other_shares_are_kept_and_the_resolved_spec_says_what_was_decided(tmp_path):
+    text = "checks: {share: 1/10, tables: [[a, b]]}\n"
+    plan = plan_of(tmp_path / "a", text, method="auto", schema=ABOUT, privacy="{epsilon: 2}")
+    document = plan.spec.document
+    assert (document["select"]["at_once"], document["select"]["share"]) == ("joint", "0")
+    assert document["measure"]["share"] == "9/10"
+    assert sum(plan.spec.shares.values()) == 1
+    again = "select: {at_once: joint}\n" + text
+    stated = plan_of(tmp_path / "b", again, method="auto", schema=ABOUT, privacy="{epsilon: 2}")
+    assert stated.hash == plan.hash
+
+
+def test_a_spec_that_is_decided_stays_as_it_is():
+    spec = planned(FIVE, "2", 1_000).spec
+    assert better_plan(spec) is None
+
+
+def test_at_once_excludes_wanted_tables_and_large_joint_tables(tmp_path):
+    with pytest.raises(BadInput, match="measures no other tables"):
+        plan_of(
+            *(tmp_path, "tables: [{of: [a, b]}]\nselect: {at_once: columns}\n"),
+            method="auto",
+            schema=ABOUT,
+        )
+    with pytest.raises(BadInput, match="4,096 cells"):
+        planned(EIGHT, "1", 500, select={"at_once": "joint"})
+    with pytest.raises(BadInput, match="10 columns"):
+        planned(Domain(tuple("abcdefghijk"), (2,) * 11), "1", 500, select={"at_once": "joint"})
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("at_once", ["columns", "joint"])
+def test_the_forecast_is_that_of_the_planned_tables(at_once, noise):
+    """Another formula gives nearly the same if sampling is small beside the dependence."""
+    rows = 10**6
+    plan = planned(FIVE, "1/100", rows, select={"at_once": at_once}, noise=noise)
+    found = plan.spec.selector.forecast(
+        *(FIVE, rows, plan.currency, plan.spec.privacy.relation),
+        one_way=Fraction(0),
+        measure=plan.costs["measure"],
+    )
+    tables = [KnownTable(each.clique, each.noise.stddev**2) for each in plan.tables]
+    for error, dependence in zip(found, DEPENDENCES, strict=True):
+        other = planned_error(FIVE, rows, tables, dependence)
+        assert error.two == pytest.approx(other.two, rel=0.02)
+
+
+def test_less_noise_of_the_joint_table_is_less_expected_error_of_pairs_and_triples():
+    errors = []
+    for epsilon in ("1/5", "1", "5"):
+        plan = planned(FIVE, epsilon, 1_000, select={"at_once": "joint"})
+        least, most = plan.spec.selector.forecast(
+            *(FIVE, 1_000, plan.currency, plan.spec.privacy.relation),
+            one_way=Fraction(0),
+            measure=plan.costs["measure"],
+        )
+        assert least.two <= most.two < least.three <= most.three * (1 + 1e-9) < 1
+        errors.append(most)
+    assert errors[0].two > 4 * errors[1].two > 16 * errors[2].two
+    assert errors[0].three > 3 * errors[1].three > 9 * errors[2].three
+    assert not math.isnan(errors[0].three)
+
+
+def test_with_private_levels_nothing_is_decided_beforehand(tmp_path):
+    levels = "{private: 2}, groups: {u: [x, y], v: [z]}"
+    schema = ABOUT.replace("levels: [x, y]", f"levels: {levels}")
+    plan = plan_of(tmp_path, "", method="auto", schema=schema, privacy="{epsilon: 2, delta: 1e-6}")
+    assert plan.spec.schema.private
+    assert not plan.spec.selector.in_one_step

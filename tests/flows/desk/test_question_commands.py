@@ -1,0 +1,147 @@
+"""`dp-release ask` and `dp-release questions` as people type them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dp_core import errors
+from dp_core.errors import BadInput, StageFailed
+from flows.desk import own_process
+from flows.desk.asking import admit_question, answer_question
+from flows.desk.own_process import in_own_process
+
+DECISION = ("--by", "Ana Officer", "--reason", "a test")
+
+
+@pytest.fixture
+def typed(office, command, monkeypatch):
+    """Return a function that runs a command, whose releases are made in this process."""
+    monkeypatch.setattr(own_process, "in_own_process", office.carry_out)
+    return command
+
+
+def test_a_question_is_planned_answered_and_listed(office, typed, tmp_path):
+    planned = typed("ask", "rand", "share by sex", "--epsilon", ".5", "--plan")
+    assert planned.code == 0
+    assert "from account rand, which has epsilon 5" in planned.out
+    assert office.spent_nothing()
+    found = typed("ask", "rand", "share by sex", "--epsilon", ".5", "--out", tmp_path / "copy")
+    assert (found.code, (tmp_path / "copy" / "release.json").is_file()) == (0, True)
+    assert "male" in found.out
+    assert "Paid     epsilon 0.5" in found.out
+    again = typed("ask", "rand", "count", "by", "sex", "--epsilon", ".5")
+    assert "Paid     nothing; answered from rand-question-0001" in again.out
+    shown = typed("questions", "show", "rand")
+    assert "share by sex" in shown.out
+    assert "0 (paid before)" in shown.out
+    assert "rand  open  2 questions" in typed("questions", "show").out
+
+
+def test_json_holds_the_plan_the_answer_and_the_list(typed):
+    planned = typed("ask", "rand", "income ~ age", "--epsilon", "0.1", "--plan", "--json").json
+    assert (planned["kind"], planned["epsilon"], planned["epsilon_exact"]) == (
+        "regression",
+        0.1,
+        "1/10",
+    )
+    found = typed("ask", "rand", "count by sex", "--epsilon", "1", "--json").json
+    assert (found["paid"]["epsilon"], len(found["answer"]["cells"])) == (1, 2)
+    assert "confidential" not in json.dumps(found)
+    listed = typed("questions", "show", "rand", "--json").json
+    assert [each["state"] for each in listed["questions"]] == ["answered"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("income ~ age", "--epsilon", "1"), 2, "account of the desk comes first"),
+        (("rand", "--epsilon", "1"), 2, "The question is missing"),
+        (("rand", "count by sxe", "--epsilon", "1"), 2, "Did you mean 'sex'"),
+        (("rand", "count by sex", "--epsilon", "ten"), 2, "--epsilon"),
+        (("rand", "count by sex", "--epsilon", "0"), 2, "above 0"),
+        (("rand", "count by sex", "--epsilon", "1", "--level", "95"), 2, "between 0 and 1"),
+        (("rand", "count by sex", "--epsilon", "9"), 3, "at most epsilon 1"),
+        (("rand", "count by sex", "--epsilon", "1", "--user", "anna"), 3, "It has no users"),
+        (("dran", "count by sex", "--epsilon", "1"), 2, "No question desk is open for 'dran'"),
+        (("rand", "count by sex"), 2, "Missing option '--epsilon'"),
+    ],
+)
+def test_a_mistake_is_explained_and_costs_nothing(office, typed, words, code, says):
+    found = typed("ask", *words)
+    assert (found.code, says in found.err) == (code, True), found.err
+    assert office.spent_nothing()
+
+
+def test_a_folder_for_the_copy_that_is_in_use_is_refused_first(office, typed, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "note").write_text("x")
+    found = typed("ask", "rand", "count by sex", "--epsilon", "1", "--out", tmp_path / "full")
+    assert (found.code, office.spent_nothing()) == (2, True)
+
+
+def test_an_officer_opens_and_closes_a_desk(office, typed):
+    assert typed("questions", "close", "rand", *DECISION).code == 0
+    refused = typed("ask", "rand", "count by sex", "--epsilon", "1")
+    assert (refused.code, "is closed" in refused.err) == (3, True)
+    opened = typed("questions", "open", office.project.folder / "questions.yaml", *DECISION)
+    assert (opened.code, "Question desk rand is open" in opened.out) == (0, True)
+    assert typed("ask", "rand", "count by sex", "--epsilon", "1").code == 0
+
+
+def test_an_answer_that_waits_for_approval_has_exit_code_6(office, typed):
+    office.open(more="answers: after-approval\n")
+    found = typed("ask", "rand", "count by sex", "--epsilon", "1", "--json")
+    assert (found.code, found.json["runbook"]) == (6, "held")
+    assert "awaiting approval" in typed("questions", "show", "rand").out
+
+
+def test_a_process_of_its_own_tells_what_stopped_it(office, monkeypatch):
+    monkeypatch.setenv("DP_RELEASE_HOME", str(office.project.home))
+    number = admit_question(office.desk, "count by sex", "1")
+    (office.project.folder / "town.csv").unlink()
+    with pytest.raises(BadInput, match=r"town\.csv"):
+        answer_question(office.desk, number)
+    assert office.spent_nothing()
+
+
+@pytest.mark.parametrize(
+    ("printed", "code", "kind"),
+    [
+        (b'{"error": "No.", "runbook": "budget-used-up"}', 3, errors.BudgetRefused),
+        (b'{"error": "Wait."}', 6, errors.Held),
+        (b'{"error": "Broken."}', 5, errors.LedgerCorrupt),
+        (b"", -9, StageFailed),
+        (b"Traceback", 1, StageFailed),
+        (b"", 130, KeyboardInterrupt),
+    ],
+)
+def test_an_exit_code_becomes_the_error_of_a_release(printed, code, kind):
+    assert isinstance(own_process._failure(printed, code), kind)
+
+
+def test_a_process_of_its_own_is_a_command_without_output(monkeypatch, tmp_path):
+    started = []
+
+    class Child:
+        returncode = 0
+
+        def __init__(self, words, **how):
+            started.append((words, how))
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return False
+
+        def communicate(self):
+            return b"{}", None
+
+    monkeypatch.setattr(own_process.subprocess, "Popen", Child)
+    in_own_process(tmp_path / "spec", tmp_path / "out")
+    ((words, how),) = started
+    assert words[-5:] == ["run", str(tmp_path / "spec"), "--out", str(tmp_path / "out"), "--json"]
+    # What the pipeline tells a person at a terminal about the data is not shown to an asker.
+    assert how["stderr"] == own_process.subprocess.DEVNULL
