@@ -100,7 +100,7 @@ def check_frame(frame: pd.DataFrame | pa.Table | Mapping[str, Any], schema: Sche
         schema: The schema.
 
     Raises:
-        TypeError: if it is no frame, or a dictionary of several.
+        TypeError: if it is not a frame, such as a dictionary of several frames.
     """
     table = table_of(frame)
     return check_batches(table.schema, table.to_batches(max_chunksize=BATCH_ROWS), schema)

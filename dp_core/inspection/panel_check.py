@@ -21,14 +21,14 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import ABSENT, Panel
 
 More = Callable[[Iterable[Sequence[pa.RecordBatch]]], Sequence[Finding]]
-"""Returns further findings in records, which come in partitions of a few batches."""
+"""Returns further findings in records, given as partitions of a few batches each."""
 
 
 def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = None) -> FileCheck:
     """Return everything in the files of a panel that does not fit its schema. Confidential.
 
     Rows that belong to no record are reported. The records of all other rows are checked like any
-    file. Nothing is written: the rows are kept in memory, compressed.
+    file. No file is written: the rows are kept in memory, compressed.
 
     Args:
         patterns: Paths or globs of the files: together the rows of all waves, or one for each wave

@@ -96,10 +96,10 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
 
 
 def _give_folders(home: Path) -> None:
-    """Let libraries use the home where the user has no folder, or one that cannot be written.
+    """Let libraries use the home if the user has no home folder, or cannot write to it.
 
-    Prefect does not start without a user's folder. Numba keeps compiled loops beside their source
-    files or in the user's cache, and does not compile if it can write neither.
+    Prefect does not start without a home folder of the user. Numba keeps compiled loops beside
+    their source files or in the user's cache, and does not compile if it can write to neither.
     """
     try:
         cache = Path.home() / ".cache" / "numba"
