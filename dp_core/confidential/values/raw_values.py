@@ -191,7 +191,7 @@ class Reader:
             values = values.cast(pa.string())
         if pa.types.is_float16(value_type(values)):  # few of Arrow's functions accept it
             values = pc.cast(plain(values), pa.float32())
-        encoded = values if _encoded(values) else pc.dictionary_encode(values)
+        encoded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
         distinct = encoded.dictionary
         index = encoded.indices.cast(pa.int32())
         if index.null_count:
@@ -387,10 +387,6 @@ def _largest_whole(column: Column) -> int:
     # The upper end of the last bin is not legal itself.
     limits = [] if column.levels else [abs(int(limit)) for limit in legal_range(column)]
     return max([*whole, *limits], default=0)
-
-
-def _encoded(values: pa.Array) -> bool:
-    return bool(pa.types.is_dictionary(values.type))
 
 
 def _null_state(values: pa.Array) -> NDArray[np.uint8]:

@@ -108,7 +108,7 @@ def identifier_texts(values: pa.Array, what: str) -> pa.Array:
         limit = whole_limit(kind)
         whole = pc.match_substring_regex(texts, r"^-?[0-9]+$")
         if not pc.all(whole, min_count=0).as_py() or (
-            limit is not None and _any_from(values, limit)
+            limit is not None and (np.abs(doubles(plain(values))) >= limit).any()
         ):
             raise SchemaViolation(
                 f"{what} is stored as {kind}, with numbers that are not whole or that this type"
@@ -177,10 +177,6 @@ def local_times(values: pa.Array) -> pa.Array:
     """Return times as they are in their zone, without the zone; days and other times unchanged."""
     zoned = pa.types.is_timestamp(values.type) and values.type.tz is not None
     return pc.local_timestamp(values) if zoned else values
-
-
-def _any_from(values: pa.Array, limit: int) -> bool:
-    return bool((np.abs(doubles(plain(values))) >= limit).any())
 
 
 def _float_texts(values: pa.Array) -> pa.Array:
