@@ -70,7 +70,7 @@ def restart_in_utf8() -> None:
     encodings = {
         sys.getfilesystemencoding(),
         locale.getpreferredencoding(False),
-        *(stream.encoding for stream in streams if stream is not None),
+        *(stream.encoding for stream in streams if stream is not None and stream.encoding),
     }
     if __debug__ and all(codecs.lookup(one).name == "utf-8" for one in encodings):
         return
