@@ -53,7 +53,7 @@ class Advice:
         if not new or not self._helps(new):
             return ""
         self.changes += (new,)
-        return f" {sentence.format(f'`{written(new)}`')}"
+        return f" {sentence.format(f'`{yaml_text(new)}`')}"
 
     def _helps(self, keys: Keys) -> bool:
         if self.column.role and keys.get("missing") == "level":
@@ -112,28 +112,28 @@ def is_accepted(schema: Schema, column: str, keys: Keys) -> bool:
     return True
 
 
-def written(keys: Keys) -> str:
+def yaml_text(keys: Keys) -> str:
     """Return keys and values as a schema writes them.
 
-    >>> written({"missing": "level", "missing_values": ("", "NA")})
+    >>> yaml_text({"missing": "level", "missing_values": ("", "NA")})
     'missing: level, missing_values: ["", "NA"]'
-    >>> written({"format": "%d.%m.%Y"}), written({"bins": {"private": "12"}})
+    >>> yaml_text({"format": "%d.%m.%Y"}), yaml_text({"bins": {"private": "12"}})
     ('format: "%d.%m.%Y"', 'bins: {private: 12}')
     """
     return ", ".join(f"{key}: {_written_value(key, value)}" for key, value in keys.items())
 
 
-def quoted(text: str) -> str:
+def in_quotes(text: str) -> str:
     """Return a text in quotation marks, as YAML reads it."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _written_value(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
-        return f"{{{written(value)}}}"
+        return f"{{{yaml_text(value)}}}"
     if isinstance(value, tuple):
-        return f"[{', '.join(value if key == 'edges' else map(quoted, value))}]"
-    return quoted(value) if key == "format" else str(value)
+        return f"[{', '.join(value if key == 'edges' else map(in_quotes, value))}]"
+    return in_quotes(value) if key == "format" else str(value)
 
 
 def _value(column: Column, key: str) -> object:

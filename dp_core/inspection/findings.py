@@ -219,7 +219,7 @@ _OF_SAME_TEXTS: Mapping[str, str] = {
 """The same for mistakes that count as the same only if the columns have the same texts."""
 
 
-def together(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def joined_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings with those of the same mistake in several columns joined into one.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_core.inspection.advice import Advice, is_accepted, written
+from dp_core.inspection.advice import Advice, is_accepted, yaml_text
 from dp_core.inspection.column_tally import MOST_DISTINCT, Tally
 from dp_core.inspection.findings import EXAMPLES, Example, Finding
 from dp_core.schema.bin_edges import value_text
@@ -147,7 +147,7 @@ def _one_bin(tally: Tally, schema: Schema) -> Finding | None:
     share = percentage(int(rows[code]), int(rows.sum()))
     keys = {"bins": {"private": str(PRIVATE_BINS)}}
     helps = is_accepted(schema, column.name, keys)
-    private = f", or `{written(keys)}`, which places the edges where the records are"
+    private = f", or `{yaml_text(keys)}`, which places the edges where the records are"
     return _hint(
         tally,
         "one-bin",
@@ -183,7 +183,7 @@ def _heaped(tally: Tally, schema: Schema) -> Finding | None:
     keys = {"edges": tuple(value_text(edge, kind) for edge in sorted({*column.edges, *own}))}
     if not own or not is_accepted(schema, column.name, keys):
         return None
-    fix = f"write `{written(keys)}`"
+    fix = f"write `{yaml_text(keys)}`"
     if len(keys["edges"]) > MOST_EDGES:
         fix = f"state `edges` with {', '.join(value_text(edge, kind) for edge in own)}"
     one = len(said) == 1

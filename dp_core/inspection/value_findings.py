@@ -12,7 +12,7 @@ from typing import Any
 
 from dp_core.confidential.values.stored_texts import is_text
 from dp_core.errors import MOST_KNOWN, scripts, similar
-from dp_core.inspection.advice import Advice, quoted
+from dp_core.inspection.advice import Advice, in_quotes
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
 from dp_core.inspection.findings import Example, Finding, Severity, examples_of, some_rows
 from dp_core.schema.decoding import legal_range
@@ -279,7 +279,7 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
 
 
 def _plain_or_quoted(text: str) -> str:
-    return text if re.fullmatch(r"\w+( \w+)*", text) else quoted(text)
+    return text if re.fullmatch(r"\w+( \w+)*", text) else in_quotes(text)
 
 
 def _joined(level: str, texts: Set[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from dp_core.errors import StageFailed
 from flows.engine.site_settings import require_dask_configuration
 from tasks.support.lazy_packages import LazyPackages
-from tasks.support.process_environment import amend, require_assertions
+from tasks.support.process_environment import correct_environment, require_assertions
 
 QUIET = {
     # No usage data leaves this machine.
@@ -78,7 +78,7 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
         A crash of a library must not write this process's memory, which holds rows and exact
         counts, into the working folder.
     """
-    amend()
+    correct_environment()
     require_assertions()
     _give_folders(home)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

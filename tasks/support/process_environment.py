@@ -19,7 +19,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
-def amend() -> None:
+def correct_environment() -> None:
     """Let connections to this machine use no proxy, and let the owner read all files.
 
     Variables with a proxy that Prefect's client cannot use, such as SOCKS without its package, are
