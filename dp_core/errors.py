@@ -143,7 +143,7 @@ def similar(word: str, known: Iterable[str]) -> str:
 
 
 def scripts(text: str) -> frozenset[str]:
-    r"""Return the scripts of the letters of a text, and the names of other signs beyond ASCII.
+    r"""Return the scripts of a text's letters, and first words of names of other non-ASCII signs.
 
     >>> sorted(scripts("A\u0410-\u2013")), sorted(scripts("Z\u00fcrich 1"))
     (['CYRILLIC', 'EN', 'LATIN'], ['LATIN'])

@@ -543,7 +543,7 @@ def chance_of_guesses(
         case: The audit.
         found: What it found, with the moves and the noise of the canaries.
         factor: What the scale that is drawn with is multiplied by.
-        moved: What the canaries' moves are multiplied by.
+        moved: Factor of the canaries' moves.
     """
     drawn = law(found.moves, factor=factor, moved=moved)
     if case.guesses is None:
@@ -564,7 +564,7 @@ def power(
         found: What it found, with the moves and the noise of the canaries.
         level: Probability of a false alarm.
         factor: What the scale that is drawn with is multiplied by.
-        moved: What the canaries' moves are multiplied by.
+        moved: Factor of the canaries' moves.
     """
     guesses, accuracy, enough = chance_of_guesses(case, found, factor=factor, moved=moved)
     least = fewest_to_refute(case, found.strongest, guesses, level)

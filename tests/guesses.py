@@ -100,8 +100,8 @@ def law(moves: Sequence[Moves], *, factor: float = 1.0, moved: float = 1.0) -> L
 
     Args:
         moves: What the auditor computed that the canary changes, and the noise that was charged.
-        factor: What the scale that is drawn with is multiplied by; 1 without a fault.
-        moved: What the moves of the file that was counted are multiplied by; 1 without a fault.
+        factor: Factor of the scale with which noise is drawn; 1 without a fault.
+        moved: Factor of the moves of the counted file; 1 without a fault.
     """
     start = Law(np.zeros(1), np.ones(1))
     present = absent = start
@@ -201,7 +201,7 @@ class Vector:
         """Return the probability that the noise of an entry is small.
 
         Args:
-            factor: What the scale that is drawn with is multiplied by; 1 without a fault.
+            factor: Factor of the scale with which noise is drawn; 1 without a fault.
         """
         scale = factor * self.scale
         if self.noise == "laplace":

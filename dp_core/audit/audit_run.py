@@ -83,7 +83,7 @@ def broken_panels(units: Sequence[Relation] = UNITS) -> list[str]:
     """Return what is wrong with the records of neighbouring panels, in which a person is a record.
 
     Args:
-        units: Units of privacy and relations; those of persons with one record count.
+        units: Units of privacy and relations; only persons with one record are audited.
     """
     broken = []
     for relation in units:

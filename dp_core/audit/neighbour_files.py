@@ -36,10 +36,10 @@ class BrokenCoding(Exception):
 
 
 def stored_columns(columns: Mapping[str, Sequence[str]]) -> dict[str, pa.Array]:
-    """Return texts as a program stores them that chooses the type of a column by all rows.
+    """Return texts as programs store them that choose a column's type from all its rows.
 
-    Whole numbers are stored as such, but as floats if a value of the file is missing; other numbers
-    are floats. A column with another text is stored as texts.
+    Whole numbers are integers, but floats if a value of the file is missing; other numbers are
+    floats. A column with any other text is stored as texts.
 
     Args:
         columns: Texts of each column, empty for missing.

@@ -1,6 +1,6 @@
 """Tiny generated files and their neighbours, as texts and as codes; nothing is read from disk.
 
-A file is stored as a program does that chooses the type of a column by all rows, so one unit may
+Files are stored as programs do that choose a column's type from all its rows, so one unit may
 change the types of all columns.
 """
 

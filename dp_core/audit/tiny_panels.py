@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, stored_columns
 from dp_core.audit.tiny_files import FEMALE, MALE
@@ -70,13 +67,10 @@ class TinyPanels(NeighbourFiles[Texts]):
         rows = [row for unit in units for row in unit]
         texts = {name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}
         stored = pa.record_batch(stored_columns({"person": owners, **texts}))
-        with (
-            TemporaryDirectory(prefix="dp-release-") as folder,
-            PersonRecords(self._schema, Path(folder)) as records,
-        ):
+        with PersonRecords(self._schema, None) as records:
             records.begin(stored.schema.names)
             records.add(stored)
-            made = pq.read_table(records.finish()).combine_chunks()
+            made = pa.concat_tables(records.tables()).combine_chunks()
         encoded = [each.encode(made.column(each.column.name)) for each in self._encoders]
         if any(each.bad is not None for each in encoded):
             raise BrokenCoding("A generated value of a panel is refused.")

@@ -92,8 +92,8 @@ COVERAGE: Mapping[Rule, tuple[float, float]] = {
     "split": (0.897, 0.946),
     "shared": (0.687, 0.946),
 }
-"""Measured coverage of 95 % intervals from sets: the smallest and the largest mean over the designs
-of docs/posterior.md (without a warning) or docs/noise-aware.md, 20 sets or, for `split`, 5."""
+"""Smallest and largest measured coverage of 95 % intervals from sets, over the designs of
+docs/posterior.md (without a warning) or docs/noise-aware.md: from 20 sets, with `split` from 5."""
 WARNED_COVERAGE: Mapping[Rule, tuple[float, float]] = {"posterior": (0.759, 0.977)}
 """The same for coefficients that `infer` warns of, where it was measured."""
 

@@ -1,7 +1,7 @@
-"""Advice as a change of a column's definition, from which its words are made. Confidential.
+"""Advice: changes of a column's definition, and the words that name them. Confidential.
 
-A change that the schema has already, or that changes nothing about the values of the finding, is no
-advice. Values are judged by the encoder of a release.
+A change is advised only if the schema does not have it yet and if it helps with the values of the
+finding. The encoder of a release decides whether it helps.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Advice:
 
     Args:
         tally: The column's counts.
-        texts: The values of the finding as texts; none if it is about absent values.
+        texts: The values of the finding as texts; none (the default) if it is about missing values.
 
     Attributes:
-        changes: The changes that were offered and help, each by itself.
+        changes: The changes that were offered and help. They are alternatives.
     """
 
     def __init__(self, tally: Tally, texts: Iterable[str] = ()) -> None:
@@ -43,17 +43,17 @@ class Advice:
         self._values = _stored(tally, [text for text in texts if text != NULL])
 
     def offer(self, sentence: str, **keys: Any) -> str:
-        """Return a sentence with the keys to write in the place of `{}`; empty if none would help.
+        """Return a sentence in which the keys to write replace `{}`; empty if they would not help.
 
         Args:
-            sentence: The advice; a space is put in front of it.
-            keys: The keys with their new values; those that the column has are left out.
+            sentence: The advice; the result has a space in front of it.
+            keys: The keys with their new values; those with the column's own values are left out.
         """
         new = {key: value for key, value in keys.items() if _value(self.column, key) != value}
         if not new or not self._helps(new):
             return ""
         self.changes += (new,)
-        return f" {sentence.format(f'`{written(new)}`')}"
+        return f" {sentence.format(f'`{yaml_text(new)}`')}"
 
     def _helps(self, keys: Keys) -> bool:
         if self.column.role and keys.get("missing") == "level":
@@ -69,7 +69,7 @@ class Advice:
 
 
 def with_keys(column: Column, keys: Keys) -> Column:
-    """Return the column with new policies, a new format, or the type number."""
+    """Return the column with new policies, a new format or another type."""
     new = {key: value for key, value in keys.items() if key in _POLICIES}
     return replace(column, **new, kind=keys.get("type", column.kind))
 
@@ -80,8 +80,7 @@ def with_change(document: Mapping[str, Any], column: str, keys: Keys) -> dict[st
     Args:
         document: A document such as `Schema.document`.
         column: Name of the column.
-        keys: The keys with their new values. `edges` takes the place of `bins`, and `bins` that of
-            `edges`.
+        keys: The keys with their new values. `edges` replaces `bins`, and `bins` replaces `edges`.
     """
 
     def changed(definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,28 +112,28 @@ def is_accepted(schema: Schema, column: str, keys: Keys) -> bool:
     return True
 
 
-def written(keys: Keys) -> str:
+def yaml_text(keys: Keys) -> str:
     """Return keys and values as a schema writes them.
 
-    >>> written({"missing": "level", "missing_values": ("", "NA")})
+    >>> yaml_text({"missing": "level", "missing_values": ("", "NA")})
     'missing: level, missing_values: ["", "NA"]'
-    >>> written({"format": "%d.%m.%Y"}), written({"bins": {"private": "12"}})
+    >>> yaml_text({"format": "%d.%m.%Y"}), yaml_text({"bins": {"private": "12"}})
     ('format: "%d.%m.%Y"', 'bins: {private: 12}')
     """
     return ", ".join(f"{key}: {_written_value(key, value)}" for key, value in keys.items())
 
 
-def quoted(text: str) -> str:
+def in_quotes(text: str) -> str:
     """Return a text in quotation marks, as YAML reads it."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _written_value(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
-        return f"{{{written(value)}}}"
+        return f"{{{yaml_text(value)}}}"
     if isinstance(value, tuple):
-        return f"[{', '.join(value if key == 'edges' else map(quoted, value))}]"
-    return quoted(value) if key == "format" else str(value)
+        return f"[{', '.join(value if key == 'edges' else map(in_quotes, value))}]"
+    return in_quotes(value) if key == "format" else str(value)
 
 
 def _value(column: Column, key: str) -> object:

@@ -28,16 +28,16 @@ MOST_TEXTS = 20_000
 MOST_DISTINCT = 50
 """Most distinct legal values of a number that a tally counts one by one."""
 MOST_HEAPS = 32
-"""Most values whose rows a tally counts because a batch has many of them."""
+"""Largest number of frequent values whose rows a tally counts."""
 HEAP = 0.1
-"""Smallest share of a sample of a batch that a counted value has."""
+"""Smallest share of a sample of a batch at which a value counts as frequent."""
 SAMPLE = 1000
 NULL = "(null)"
 CODES_FOR_MISSING = (-1, -9, -99, -999, -9999, 88, 98, 99, 888, 998, 999, 9999, 99999, 999999)
 """Numbers that questionnaires often use for a missing answer."""
 
 End: TypeAlias = tuple[float, Decimal, str]
-"""A value as the encoder compares it, its size if it has more digits, and its text."""
+"""A value as the encoder compares it, its exact size if that has more digits, and its text."""
 
 
 class Tally:
@@ -170,7 +170,7 @@ class Tally:
         places: NDArray[np.intp],
         counts: NDArray[np.int64],
     ) -> None:
-        """Count values out of range by their texts: a number of any size keeps all its digits."""
+        """Count values out of range by their texts, so that numbers keep all their digits."""
         data, rows = typed.data[places], counts[places]
         if typed.index is None and len(places) > SAMPLE:
             data, first, place = np.unique(data, return_index=True, return_inverse=True)
@@ -187,7 +187,7 @@ class Tally:
         self.high = end if self.high is None else max(self.high, end)
 
     def _count_heaps(self, legal: NDArray[Any], rows: NDArray[np.int64], *, distinct: bool) -> None:
-        """Count the rows of values that many rows of a batch have."""
+        """Count the rows of frequent values."""
         if not legal.size:
             return
         if distinct:

@@ -24,7 +24,7 @@ from dp_core.confidential.source import BATCH_ROWS, Source
 from dp_core.confidential.values.stored_texts import cell_text
 from dp_core.errors import BadInput
 from dp_core.inspection.column_tally import Tally
-from dp_core.inspection.findings import FileCheck, Finding, together
+from dp_core.inspection.findings import FileCheck, Finding, joined_findings
 from dp_core.inspection.header_check import (
     check_header,
     encoding_finding,
@@ -100,7 +100,7 @@ def check_frame(frame: pd.DataFrame | pa.Table | Mapping[str, Any], schema: Sche
         schema: The schema.
 
     Raises:
-        TypeError: if it is no frame, or a dictionary of several.
+        TypeError: if it is not a frame, such as a dictionary of several frames.
     """
     table = table_of(frame)
     return check_batches(table.schema, table.to_batches(max_chunksize=BATCH_ROWS), schema)
@@ -127,7 +127,7 @@ def check_batches(types: pa.Schema, batches: Records, schema: Schema) -> FileChe
     return _result(schema, (), check.rows, len(header.names), [*found, *check.findings()])
 
 
-def with_findings(check: FileCheck, more: Sequence[Finding]) -> FileCheck:
+def with_findings(check: FileCheck, more: Iterable[Finding]) -> FileCheck:
     """Return a check with more findings, in their places."""
     found = _ordered([*check.findings, *more])
     fits = not any(one.severity == "refusal" for one in found)
@@ -226,7 +226,7 @@ class _Check:
         Args:
             whole: Whether the rows were read to the end, True by default.
         """
-        return together(self._findings(whole))
+        return joined_findings(self._findings(whole))
 
     def _findings(self, whole: bool) -> Iterator[Finding]:
         if whole and not self.rows:

@@ -78,10 +78,9 @@ class Finding(Answer):
         fix: What to do.
         rows: Number of rows concerned; None if it is not about rows.
         examples: Examples, at most `EXAMPLES` of them; of levels that never occur, all of them.
-        changes: Changes of the column's definition that the fix names, each by itself, as keys with
+        changes: Alternative changes of the column's definition that the fix names, as keys with
             their new values.
-        each: The findings of single columns, if this one says the same of several columns;
-            otherwise None.
+        each: The findings of the single columns, if this one is about several; otherwise None.
     """
 
     severity: Severity
@@ -194,7 +193,7 @@ _OF_SEVERAL: Mapping[str, str] = {
     "spaces": "In {} columns, texts differ from a level only in spaces.",
     "composition": "In {} columns, texts differ from a level only in how letters are encoded.",
     "case": "In {} columns, texts differ from a level only in capital letters.",
-    "numbers": "In {} columns, texts write a level's number differently, such as `1.0` for `1`.",
+    "numbers": "In {} columns, texts write a level's number differently, such as `01` for `1`.",
     "decimal-comma": "In {} columns, numbers have a decimal comma.",
     "thousands": "In {} columns, numbers have thousands separators.",
     "fractions": "In {} columns of whole numbers, values have decimals.",
@@ -210,21 +209,22 @@ _OF_SEVERAL: Mapping[str, str] = {
     "column-missing": "The schema has {} columns that the file does not have.",
     "column-name": "The file calls {} columns of the schema by other names.",
 }
-"""What is said of several columns with the same mistake."""
+"""Message about several columns with the same mistake."""
 _OF_SAME_TEXTS: Mapping[str, str] = {
     "missing-codes": "In {} columns, values look like codes for missing.",
     "out-of-range": "In {} columns, values are out of range.",
     "levels": "In {} columns, texts are not levels.",
     "unreadable": "In {} columns, texts are not of the column's type.",
 }
-"""The same for mistakes that are one only if the columns have the same texts."""
+"""The same for mistakes that count as the same only if the columns have the same texts."""
 
 
-def together(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings so that the same mistake in several columns is one finding.
+def joined_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings with those of the same mistake in several columns joined into one.
 
     Args:
-        findings: Findings of columns, in their order; those of several columns are taken apart.
+        findings: Findings in their order; one that is already about several columns is divided
+            first.
     """
     groups: dict[object, list[Finding]] = {}
     for finding in (one for each in findings for one in each.each or (each,)):
@@ -261,8 +261,8 @@ def _of_all(group: list[Finding]) -> Finding:
         fix = f"The texts are {'; '.join(one.text for one in first.examples)}. {fix}"
     if len(fixes) > 1:
         fix = (
-            f"For {', '.join(fixes[first.fix][:EXAMPLES])}: {fix} The other columns have fixes of"
-            " their own, which `--json` lists."
+            f"For {', '.join(fixes[first.fix][:EXAMPLES])}: {fix} `--json` lists the fixes for the"
+            " other columns."
         )
     rows = None if first.rows is None else sum(one.rows or 0 for one in group)
     return Finding(

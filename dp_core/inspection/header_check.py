@@ -18,7 +18,7 @@ from dp_core.confidential.data_files import Kind
 from dp_core.confidential.source_files import damaged, is_readable
 from dp_core.errors import BadInput, SchemaViolation, similar
 from dp_core.inspection.file_content import lines_above_header, other_content
-from dp_core.inspection.findings import Example, Finding, together
+from dp_core.inspection.findings import Example, Finding, joined_findings
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.likely_meant import how_to_encode, visible
 from dp_core.text.documents.typed_text import shown
@@ -162,7 +162,7 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
             )
         )
     ordered = {name: names[name] for name in reads if name in names}
-    return Header(ordered, together(findings), readable=bool(ordered))
+    return Header(ordered, joined_findings(findings), readable=bool(ordered))
 
 
 def wrong_encoding(raw: bytes) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_core.inspection.advice import Advice, is_accepted, written
+from dp_core.inspection.advice import Advice, is_accepted, yaml_text
 from dp_core.inspection.column_tally import MOST_DISTINCT, Tally
 from dp_core.inspection.findings import EXAMPLES, Example, Finding
 from dp_core.schema.bin_edges import value_text
@@ -27,14 +27,14 @@ NEARLY_ALL = 0.9
 FEWEST_ROWS = 20
 """Fewest rows of a file whose counts suggest anything."""
 HEAPED = 0.1
-"""Smallest share of the rows of a value that should have a bin of its own."""
+"""Smallest share of all rows at which a value should have a bin of its own."""
 TIMES_USUAL = 5
-"""Fewest rows of such a value, compared with the mean of the values of its bin."""
+"""Fewest rows of such a value, as a multiple of the mean over the values of its bin."""
 MOST_OF_BIN = 0.75
-"""Share of its bin that is enough, where the bin has few values."""
+"""Share of the rows of its bin that is enough if the bin has few values."""
 PRIVATE_BINS = 12
 STEPS = 10_000
-"""Fewest steps in the range of a number without `decimals`; a bin of one value is a step wide."""
+"""Fewest steps in the range of a number without `decimals`. A bin of one value is one step wide."""
 MOST_EDGES = 12
 """Most bin edges that a hint writes out."""
 
@@ -44,8 +44,8 @@ def hints(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding]:
 
     Args:
         tally: The counts, in the codes in which the file is stored.
-        schema: The schema as written, of the table of the column.
-        whole: The schema of all linked tables; `schema` of a single table.
+        schema: The schema as written, of the column's table.
+        whole: The schema of all linked tables; `schema` itself if there is one table.
     """
     if tally.rows < FEWEST_ROWS:
         return
@@ -147,7 +147,7 @@ def _one_bin(tally: Tally, schema: Schema) -> Finding | None:
     share = percentage(int(rows[code]), int(rows.sum()))
     keys = {"bins": {"private": str(PRIVATE_BINS)}}
     helps = is_accepted(schema, column.name, keys)
-    private = f", or `{written(keys)}`, which places the edges where the records are"
+    private = f", or `{yaml_text(keys)}`, which places the edges where the records are"
     return _hint(
         tally,
         "one-bin",
@@ -159,7 +159,7 @@ def _one_bin(tally: Tally, schema: Schema) -> Finding | None:
 
 
 def _heaped(tally: Tally, schema: Schema) -> Finding | None:
-    """Return the hint about values that many rows share, beside others in their bins; or None."""
+    """Return the hint about values that many rows share in bins with other values; or None."""
     column, rows = tally.column, tally.codes[: tally.column.bins]
     kind = column.kind
     assert kind in ("integer", "number", "date")
@@ -183,7 +183,7 @@ def _heaped(tally: Tally, schema: Schema) -> Finding | None:
     keys = {"edges": tuple(value_text(edge, kind) for edge in sorted({*column.edges, *own}))}
     if not own or not is_accepted(schema, column.name, keys):
         return None
-    fix = f"write `{written(keys)}`"
+    fix = f"write `{yaml_text(keys)}`"
     if len(keys["edges"]) > MOST_EDGES:
         fix = f"state `edges` with {', '.join(value_text(edge, kind) for edge in own)}"
     one = len(said) == 1
@@ -192,7 +192,7 @@ def _heaped(tally: Tally, schema: Schema) -> Finding | None:
         "heaped",
         f"{', '.join(said)}; the sets spread {'this value' if one else 'each'} over its bin.",
         f"If public knowledge explains {'it' if one else 'them'}, {fix}, so that"
-        f" {'it has a bin' if one else 'each has a bin'} of its own.",
+        f" {'it' if one else 'each'} has a bin of its own.",
         changes=(keys,),
     )
 

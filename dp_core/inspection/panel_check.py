@@ -15,20 +15,20 @@ from dp_core.confidential.panel.row_columns import row_columns, rows_schema
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import check_batches, data_files, with_findings
-from dp_core.inspection.findings import Example, FileCheck, Finding, together
+from dp_core.inspection.findings import Example, FileCheck, Finding, joined_findings
 from dp_core.inspection.header_check import check_header
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import ABSENT, Panel
 
-More = Callable[[Iterable[Sequence[pa.RecordBatch]]], Sequence[Finding]]
-"""Returns further findings in records, which come in partitions of a few batches."""
+More = Callable[[Iterable[Iterable[pa.RecordBatch]]], Iterable[Finding]]
+"""Returns further findings in records, given as partitions of a few batches each."""
 
 
 def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = None) -> FileCheck:
     """Return everything in the files of a panel that does not fit its schema. Confidential.
 
     Rows that belong to no record are reported. The records of all other rows are checked like any
-    file. Nothing is written: the rows are kept in memory, compressed.
+    file. No file is written: the rows are kept in memory, compressed.
 
     Args:
         patterns: Paths or globs of the files: together the rows of all waves, or one for each wave
@@ -82,7 +82,7 @@ def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = Non
         if more is not None and checked.fits:
             found += more(table.to_batches() for table in records.tables())
     single = (one for found_one in checked.findings for one in found_one.each or (found_one,))
-    shown = together(one for one in single if not _of_absence(one, panel))
+    shown = joined_findings(one for one in single if not _of_absence(one, panel))
     checked = replace(checked, files=tuple(names), rows=rows, persons=persons, findings=shown)
     return with_findings(checked, found)
 

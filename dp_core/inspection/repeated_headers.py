@@ -1,4 +1,4 @@
-"""Header lines among the rows, as in CSV files that were put together. Confidential."""
+"""Header lines among the rows, as in concatenated CSV files. Confidential."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class RepeatedHeaders:
     """Finds the rows in which every column has its own name. Confidential.
 
     Args:
-        tallies: The tally of each column. The names in these rows are taken out of them, so that
-            they are one finding and not one for each column.
+        tallies: The tally of each column. `findings` removes the names in header lines from them,
+            so that these are one finding and not one for each column.
     """
 
     def __init__(self, tallies: Mapping[str, Tally]) -> None:
@@ -36,7 +36,7 @@ class RepeatedHeaders:
     def add(
         self, records: pa.RecordBatch, names: Mapping[str, str], before: int
     ) -> NDArray[np.intp]:
-        """Return the places of headers in a batch.
+        """Return the indices of the header lines in a batch.
 
         Args:
             records: The rows, under the schema's names.
@@ -67,7 +67,7 @@ class RepeatedHeaders:
         return places
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the finding about repeated headers, and take their names out of the tallies."""
+        """Yield the finding about repeated headers, and remove their names from the tallies."""
         if not self._rows or not self._tallies:
             return
         severity: Severity = "settled"
@@ -83,7 +83,7 @@ class RepeatedHeaders:
             tally.strangers += Counter()  # drops what has no rows left
             tally.problems[problem] -= sum(own.values())
         if strange:
-            fix = "Remove them; when files are put together, only the first keeps its header."
+            fix = "Remove them; when files are joined, keep the header of the first only."
             if severity == "settled":
                 fix = f"A release treats their texts as missing. {fix}"
             message = (

@@ -12,7 +12,7 @@ from typing import Any
 
 from dp_core.confidential.values.stored_texts import is_text
 from dp_core.errors import MOST_KNOWN, scripts, similar
-from dp_core.inspection.advice import Advice, quoted
+from dp_core.inspection.advice import Advice, in_quotes
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
 from dp_core.inspection.findings import Example, Finding, Severity, examples_of, some_rows
 from dp_core.schema.decoding import legal_range
@@ -168,7 +168,7 @@ def _levels(tally: Tally) -> Iterator[Finding]:
 
 
 def _looks_like_others(text: str, known: Set[str]) -> bool:
-    r"""Return whether a text has signs that levels do not have and that may look like theirs.
+    r"""Return whether a text has characters that no level has and that may look like theirs.
 
     >>> texts = ("18\u201329", "\u0421afe", "\u0434\u0430")
     >>> [_looks_like_others(text, {"LATIN"}) for text in texts]
@@ -180,7 +180,7 @@ def _looks_like_others(text: str, known: Set[str]) -> bool:
 
 
 def _as_missing(advice: Advice, cause: str, group: Mapping[str, int]) -> str:
-    """Return how to make texts missing, for causes in which they may mean it."""
+    """Return how to make texts missing, for causes in which they may mean missing."""
     if cause == "missing-codes":
         texts = tuple(dict.fromkeys((*advice.column.missing_values, *list(group)[:5])))
         keys = {"missing": "level", "missing_values": texts}
@@ -279,7 +279,7 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
 
 
 def _plain_or_quoted(text: str) -> str:
-    return text if re.fullmatch(r"\w+( \w+)*", text) else quoted(text)
+    return text if re.fullmatch(r"\w+( \w+)*", text) else in_quotes(text)
 
 
 def _joined(level: str, texts: Set[str]) -> tuple[str, ...]:
@@ -383,7 +383,7 @@ def _type_fix(tally: Tally, advice: Advice, cause: str, group: Mapping[str, int]
 
 
 def _as_number(column: Column) -> dict[str, Any]:
-    """Return the keys that make a column of whole numbers one of numbers."""
+    """Return the keys that change a column's type from integer to number."""
     least, most = legal_range(column)
     if least == most or column.kind != "integer":
         return {}
@@ -429,11 +429,11 @@ def _date_fix(tally: Tally, advice: Advice, group: Mapping[str, int]) -> str:
             )
         if counts[form] and not is_text(tally.stored):
             return "Store the dates of the file as dates, or as texts in the column's format."
-    return f"A column has one format of dates; write all dates of the file as {own}."
+    return f"A column has one date format; write all dates of the file as {own}."
 
 
 def _digits(form: str) -> str:
-    """Return a pattern of the texts that have the parts of a date format."""
+    """Return a regular expression for texts that have the parts of a date format."""
     pattern = re.escape(form).replace("%Y", "[0-9]{4}")
     return re.sub("%[dm]", "[0-9]{1,2}", pattern)
 

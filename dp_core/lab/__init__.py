@@ -1,4 +1,4 @@
-"""For methodologists and staff: what compares methods, or compares sets with their data.
+"""For methodologists and staff: comparisons of methods, and of sets with their data.
 
 No other room imports this one. It imports all rooms but `audit`, `public_data`, `confidential` and
 the noise. Read `comparison` (methods on public data: runs, figures, pages) or `evaluation` (scores

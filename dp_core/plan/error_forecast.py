@@ -1,4 +1,4 @@
-"""The forecast of errors: of a release's sets and of its declared analyses, before data are read.
+"""Forecasts the errors of a release's sets and declared analyses, before data are read.
 
 Theory (`ends_of`) gives the error that the planned tables, or the selection's own forecast, leave
 in a typical file. `error_calibration` has what theory leaves out, by method and mode, as measured
@@ -40,7 +40,7 @@ from dp_core.wall.statistics.regressions.shortened import Scores, SecondMoments
 SUPPOSED_ROWS = (1_000, 10_000, 100_000)
 """Numbers of rows for which the error is forecast if the schema has no `rows_about`."""
 MOST_COLUMNS = 32
-"""Most columns for which it is, without `rows_about`: each number takes some tenths of a second."""
+"""Most columns for such forecasts: each number of rows takes some tenths of a second."""
 MOSTLY_NOISE = 0.2
 """Expected average two-way TVD above which sets are mostly noise. Pairs of columns of a typical
 file are nearer to independence than that."""

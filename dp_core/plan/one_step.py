@@ -41,9 +41,9 @@ def better_plan(spec: ReleaseSpec) -> Plan | None:
 
     Returns:
         The plan that is expected to be better. If it measures in one step, `select.at_once` of its
-        spec says what, and the stage `measure` has the shares of `one_way` and `select`. None if
-        nothing had to be compared: the selection is not `auto` with default options, or public
-        values rule measuring in one step out.
+        spec names the tables, and the stage `measure` has the shares of `one_way` and `select`.
+        None if there was nothing to compare, because the selection is not `auto` with default
+        options or public values exclude measuring in one step.
     """
     if not _open(spec):
         return None

@@ -50,12 +50,12 @@ A_TABLE_A_COLUMN = frozenset({"mst", "privbayes", "aim", "mwem_pgm"})
 
 @dataclass(frozen=True, slots=True)
 class ResourceForecast:
-    """What a release takes.
+    """The expected time and memory of a release.
 
     Attributes:
         seconds: Expected seconds of each stage, in the order of the stages, on a machine that does
             nothing else; `start` is the start-up time of the program and of Prefect.
-        memory_mb: Bound of its memory, in MB (a million bytes).
+        memory_mb: Upper bound of its memory, in MB (a million bytes).
     """
 
     seconds: Mapping[str, float]

@@ -15,7 +15,7 @@ ENOUGH_S = 1.0
 MOST_WRONG = 10.0
 """Largest factor of that correction, in both directions."""
 SOON_S = 0.1
-"""Seconds before which a report says nothing about the pace of a stage."""
+"""Seconds of a stage before which a report says nothing about its pace."""
 ON_TIME = 0.9
 """Part of its expected time up to which a stage counts as done in proportion to the time passed."""
 
@@ -110,7 +110,7 @@ class StagePace:
         return Moment(stage, self._shown, seconds, whole - seconds if whole > seconds else None)
 
     def _whole(self, stage: str, done: float, heard: float) -> float | None:
-        """Return the expected seconds of the whole stage, above 0; None if nothing tells them."""
+        """Return the expected seconds of the whole stage, above 0; None if unknown."""
         expected = self._expected.get(stage) or None
         if expected is not None and self._foreseen >= ENOUGH_S:
             expected *= min(max(self._took / self._foreseen, 1 / MOST_WRONG), MOST_WRONG)

@@ -1,4 +1,4 @@
-"""The parts of a schema on which it can depend whether data fit it."""
+"""The parts of a schema that can decide whether data fit it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dp_core.schema.definition import Schema
 from dp_core.text.canonical import digest
 
 _WORDS = ("version", "title", "description", "publication", "rows_about", "ignore")
-"""Keys that change no verdict. Data with columns that are not ignored cannot be read at all."""
+"""Keys that change no verdict. (`ignore`: a file with other columns cannot be read at all.)"""
 _IN_BINS = ("bins", "edges", "density", "description")
 """Keys of a column that decide only how values that fit are binned and drawn."""
 _LINKS = ("role", "within", "map")
-"""Keys of a column that a schema of some of the columns leaves out."""
+"""Keys of a column that a schema with some of the columns leaves out."""
 _LISTS = ("impossible", "rules", "totals", "expectations")
 _DIGITS = 32
 
 
 def fit_parts(schema: Schema) -> frozenset[str]:
-    """Return the hash of each part of a schema on which it can depend whether data fit it.
+    """Return the hash of each part of a schema that can decide whether data fit it.
 
-    Each column, rule, total and expectation is a part, so a schema of some of the columns has no
-    further part. Titles, descriptions, labels of levels and bins belong to no part.
+    Each column, rule, total and expectation is a part, so a schema with some of the columns has no
+    other parts. Titles, descriptions, labels of levels and bins belong to no part.
     """
     return frozenset(digest(part)[:_DIGITS] for part in _parts(schema.document))
 

@@ -19,7 +19,7 @@ from tasks.ledger.reservation_check import check_terms
 
 COMPOSITIONS: tuple[Composition, ...] = ("basic", "zcdp")
 YEARS = 100
-"""Horizon of a forecast."""
+"""Number of years that a forecast covers."""
 
 MOST_DAYS = 1000
 """Most days that a forecast lists."""
@@ -122,7 +122,7 @@ class FittingReleases:
         releases: Number of releases that fit.
         days: Days of the first `MOST_DAYS` of them; empty without a cadence.
         last: Day of the last one, or None if none fits.
-        stopped_by: Why one more does not fit, as the end of a sentence "stopped by ...".
+        stopped_by: Why one more does not fit, as the end of the sentence "stopped by ...".
     """
 
     releases: int
@@ -145,7 +145,7 @@ def releases_that_fit(
     the allowance of a period has no room, and ends when a total has none.
 
     Args:
-        standings: Balances of the account and of its parents; all must have room.
+        standings: Balances of the account and of its parents; a release must fit in each.
         asked: Amount that one release takes from each, in the same order.
         today: Day of the first release.
         every: Interval between releases (a month, quarter or year), on the same day of the month

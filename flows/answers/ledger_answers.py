@@ -129,9 +129,9 @@ class AccountAnswer(Answer):
         refused_attempts: Refused attempts since the opening; see `refused_declarations`.
         open_attempts: Attempts under way, or interrupted, before the first charge of their release.
         fitted_attempts: Attempts whose data fit; also an exact answer about them.
-        tried_schemas: Different schemas that its family has tried since the topmost account was
-            opened.
-        schemas_left: Further schemas that the family may try in this period.
+        tried_schemas: Number of different schemas that its family has tried since the topmost
+            account was opened.
+        schemas_left: Number of further schemas that the family may try in this period.
         refused_declarations: Comparisons for which a person declared data of the account public;
             each is a refused attempt.
     """
@@ -391,7 +391,7 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
     """
     account = ledger.account(name)
     charter, terms, balance = account.charter, account.terms, account.balance
-    attempts = ledger.attempts(name)
+    attempts, tried = ledger.attempts(name), ledger.tried_schemas(name)
     return AccountAnswer(
         account=account.name,
         neighbours=charter.neighbours,
@@ -417,8 +417,8 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
         refused_attempts=attempts.refused,
         open_attempts=attempts.open,
         fitted_attempts=attempts.fitted,
-        tried_schemas=ledger.tried_schemas(name).total,
-        schemas_left=max(0, MOST_SCHEMAS - ledger.tried_schemas(name).recent),
+        tried_schemas=tried.total,
+        schemas_left=max(0, MOST_SCHEMAS - tried.recent),
         allowed_retries=tuple(
             AllowedRetry(entry.receipt.at, entry.body["by"], entry.body["reason"])
             for entry in ledger.entries(account=name, kinds=("allow-retry",))

@@ -84,7 +84,7 @@ class RunningStage(Answer):
 
     Attributes:
         stage: Name of the stage.
-        percent: The estimated part of it that is done; None if it is unknown.
+        percent: Estimated percentage of it that is done; None if it is unknown.
         seconds: Seconds since its begin.
         seconds_left: Expected seconds until its end; None if that is unknown, or if the stage takes
             longer than expected.
@@ -120,8 +120,8 @@ class ReleaseStatus(Answer):
         spent_part: Charged share of the reservation, 0 to 1.
         here: Whether its folder is in this home.
         measurements: The release whose noisy tables it uses at no cost; None if it measures.
-        stopped: Why the ledger does not let it open its data, and who must do what before it can be
-            resumed; None if nothing stops it.
+        stopped: Why the ledger does not let the release open its data, and who must act before it
+            can be resumed; None if nothing stops it.
         running: How far its running stage is; None if no process works on it, or if another
             machine's process does.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dp_core.wall.ledger.budget_periods import Calendar, Period
 
 USUAL_TOTAL = 100
-"""Largest total epsilon of an account that is not questioned."""
+"""Largest total epsilon of an account that is accepted without a question."""
 
 
 def exact_epsilon(option: str, text: str | None) -> Fraction | None:
@@ -37,7 +37,7 @@ def exact_delta(option: str, text: str | None) -> Fraction | None:
 
 
 def confirm_total(epsilon: Fraction | None, *, meant: bool) -> None:
-    """Ask whether a total above `USUAL_TOTAL` is meant; without a terminal, `meant` must say so.
+    """Ask whether a total above `USUAL_TOTAL` is meant, unless `meant` says so.
 
     Args:
         epsilon: The new total; None if it does not change.
@@ -49,8 +49,8 @@ def confirm_total(epsilon: Fraction | None, *, meant: bool) -> None:
     if meant or epsilon is None or epsilon <= USUAL_TOTAL:
         return
     what = (
-        f"A total of epsilon {float(epsilon):g} protects nobody in practice: published totals of"
-        " statistical offices are at most about 20 (docs/choosing-epsilon.md)."
+        f"A total of epsilon {float(epsilon):g} protects nobody in practice: statistical offices"
+        " publish with totals of at most about 20 (docs/choosing-epsilon.md)."
     )
     if _at_a_terminal():
         click.echo(what, err=True)

@@ -37,7 +37,7 @@ from flows.cli.commands.question_desk import (  # noqa: F401
     service_commands,
 )
 from flows.cli.missing_packages import what_to_install
-from tasks.support.process_environment import amend, restart_in_utf8
+from tasks.support.process_environment import correct_environment, restart_in_utf8
 
 INTERRUPTED = 130
 SEARCH_EVERY = 20_000
@@ -48,7 +48,7 @@ a short command, which imports a million objects that all stay."""
 def main() -> None:
     """Run the command line; print every failure as a sentence and end with its exit code."""
     restart_in_utf8()
-    amend()
+    correct_environment()
     _forbid_core_files()
     gc.set_threshold(SEARCH_EVERY)
     # Python searches all objects for garbage twice before it ends: half a second after a release.

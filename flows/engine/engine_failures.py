@@ -74,10 +74,10 @@ def _is_full() -> bool:
 
 
 def _suspects() -> str:
-    """Return a sentence with the variables of a site that may be the cause; empty if none is set.
+    """Return a sentence that names variables which may be the cause; empty if none is set.
 
     Privacy:
-        It names variables, and never a value, which may be a password.
+        It names variables, never a value, which may be a password.
     """
     ours = {*QUIET, *DEFAULTS, "PREFECT_HOME"}
     names = sorted(
@@ -85,7 +85,8 @@ def _suspects() -> str:
         for name in {*os.environ} - ours
         if name.upper().startswith(("PREFECT_", "DASK_")) or name.lower().endswith("_proxy")
     )
-    return f" This environment sets {', '.join(names)}; a wrong value may be it." if names else ""
+    listed = ", ".join(names)
+    return f" This environment sets {listed}; a wrong value may be the cause." if names else ""
 
 
 def _next_step(release: str) -> str:

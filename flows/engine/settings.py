@@ -15,7 +15,7 @@ from pathlib import Path
 from dp_core.errors import StageFailed
 from flows.engine.site_settings import require_dask_configuration
 from tasks.support.lazy_packages import LazyPackages
-from tasks.support.process_environment import amend, require_assertions
+from tasks.support.process_environment import correct_environment, require_assertions
 
 QUIET = {
     # No usage data leaves this machine.
@@ -78,7 +78,7 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
         A crash of a library must not write this process's memory, which holds rows and exact
         counts, into the working folder.
     """
-    amend()
+    correct_environment()
     require_assertions()
     _give_folders(home)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -96,10 +96,10 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
 
 
 def _give_folders(home: Path) -> None:
-    """Let libraries use the home where the user has no folder, or one that cannot be written.
+    """Let libraries use the home if the user has no home folder, or cannot write to it.
 
-    Prefect does not start without a user's folder. Numba keeps compiled loops beside their source
-    files or in the user's cache, and does not compile if it can write neither.
+    Prefect does not start without a home folder of the user. Numba keeps compiled loops beside
+    their source files or in the user's cache, and does not compile if it can write to neither.
     """
     try:
         cache = Path.home() / ".cache" / "numba"

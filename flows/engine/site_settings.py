@@ -1,6 +1,6 @@
-"""Settings that a site makes for Prefect and Dask, checked before anything is reserved.
+"""Checks what a site sets for Prefect and Dask, before anything is reserved.
 
-Prefect and Dask would fail later, without naming the variable or the file.
+Otherwise Prefect and Dask would fail later, without naming the variable or the file.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _ROW = "environment"
 
 
 def require_dask_configuration() -> None:
-    """Refuse a configuration of Dask that cannot be read; Dask itself would stop a later stage.
+    """Refuse a configuration of Dask that cannot be read, before Dask stops a later stage.
 
     Raises:
-        BadInput: if a file of it is damaged; the message names it.
+        BadInput: if one of its files is damaged; the message names it.
     """
     try:
         import dask.config  # noqa: F401 (reads the configuration)
@@ -44,7 +44,7 @@ def prefect_settings() -> Settings:
     """Return Prefect's settings; import Prefect.
 
     Raises:
-        BadInput: if they cannot be read; the message names the variables or the file, no value.
+        BadInput: if they cannot be read. The message names the variables or the file, but no value.
     """
     with _heard_if_it_works():
         try:
@@ -68,7 +68,7 @@ def _heard_if_it_works() -> Iterator[None]:
 
 
 def require_a_server(settings: Settings) -> None:
-    """Refuse settings by which Prefect has no server and may start none.
+    """Refuse settings under which Prefect has no server and may not start one.
 
     Raises:
         BadInput: if that is so.

@@ -353,7 +353,7 @@ class Decisions:
         Args:
             account: Account of the desk.
             terms: Hash of its terms.
-            schema: Its schema, which counts as one that is tried if it has new parts.
+            schema: Its schema, which counts as a tried schema unless it was tried before.
             by: Person who decides.
             reason: Reason for the decision.
 

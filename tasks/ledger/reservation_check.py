@@ -119,7 +119,7 @@ def check_attempts(book: Transaction, account: str) -> None:
 
 
 def tried_parts(book: Transaction, account: str, schema: Schema) -> list[str]:
-    """Return the hashes of the parts of a schema that an account may try.
+    """Return the hashes of the parts of a schema, if an account may try it.
 
     Raises:
         BudgetRefused: if it is another schema, and the family may not try a further one.
@@ -129,8 +129,8 @@ def tried_parts(book: Transaction, account: str, schema: Schema) -> list[str]:
     if tried.is_full and tried.is_new(parts):
         raise BudgetRefused(
             f"{MOST_SCHEMAS} different schemas were tried on the data of account"
-            f" {_with_family(book, account)} in this period, and whether data fit a further one is"
-            " an exact answer about them. Use a schema that was tried, or a person may allow more:"
+            f" {_with_family(book, account)} in this period. Whether data fit a further one is an"
+            " exact answer about them. Use a schema that was tried, or let a person allow more:"
             f" `dp-release ledger allow-retry {account} --by NAME --reason TEXT`.",
             row="schemas-tried",
         )

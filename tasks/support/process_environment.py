@@ -1,6 +1,6 @@
-"""The environment of a process: what the program itself makes right in it.
+"""The environment of a process, and what the program corrects in it.
 
-A site sets proxies, a locale and a umask for all programs, and not for this one.
+A site sets proxies, a locale and a umask for all its programs, not for this one in particular.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from urllib.parse import urlsplit
 from dp_core.errors import BadInput
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 """Hosts that are this machine."""
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
-def amend() -> None:
-    """Keep connections to this machine off any proxy, and files readable by their owner.
+def correct_environment() -> None:
+    """Let connections to this machine use no proxy, and let the owner read all files.
 
-    A proxy that Prefect's client cannot use, such as one of SOCKS without its package, is left out:
-    the client would not start even for this machine.
+    Variables with a proxy that Prefect's client cannot use, such as SOCKS without its package, are
+    removed: with them, the client would not start even for this machine.
 
     Privacy:
-        Private folders have a mode of their own, whatever the umask. The umask may take rights
-        from others, but not from the owner, and nobody else may write what is not private.
+        Private folders have a fixed mode, whatever the umask. The umask may take rights from
+        others, but not from the owner. Nobody but the owner and the group may write other files.
     """
     os.umask(os.umask(0o077) & 0o077 | 0o002)
     proxies = [name for name in os.environ if name.lower() in _PROXIES]
@@ -61,16 +61,16 @@ def python_environment() -> dict[str, str]:
 
 
 def restart_in_utf8() -> None:
-    """Start Python again if it would not read and write UTF-8, or leaves assertions out.
+    """Start Python again if it does not read and write UTF-8, or leaves assertions out.
 
-    Otherwise an umlaut in a path, a level or an answer would stop a command, wherever the locale or
-    PYTHONIOENCODING names another encoding.
+    With another encoding, by the locale or PYTHONIOENCODING, an umlaut in a path, a level or an
+    answer would stop a command.
     """
     streams = (sys.stdin, sys.stdout, sys.stderr)
     encodings = {
         sys.getfilesystemencoding(),
         locale.getpreferredencoding(False),
-        *(stream.encoding for stream in streams if stream is not None),
+        *(stream.encoding for stream in streams if stream is not None and stream.encoding),
     }
     if __debug__ and all(codecs.lookup(one).name == "utf-8" for one in encodings):
         return
@@ -80,7 +80,7 @@ def restart_in_utf8() -> None:
 
 
 def require_assertions() -> None:
-    """Refuse a Python that leaves assertions out.
+    """Refuse to run if Python leaves assertions out.
 
     Raises:
         BadInput: if it does.

@@ -116,7 +116,7 @@ def _build(pages: Path, results: list[dict[str, Any]]) -> None:
 
 
 def _index(pages: Path, documents: list[dict[str, Any]]) -> str:
-    """Return the first page: a link to the results of each suite. The library's needs scripts."""
+    """Return the first page, with a link to the results of each suite, without scripts."""
     results = [result for each in documents for result in each["results"]]
     rows = []
     for number, result in enumerate(results, start=1):

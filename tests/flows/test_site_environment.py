@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dp_core.errors import BadInput
-from tasks.support.process_environment import amend
+from tasks.support.process_environment import correct_environment
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("dp-release")
@@ -164,7 +164,7 @@ def test_loopback_goes_through_no_proxy(monkeypatch, found):
 
     before = os.umask(0o077)
     os.umask(before)
-    amend()
+    correct_environment()
     os.umask(before)
 
     hosts = os.environ["no_proxy"].split(",")

@@ -101,7 +101,7 @@ class Concern:
 
 
 def general_warnings(bundle: Bundle, combined: Combined | None) -> Iterator[str]:
-    """Yield the reasons why no interval from these sets has its stated coverage."""
+    """Yield the reasons why all intervals from these sets miss their stated coverage."""
     if combined is None:
         yield (
             "The interval treats the rows of one set as people: it ignores the sampling of the set"

@@ -32,11 +32,11 @@ class SetRows(Answer):
 
 @dataclass(frozen=True, slots=True)
 class CombiningRule(Answer):
-    """The rule that combined the sets, and why its intervals are not valid for this formula.
+    """The rule that combined the sets, and why its intervals are not valid for the formula, if so.
 
     Attributes:
-        invalid_because: Why intervals of this formula are known to miss too often: they leave noise
-            out, or the sets cannot have its relations. None if no such reason is known.
+        invalid_because: Why intervals for this formula are known to miss too often, for example
+            because they leave noise out. None if no such reason is known.
     """
 
     name: str
@@ -90,9 +90,9 @@ class Coefficient(Answer):
 
     Attributes:
         expected_coverage: Smallest and largest coverage that 95 % intervals from sets of this mode
-            had in tests (`dp_core.inference.combining_rules.COVERAGE`): in mode `posterior` those
-            with or without a warning, as this coefficient. None if it was not measured for such
-            intervals, or if `rule.invalid_because` says why they miss.
+            had in tests (`dp_core.inference.combining_rules.COVERAGE`). In mode `posterior` it is
+            that of coefficients with a warning if this one has one, otherwise of those without.
+            None if it was not measured, or if `rule.invalid_because` says why intervals miss.
         concerns: Kinds of reasons why its interval may be wrong, in the order of the answer's
             `warnings`: `few-sets`, `clusters`, `cluster-noise`, `unmeasured`, `undrawn`,
             `inferred`, `prior`, `thin`, `noise` and `bins`

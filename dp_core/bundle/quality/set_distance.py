@@ -1,10 +1,10 @@
 """Expected error of the sets in each pair of columns, from the differences between the sets.
 
 A set of mode `posterior` or `noise-aware` is a draw of what the file may have been, given the noisy
-answers. So the file differs from a set as another set does, and the mean distance between two sets
-estimates that of a set from the file. In mode `split` each set has noise of its own: the distance
-of two is sqrt(2) times that of one from the file. Sets of mode `shared` have common noise, which
-their differences do not show.
+answers. So a set differs from the file as much as from another set, and the mean distance between
+two sets estimates that of a set from the file. In mode `split` each set has its own noise: the
+distance of two sets is sqrt(2) times that of one from the file. Sets of mode `shared` have common
+noise, which their differences do not show.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def set_distances(
 ) -> dict[tuple[str, str], float] | None:
     """Return the expected TVD between a set and the file in each pair that was counted.
 
-    An error that all sets have in common is not in it.
+    It does not include an error that all sets have in common.
 
     Args:
         tallies: One per synthetic set.

@@ -1,8 +1,8 @@
 """Links between two tables by their keys: who the members of each household are. Confidential side.
 
-Keys are compared as identifiers of persons are, however they are stored
-(`dp_core.confidential.values.stored_texts`). Members are in the order of their keys, in which
-digits count as numbers: 9 is before 10, and p9 before p10.
+Keys are compared in the same way as identifiers of persons, whatever their stored type
+(`dp_core.confidential.values.stored_texts`). Members are in the order of their keys. Digits in keys
+count as numbers: 9 is before 10, and p9 before p10.
 
 Privacy:
     The members of a household that are kept, and their order, are a function of the keys of the

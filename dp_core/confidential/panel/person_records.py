@@ -20,7 +20,7 @@ Privacy:
 
 Cost: about 3 microseconds for a row of six columns (`benchmarks/panel.py`). On disk the rows once
 and the records once, in the run's confidential folder; in memory a 64th of the rows, and one batch.
-Without a folder nothing is written: the rows are in memory once, compressed.
+Without a folder no file is written: the rows are in memory once, compressed.
 """
 
 from __future__ import annotations

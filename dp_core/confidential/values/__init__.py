@@ -1,6 +1,6 @@
-"""Single values of the file, however it stores them: as canonical texts, and as typed values.
+"""Reads single values of a file, in whatever type it stores them: as texts and as typed values.
 
-Imports `schema` and below. Read `stored_texts` (the text of a stored value, and identifiers of
-persons), then `raw_values` (texts and stored values as levels, numbers and dates) with
-`parsed_texts` and `short_decimals` (numbers that were stored in 32 bits).
+Imports `schema` and below. Read `stored_texts` first (the text of a stored value, and identifiers
+of persons). Then read `raw_values` (levels, numbers and dates from texts and stored values), which
+uses `parsed_texts` and `short_decimals` (numbers that were stored in 32 bits).
 """

@@ -36,7 +36,7 @@ def _matching(texts: pa.Array, pattern: str) -> tuple[NDArray[np.bool_], pa.Arra
 
 
 def integers_of(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return texts of whole numbers as int64; one that does not fit becomes the nearest end."""
+    """Return texts of whole numbers as int64; one out of its range becomes the nearest limit."""
     valid, texts = _matching(texts, INTEGER_TEXT)
     texts = pc.replace_substring_regex(texts, r"^\+|\.0*$", "")
     try:
@@ -67,7 +67,7 @@ def days_of(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
 
 def days_in_format(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
     """Return the day ordinals of texts in a format of `%d`, `%m` and `%Y`, and which are valid."""
-    # Parts without a separator are told apart by their full width only.
+    # Without separators, parts can be distinguished only if each has its full width.
     digits = "{2}" if re.search("%.%", form) else "{1,2}"
     pattern = re.escape(form).replace("%Y", "(?P<Y>[0-9]{4})")
     for part in ("d", "m"):

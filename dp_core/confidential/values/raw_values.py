@@ -1,8 +1,8 @@
 """Raw values of a column as typed arrays, before binning. Confidential side.
 
-What a value becomes depends on the schema's column and on the value alone: not on the type in which
-the file stores the column, and not on other values. (One missing value makes some programs store a
-column of whole numbers as floats, so the type of a column depends on all rows.)
+How a value is read depends only on the schema's column and on the value itself: not on the type in
+which the file stores the column, and not on other values. (One missing value makes some programs
+store a column of whole numbers as floats, so the type of a column depends on all rows.)
 
 Texts are parsed once for each distinct value: a batch of a text column becomes its distinct texts
 and, for each row, the index of its text.
@@ -10,10 +10,11 @@ and, for each row, the index of its text.
 How each type is read:
 
 - Category and ordinal: the exact text. A stored number, boolean, date or time has the text that
-  `stored_texts` gives it: 1, 1.0 and 1.00 are `1`. If no level is written in another way than such
-  a number (as 007 and 7.0 are), a text such as `1.0` or `0.50` is the level `1` or `0.5` too, and a
+  `stored_texts` gives it: 1, 1.0 and 1.00 are `1`. If all levels that are numbers are written in
+  this form (unlike 007 and 7.0), a text such as `1.0` or `0.50` is the level `1` or `0.5` too. A
   text of a day at midnight is the day. `true`, `True` and `TRUE` are the same unless two of them
-  are levels; `false` alike. If there are none of these but 0 and 1, they are `1` and `0`.
+  are levels; the same holds for `false`. If the levels have none of these words but 0 and 1, true
+  is `1` and false is `0`.
 - Integer: an optional sign and digits; `3.0` is accepted for the reason above, `3.5` and `3e2` are
   not. Stored floats and decimals count if they are whole, and booleans as 1 and 0.
 - Number: decimal or scientific notation. A value and an edge are compared as binary64. A value that
@@ -151,7 +152,7 @@ class Reader:
         """Return values as texts that are read as the values themselves are.
 
         Args:
-            values: As of `read`, in one piece.
+            values: Any array type that `read` takes, in one piece.
         """
         if pa.types.is_dictionary(values.type):
             return self.texts(values.dictionary).take(values.indices.cast(pa.int64()))
@@ -169,8 +170,8 @@ class Reader:
         limit = whole_limit(kind)
         if limit is not None and not self.column.levels:
             limit = DOUBLE_LIMIT
-        # privacy: by the type alone; were such values unreadable, they might become missing, and
-        # one row that makes a column one of floats would change the codes of others.
+        # privacy: the type alone decides. If such values counted as unreadable, they might become
+        # missing, and one row that makes a column one of floats would change other rows' codes.
         if limit is not None and self._largest >= limit:
             raise SchemaViolation(
                 f"Column {self.column.name!r} has whole numbers of {limit:,} or more in the schema"
@@ -179,7 +180,7 @@ class Reader:
             )
 
     def _is_typed(self, kind: pa.DataType) -> bool:
-        """Return whether values of a type are read without their texts; not of levels."""
+        """Return whether values of a type are read without their texts; never for levels."""
         if self.column.kind == "date":
             return is_day(kind)
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
@@ -190,7 +191,7 @@ class Reader:
             values = values.cast(pa.string())
         if pa.types.is_float16(value_type(values)):  # few of Arrow's functions accept it
             values = pc.cast(plain(values), pa.float32())
-        encoded = values if _encoded(values) else pc.dictionary_encode(values)
+        encoded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
         distinct = encoded.dictionary
         index = encoded.indices.cast(pa.int32())
         if index.null_count:
@@ -275,9 +276,9 @@ class Reader:
         return data, state
 
     def _missing_codes(self) -> tuple[Array, NDArray[np.float64]]:
-        """Return the values that mean missing, and of an integer column those that are no integer.
+        """Return the values that mean missing, and those of an integer column that are not whole.
 
-        A day is written in the column's format or as an ISO date.
+        A day may be written in the column's format or as an ISO date.
         """
         texts = pc.utf8_trim_whitespace(self._missing)
         none = np.empty(0)
@@ -307,7 +308,7 @@ class _Levels:
         found: dict[str, int] = {**column.texts(), **dict.fromkeys(column.missing_values, -1)}
         stated = {number: [word for word in _WORDS[number] if word in found] for number in _WORDS}
         for number, words in _WORDS.items():
-            # A column of 0 and 1 is one of booleans, if it does not say `true` itself.
+            # A column of 0 and 1 may be one of booleans, unless its levels have such words.
             alone = [number] if not any(stated.values()) and {*_WORDS} <= {*found} else []
             for level in (stated[number] or alone)[:1]:
                 found = dict.fromkeys(words, found[level]) | found
@@ -316,7 +317,7 @@ class _Levels:
         place = {text: number for number, text in enumerate(found)}
         numbers = [text for text in found if re.match(NUMBER_TEXT, text)]
         canonical = [text for text in numbers if _CANONICAL.fullmatch(text)]
-        # Levels such as 007 or 7.0 show that the column's texts are no numbers.
+        # Levels such as 007 or 7.0 show that the column's texts are not numbers.
         self._as_written = len(canonical) < len(numbers)
         of: dict[float, int] = {}
         for kind in (np.float32, np.float64):  # the nearest binary64 takes precedence
@@ -366,8 +367,8 @@ class _Levels:
 def _numbered(texts: pa.Array) -> pa.Array:
     """Return texts with the number of each boolean word in its place."""
     for number, words in _WORDS.items():
-        told = pc.is_in(texts, value_set=pa.array(words))
-        texts = pc.if_else(told, pa.scalar(number, texts.type), texts)
+        found = pc.is_in(texts, value_set=pa.array(words))
+        texts = pc.if_else(found, pa.scalar(number, texts.type), texts)
     return texts
 
 
@@ -386,10 +387,6 @@ def _largest_whole(column: Column) -> int:
     # The upper end of the last bin is not legal itself.
     limits = [] if column.levels else [abs(int(limit)) for limit in legal_range(column)]
     return max([*whole, *limits], default=0)
-
-
-def _encoded(values: pa.Array) -> bool:
-    return bool(pa.types.is_dictionary(values.type))
 
 
 def _null_state(values: pa.Array) -> NDArray[np.uint8]:
@@ -414,7 +411,7 @@ def _zeroed(values: pa.Array) -> Array:
 
 
 def _to_int64(data: Array) -> NDArray[np.int64]:
-    """Return whole numbers as int64; a number that does not fit becomes the nearest end."""
+    """Return whole numbers as int64; a number out of its range becomes the nearest limit."""
     if data.dtype.kind == "f":
         big = data >= 2.0**63
         small = data < -(2.0**63)

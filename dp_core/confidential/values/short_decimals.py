@@ -1,9 +1,9 @@
-"""Numbers of columns that were once stored as binary32, as the decimals they stand for.
+"""Restores decimals that a column once stored as binary32.
 
-0.7 is stored as 0.69999998807... in binary32, and stays so when the column becomes binary64, as it
-does if one value of another row needs that. A stored number that is the binary32 of an edge, a
-bound or a missing code counts as that edge, whatever the column's type: so it lies in the same bin
-however it is stored.
+Binary32 stores 0.7 as 0.69999998807..., and this number stays if the column becomes binary64, for
+example because of a value in another row. A stored number that is the binary32 of an edge, a bound
+or a missing code counts as that edge, bound or code, whatever the column's type. So it lies in the
+same bin however it is stored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _LOW_BITS = np.uint64((1 << 29) - 1)
-"""Bits of a binary64 that a binary32 does not have."""
+"""Bits of the fraction of a binary64 that a binary32 does not have."""
 _TABLE_BITS = 16
 
 

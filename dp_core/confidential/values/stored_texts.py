@@ -1,4 +1,4 @@
-"""Stored values as texts: the same text however a value is stored. Confidential side.
+"""Stored values as texts; a value has one text, whatever its stored type. Confidential side.
 
 - Text is itself.
 - A number is its digits, without trailing zeros and never in scientific notation: 7, 7.0 and 7.00
@@ -31,9 +31,9 @@ from dp_core.errors import SchemaViolation
 WHOLE_WITH_ZEROS = r"^(-?(?:0|[1-9][0-9]*))\.0+$"
 """A whole number as programs write floats and decimals: 7.0, 7.00; its first group is 7."""
 _SCIENTIFIC = r"^-?[0-9](\.[0-9]+)?[eE]\+[0-9]+$"
-"""As spreadsheets and programs write whole numbers of many digits."""
+"""A number of many digits as spreadsheets and programs write it: 1.23E+11."""
 DOUBLE_LIMIT = 2**53
-"""From here on, binary64 has one number for several whole numbers."""
+"""From this number on, one binary64 stands for several whole numbers."""
 
 
 def canonical_texts(values: pa.Array) -> pa.Array:
@@ -64,7 +64,7 @@ def cell_text(value: object) -> str | None:
     ('1', 'true', '2026-01-31')
 
     Raises:
-        TypeError: if it is neither text, number, boolean nor date; the message is its type.
+        TypeError: if it is not a text, number, boolean or date; the message names its type.
     """
     import pandas as pd
 
@@ -108,7 +108,7 @@ def identifier_texts(values: pa.Array, what: str) -> pa.Array:
         limit = whole_limit(kind)
         whole = pc.match_substring_regex(texts, r"^-?[0-9]+$")
         if not pc.all(whole, min_count=0).as_py() or (
-            limit is not None and _any_from(values, limit)
+            limit is not None and (np.abs(doubles(plain(values))) >= limit).any()
         ):
             raise SchemaViolation(
                 f"{what} is stored as {kind}, with numbers that are not whole or that this type"
@@ -132,7 +132,7 @@ def no_identifier(what: str, kind: str) -> str:
 
 
 def whole_limit(kind: pa.DataType) -> int | None:
-    """Return from where on a float type cannot tell whole numbers apart; None for other types."""
+    """Return the smallest number from which a float type merges whole numbers; None for others."""
     if pa.types.is_float16(kind):
         return 2**11
     if pa.types.is_float32(kind):
@@ -159,7 +159,7 @@ def is_day(kind: pa.DataType) -> bool:
 
 
 def plain(values: pa.Array) -> pa.Array:
-    """Return an array without a dictionary."""
+    """Return an array that is not dictionary-encoded."""
     if pa.types.is_string_view(value_type(values)):  # Arrow cannot decode such a dictionary
         return canonical_texts(values)
     return pc.dictionary_decode(values) if pa.types.is_dictionary(values.type) else values
@@ -177,10 +177,6 @@ def local_times(values: pa.Array) -> pa.Array:
     """Return times as they are in their zone, without the zone; days and other times unchanged."""
     zoned = pa.types.is_timestamp(values.type) and values.type.tz is not None
     return pc.local_timestamp(values) if zoned else values
-
-
-def _any_from(values: pa.Array, limit: int) -> bool:
-    return bool((np.abs(doubles(plain(values))) >= limit).any())
 
 
 def _float_texts(values: pa.Array) -> pa.Array:

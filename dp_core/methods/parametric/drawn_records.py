@@ -22,8 +22,8 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.released import Records, Released, tables_of
 
 MOST_CELLS = 1_000_000
-"""Largest number of cells of a table of all columns with numeric columns in bins: with more, noise
-or virtual records outweigh the records of most files, in a computation of minutes."""
+"""Largest number of cells of a table of all columns, with numeric columns in bins. With more, noise
+or virtual records outweigh the records of most files, and the computation takes minutes."""
 BINS = 10
 """Default number of equal bins of a numeric column if neither schema nor spec states bins."""
 

@@ -24,7 +24,7 @@ from dp_core.wall.statistics import CosineSums, CosineTails
 from dp_core.wall.statistics.histograms.cosines import GRID, MOST_BINS
 
 _MOST_KEPT = 1024
-"""Largest number of coefficients to choose; with more, noisy counts of the bins bear less noise."""
+"""Largest number of coefficients to choose; with more, noisy counts of the bins have less noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,7 @@ class Mwem(Weighting, Selector):
         picks: Number of queries, each with an equal part of the budget. With `theory`, it is the
             number T* that minimises the paper's bound on the largest error (`rounds_of_theory`).
             With `adaptive`, the epsilon of a pick is doubled whenever an answer does not exceed its
-            noise; the first pick has 1/64 to 1/10 of the budget, fewer queries the more.
+            noise; the first pick has 1/64 to 1/10 of the budget, more if there are fewer queries.
         histogram: Part of the measuring budget for a noisy table of all columns as a start.
     """
 

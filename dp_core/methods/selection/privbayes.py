@@ -29,7 +29,7 @@ from dp_core.wall.statistics import FScore, MutualInformation, RScore, TableStat
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
-_COMPARED = 2000  # candidates of one step; of more, a random part: a step counts all their tables
+_COMPARED = 2000  # candidates of a step, which counts all their tables; of more, a random part
 _MOST_COUNTED = 1 << 24  # total cells of the candidates of one step: 128 MB of exact counts
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a finer one
 

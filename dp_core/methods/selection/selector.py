@@ -276,12 +276,12 @@ class Selector(ABC):
         return len(domain) if self.chooses else 0
 
     def largest_choice(self, domain: Domain) -> Fraction | None:  # noqa: ARG002
-        """Return the cost of a choice relative to what is left to measure after it, at most.
+        """Return a bound on the cost of a choice relative to what is left to measure after it.
 
-        Both as parts of their budgets: x means that a choice costs at most x times a part of
-        `select_cost` while the same part of `measure_cost`, or more, is still to be spent. None if
-        no bound is known. If what is left is large enough, the plan takes a currency with less
-        noise (`dp_core.wall.accounting.covered_choices`).
+        Both costs are parts of their budgets. With a bound x, if the part p of `measure_cost` is
+        still to be spent, a choice costs at most the part x p of `select_cost`. None if no bound is
+        known. If what is left is large enough, the plan takes a currency with less noise
+        (`dp_core.wall.accounting.covered_choices`).
         """
         return None
 

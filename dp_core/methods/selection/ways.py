@@ -12,7 +12,7 @@ from dp_core.methods.selection.budget.allocation import Allocation, shares
 from dp_core.methods.selection.selector import PlannedSelector, Selection
 from dp_core.tables.domain import Clique, Domain
 
-_MOST_TABLES = 20_000  # each with so little of the budget that more would be noise only
+_MOST_TABLES = 20_000  # with more, each would get so little budget that only noise is left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

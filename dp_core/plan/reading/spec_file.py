@@ -193,7 +193,7 @@ def _read(
     earlier: EarlierRelease | None,
     find_prior: FindPrior,
 ) -> tuple[ReleaseSpec, Plan | None]:
-    """Return a spec, and its plan but for `Plan.spec` if reading it took a plan."""
+    """Return a spec, and its plan (apart from `Plan.spec`) if one was made to read it."""
     faults = Faults(root.source, each=bool(root.line))
     of = faults.of
     keys = _top(root, faults)

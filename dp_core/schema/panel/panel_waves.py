@@ -91,11 +91,6 @@ class Panel:
                     return column, wave
         return next(((IN, wave) for wave, one in self.takes_part.items() if one == name), None)
 
-    def of_wave(self, wave: str) -> tuple[str, ...]:
-        """Return the columns of the record that belong to a wave, `in_2023` first."""
-        own = tuple(names[wave] for names in self.columns.values() if wave in names)
-        return (*((self.takes_part[wave],) if self.takes_part else ()), *own)
-
     def sources(self, names: Collection[str], wave: str | None = None) -> tuple[str, ...]:
         """Return the columns of the file from which columns of the record are made.
 

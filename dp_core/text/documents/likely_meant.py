@@ -180,7 +180,7 @@ def cut_value(text: str, rest: Iterable[str], *, is_list: bool) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return a text without what cannot be seen: the encoding of its letters, kinds of spaces.
+    r"""Return a text in which letters and spaces that look the same are the same.
 
     >>> visible("Cafe\u0301") == visible("Caf\u00e9"), visible("New\u00a0York")
     (True, 'New York')

@@ -1,15 +1,15 @@
 """How many different schemas were tried on the data of a family of accounts in a period.
 
-That the data fit is an exact answer too, and it costs nothing: releases of a tiny epsilon, each
-with tighter bounds, would find the largest value of a column. So a reservation records the hashes
-of the parts of its schema (`schema` in its body), and a family of accounts may try only a few
-different schemas in one period. Which data will be read is not known before they are opened, and
-one more row makes another input, so the limit belongs to the family and not to the input. The data
-of one family are never used by another one.
+That data fit a schema is an exact answer, and no epsilon pays for it: a series of releases with a
+tiny epsilon and ever tighter bounds would find the largest value of a column. So a reservation
+records the hashes of the parts of its schema (`schema` in its body), and a family of accounts may
+try only a few different schemas in one period. Which data will be read is not known before they are
+opened, and one more row makes another input, so the limit belongs to the family and not to the
+input. The data of one family are never used by another one.
 
-Part of a schema is another schema: after the whole was refused, its rules one by one would be
-further answers. Only the parts of a question desk's schema are not counted, because each question
-reserves with the columns that it needs; the whole counts once, when a person opens the desk.
+A part of a schema is another schema: after the whole was refused, a release with each rule alone
+would give further answers. A question desk is an exception, because each question reserves with the
+columns that it needs: the desk's schema counts once, when a person opens the desk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dp_core.wall.ledger.running_totals import Book
 
 MOST_SCHEMAS = 10
-"""Different schemas that a family of accounts may try in one period until a person allows more."""
+"""Different schemas that a family of accounts may try in one period unless a person allows more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class TriedSchemas:
     """The schemas that were tried on the data of a family of accounts.
 
     Attributes:
-        period: Index of the period of the topmost account; 0 without a calendar.
+        period: Index of the period of the topmost account; 0 if it has no periods.
         recent: Number in this period since a person last allowed further ones.
         total: Number since the topmost account was opened.
         known: Hash of each schema that was tried in this period.
@@ -55,7 +55,7 @@ class TriedSchemas:
         return self.recent >= MOST_SCHEMAS
 
     def is_new(self, parts: Collection[str]) -> bool:
-        """Return whether the schema with these parts was neither tried nor is part of a desk's."""
+        """Return whether the schema with these parts was not tried and is not part of a desk's."""
         return _hash(parts) not in self.known and not any({*parts} <= desk for desk in self.desks)
 
     def text(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -54,12 +55,8 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
     if schema.linked is not None:
         return _of_linked(schema, patterns)
     if schema.panel is not None:
-        own = schema.stored if schema.expectations else None
-        return check_panel(
-            patterns,
-            schema,
-            None if own is None else lambda parts: list(_own_expectations(own, parts)),
-        )
+        more = partial(_own_expectations, schema.stored) if schema.expectations else None
+        return check_panel(patterns, schema, more)
     found = check_files(patterns, schema)
     if not schema.expectations or found.columns < len(schema.reads) or not found.rows:
         return found
@@ -70,7 +67,7 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
     parts = (
         (each.records for each in part) for _, part in groupby(pieces, attrgetter("partition"))
     )
-    return with_findings(found, list(_own_expectations(schema.stored, parts)))
+    return with_findings(found, _own_expectations(schema.stored, parts))
 
 
 def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:

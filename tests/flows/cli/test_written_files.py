@@ -38,8 +38,7 @@ assert record_table(rows, schema).num_rows > 300
 def written(folder: Path, program: str, *arguments: str) -> tuple[list[str], str]:
     """Run a program; return what it opened to write or made, and what it printed.
 
-    Arrow opens files beside Python, so the temporary folder is looked at as well: it cannot be
-    made, and a program that needs one fails.
+    Files that Arrow opens by itself are not seen, but a temporary folder that is made for them is.
     """
     log = folder / "written.log"
     done = subprocess.run(

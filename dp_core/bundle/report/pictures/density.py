@@ -129,7 +129,7 @@ def _per_unit(column: Column, top: float, counted: str) -> str:
 def _ticks(column: Column, edges: Sequence[float]) -> tuple[tuple[float, str], ...]:
     """Return the first and last edge, and edges near equal distances between them."""
     first, whole = edges[0], edges[-1] - edges[0]
-    # A whole number takes up one unit of the axis, and its label stands in the middle of it.
+    # A whole number takes up one unit of the axis, with its label in the middle.
     values = [*edges[:-1], edges[-1] if column.kind == "number" else edges[-1] - 1]
     half = 0.0 if column.kind == "number" else 0.5
     places = [100 * (value + half - first) / whole for value in values]

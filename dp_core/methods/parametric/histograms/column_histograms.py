@@ -83,7 +83,7 @@ class ColumnHistograms(Synthesizer):
         """Release the sums of a numeric column, by default those of `ask_column`.
 
         Args:
-            inputs: Those of `measure`.
+            inputs: The inputs of `measure`.
             variable: The column.
             step: Prefix of the names of its steps.
             cost: Its budget, in the release's currency; spent exactly.

@@ -48,7 +48,7 @@ class CutColumns(ColumnHistograms):
         """Return the chosen cuts, and what they cost together.
 
         Args:
-            inputs: Those of `measure`.
+            inputs: The inputs of `measure`.
             variable: The column.
             edges: First position of each bin, and then the number of positions.
             step: Prefix of the names of its steps.

@@ -54,7 +54,7 @@ MODEL_RECORDS = 1 << 12
 
 CLASS_PRIOR = 5.0
 """Prior standard deviation of logistic coefficients, for indicators of levels and for numbers
-divided by `REACH` standard deviations: weak, since odds ratios above e^5 are hardly seen."""
+divided by `REACH` standard deviations. The prior is weak: odds ratios above e^5 are rare."""
 NUMBER_PRIOR = 1.0
 """Prior standard deviation of a linear regression's coefficients, in half ranges."""
 

@@ -23,8 +23,8 @@ Expansion = Literal["proportions", "zero"]
 Part = Literal["rows", "table", "missing", "number", "levels"]
 
 REACH = 3.0
-"""Numeric predictors are cut off at this many noisy standard deviations from their noisy mean: of a
-normal column .3 % are. With `functional` they are scaled by their range and never cut off."""
+"""Numeric predictors are cut off at this many noisy standard deviations from their noisy mean; this
+concerns .3 % of a normal column. With `functional` they are scaled by their range and not cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,7 @@ def threshold_table(
     """Return the cells of a clique whose noisy counts reach the threshold; `measure` pays.
 
     Args:
-        inputs: Those of `select`.
+        inputs: The inputs of `select`.
         clique: Columns, of any number of cells.
         cost: Budget, in the release's currency; spent exactly.
         delta: Failure probability allowed for the table.

@@ -25,7 +25,7 @@ INDIF = "indif"
 DISTANCES = "distances"
 """Step of the distances of pairs from the products of noisy one-way tables."""
 MOST_CELLS = 2**20
-"""Largest number of cells of a pair: 8 MB of counts, and noise outweighs larger ones."""
+"""Largest number of cells of a pair: 8 MB of counts. In larger ones, noise outweighs counts."""
 
 
 def pairs_up_to(domain: Domain, max_cells: int = MOST_CELLS) -> tuple[Clique, ...]:

@@ -9,18 +9,14 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric import dpcopula
 from dp_core.methods.parametric.copula import correlation_of, positive_definite
 from dp_core.methods.parametric.dpcopula import MOST_COLUMNS, DPCopula
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
+from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
 EXACT = Fraction(10**13)
@@ -41,18 +37,7 @@ def file_of(rows=100_000, seed=4):
 
 
 def model_of(method, variables, data, epsilon=EXACT, *, neighbours="add-remove"):
-    session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
-    curator = Curator(variables.domain, MemoryCounter(data), session)
-    released = method.measure(
-        MethodInputs(
-            curator=curator,
-            domain=variables.domain,
-            measure_cost=Fraction(epsilon),
-            zeros=NONE,
-            rng=np.random.default_rng(0),
-        ),
-        variables,
-    )
+    released, session = measure_in_memory(method, variables, data, epsilon, neighbours=neighbours)
     return method.fit(variables, released, rows=None, zeros=NONE), session
 
 

@@ -7,18 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric import dpcube
 from dp_core.methods.parametric.dpcube import DPCube, partition
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics.box_counts import MOST_BOXES
+from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
 EXACT = Fraction(10**13)
@@ -38,17 +34,8 @@ def file_of(rows=3_000, seed=3):
 
 
 def model_of(method, data, epsilon=EXACT, *, zeros=NONE, rows=None, neighbours="add-remove"):
-    session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
-    released = method.measure(
-        MethodInputs(
-            curator=Curator(MIXED.domain, MemoryCounter(data), session),
-            domain=MIXED.domain,
-            measure_cost=Fraction(epsilon),
-            stated_rows=rows,
-            zeros=zeros,
-            rng=np.random.default_rng(0),
-        ),
-        MIXED,
+    released, session = measure_in_memory(
+        method, MIXED, data, epsilon, neighbours=neighbours, zeros=zeros, stated_rows=rows
     )
     return method.fit(MIXED, released, rows=rows, zeros=zeros), session
 
@@ -110,17 +97,7 @@ def test_without_noise_the_table_is_that_of_the_file(within, neighbours):
 def test_each_box_is_the_average_by_precision_of_its_two_noisy_totals(monkeypatch):
     monkeypatch.setattr(dpcube, "_division", lambda *_: None)
     method = DPCube(cells=Fraction(4, 5))
-    session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
-    cells, boxes = method.measure(
-        MethodInputs(
-            curator=Curator(MIXED.domain, MemoryCounter(file_of()), session),
-            domain=MIXED.domain,
-            measure_cost=Fraction(1),
-            zeros=NONE,
-            rng=np.random.default_rng(0),
-        ),
-        MIXED,
-    )
+    (cells, boxes), _ = measure_in_memory(method, MIXED, file_of(), 1)
     assert len(boxes.values) == 1  # nothing is divided
     own, other = boxes.variance, 16 * cells.variance
     wanted = (boxes.values[0] * other + cells.values.sum() * own) / (own + other)

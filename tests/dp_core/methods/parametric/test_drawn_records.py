@@ -25,6 +25,7 @@ from dp_core.wall.accounting.events import PerturbedDrawsEvent, PolyaUrnEvent
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Measurement, Records
+from tests.memory_measurement import measure_in_memory
 from tests.statistical import FALSE_ALARM
 
 MIXED = Variables(
@@ -60,20 +61,16 @@ def survey(rows, seed=3):
 
 
 def released(method, variables, data, epsilon, *, replicate=1, neighbours="add-remove", rows=None):
-    session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
-    found = method.measure(
-        MethodInputs(
-            curator=Curator(variables.domain, MemoryCounter(data), session),
-            domain=variables.domain,
-            measure_cost=Fraction(epsilon),
-            stated_rows=rows or data.rows,
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(1),
-            replicate=replicate,
-        ),
+    return measure_in_memory(
+        method,
         variables,
+        data,
+        epsilon,
+        neighbours=neighbours,
+        seed=1,
+        replicate=replicate,
+        stated_rows=rows or data.rows,
     )
-    return found, session
 
 
 def model_of(method, variables, data, epsilon, *, zeros=None, **options):

@@ -5,8 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.regressions import (
     column_by_column,
     functional_mechanism,
@@ -16,9 +14,7 @@ from dp_core.methods.parametric.sequential_regression import SequentialRegressio
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
+from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
 EXACT = Fraction(10**10)
@@ -31,18 +27,7 @@ C = Variable(name="c", size=3)
 
 def chain_of(data, variables, epsilon=EXACT, *, kind="pure", **options):
     method = SequentialRegression(**options)
-    session = MemorySession(Currency(kind, Fraction(epsilon)), "add-remove")
-    curator = Curator(variables.domain, MemoryCounter(data), session)
-    released = method.measure(
-        MethodInputs(
-            curator=curator,
-            domain=variables.domain,
-            measure_cost=Fraction(epsilon),
-            zeros=NONE,
-            rng=np.random.default_rng(0),
-        ),
-        variables,
-    )
+    released, _ = measure_in_memory(method, variables, data, epsilon, kind=kind)
     return method.fit(variables, released, rows=None, zeros=NONE).chain
 
 

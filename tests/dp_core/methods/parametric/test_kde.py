@@ -7,15 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.kde import KDE, narrow_kernel
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
+from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
 EXACT = Fraction(10**13)
@@ -33,17 +29,8 @@ def file_of(rows=5_000, seed=3):
 
 
 def model_of(method, data, epsilon=EXACT, *, kind="pure", zeros=NONE, rows=None, variables=BOTH):
-    session = MemorySession(Currency(kind, Fraction(epsilon)), "add-remove")
-    released = method.measure(
-        MethodInputs(
-            curator=Curator(variables.domain, MemoryCounter(data), session),
-            domain=variables.domain,
-            measure_cost=Fraction(epsilon),
-            stated_rows=rows,
-            zeros=zeros,
-            rng=np.random.default_rng(0),
-        ),
-        variables,
+    released, session = measure_in_memory(
+        method, variables, data, epsilon, kind=kind, zeros=zeros, stated_rows=rows
     )
     return method.fit(variables, released, rows=rows, zeros=zeros), session
 

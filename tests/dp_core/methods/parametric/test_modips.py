@@ -26,6 +26,7 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Measurement, Totals
 from dp_core.wall.statistics.moments import Products
+from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
 G = Variable(name="g", size=3)
@@ -59,19 +60,7 @@ def data_of(variables, rows=3_000, seed=4):
 def release(data, variables, epsilon=EXACT, *, method=None, neighbours="add-remove", kind="pure"):
     method = method or Modips()
     method.check(variables, neighbours)
-    session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
-    curator = Curator(variables.domain, MemoryCounter(data), session)
-    released = method.measure(
-        MethodInputs(
-            curator=curator,
-            domain=variables.domain,
-            measure_cost=Fraction(epsilon),
-            zeros=NONE,
-            rng=np.random.default_rng(0),
-        ),
-        variables,
-    )
-    return released, session
+    return measure_in_memory(method, variables, data, epsilon, neighbours=neighbours, kind=kind)
 
 
 def model_of(data, variables, epsilon=EXACT, *, rows=None, zeros=NONE, method=None, **more):

@@ -7,15 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.noisy_ecdf import NoisyECDF, monotone
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
+from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
 EXACT = Fraction(10**13)
@@ -33,17 +29,8 @@ def file_of(rows=5_000, seed=3):
 
 
 def model_of(method, data, epsilon=EXACT, *, zeros=NONE, rows=None, neighbours="add-remove"):
-    session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
-    released = method.measure(
-        MethodInputs(
-            curator=Curator(BOTH.domain, MemoryCounter(data), session),
-            domain=BOTH.domain,
-            measure_cost=Fraction(epsilon),
-            stated_rows=rows,
-            zeros=zeros,
-            rng=np.random.default_rng(0),
-        ),
-        BOTH,
+    released, session = measure_in_memory(
+        method, BOTH, data, epsilon, neighbours=neighbours, zeros=zeros, stated_rows=rows
     )
     return method.fit(BOTH, released, rows=rows, zeros=zeros), session
 
@@ -84,17 +71,7 @@ def test_a_tree_is_nearer_than_the_bins_alone():
     for branching in (8, 1024):
         method, found = NoisyECDF(bins=1024, branching=branching), []
         for _ in range(30):
-            session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
-            released = method.measure(
-                MethodInputs(
-                    curator=Curator(wide.domain, MemoryCounter(data), session),
-                    domain=wide.domain,
-                    measure_cost=Fraction(1),
-                    zeros=NONE,
-                    rng=np.random.default_rng(0),
-                ),
-                wide,
-            )
+            released, _ = measure_in_memory(method, wide, data, 1)
             model = method.fit(wide, released, rows=None, zeros=NONE)
             made = np.cumsum(model.columns[0]) / model.rows
             found.append(np.abs(real - made).max())

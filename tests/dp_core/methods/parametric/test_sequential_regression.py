@@ -17,6 +17,7 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Measurement
+from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
 EXACT = Fraction(10**10)
@@ -53,19 +54,7 @@ DATA = data_of()
 def release(data, variables, epsilon=EXACT, *, method=None, neighbours="add-remove", kind="pure"):
     method = method or SequentialRegression()
     method.check(variables, neighbours)
-    session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
-    curator = Curator(variables.domain, MemoryCounter(data), session)
-    released = method.measure(
-        MethodInputs(
-            curator=curator,
-            domain=variables.domain,
-            measure_cost=Fraction(epsilon),
-            zeros=NONE,
-            rng=np.random.default_rng(0),
-        ),
-        variables,
-    )
-    return released, session
+    return measure_in_memory(method, variables, data, epsilon, neighbours=neighbours, kind=kind)
 
 
 def model_of(data, variables, epsilon=EXACT, *, zeros=NONE, method=None, **more):

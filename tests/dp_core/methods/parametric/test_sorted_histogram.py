@@ -7,16 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.sorted_histogram import SortedHistogram
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
+from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
 EXACT = Fraction(10**13)
@@ -38,18 +34,9 @@ def file_of():
 
 def model_of(method, epsilon, neighbours="add-remove"):
     data = file_of()
-    session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
     method.check(COLUMNS, neighbours)
-    released = method.measure(
-        MethodInputs(
-            curator=Curator(COLUMNS.domain, MemoryCounter(data), session),
-            domain=COLUMNS.domain,
-            measure_cost=Fraction(epsilon),
-            stated_rows=data.rows,
-            zeros=NONE,
-            rng=np.random.default_rng(0),
-        ),
-        COLUMNS,
+    released, session = measure_in_memory(
+        method, COLUMNS, data, epsilon, neighbours=neighbours, stated_rows=data.rows
     )
     return method.fit(COLUMNS, released, rows=data.rows, zeros=NONE), session
 

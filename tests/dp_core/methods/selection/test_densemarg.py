@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +21,6 @@ from dp_core.wall.ledger.session import MemorySession
 from tests.conftest import DatasetCounter
 
 DOMAIN = Domain(("a", "b", "c", "d"), (4, 4, 3, 30))
-
-REST: dict[str, Any] = {"zeros": StructuralZeros(), "rng": np.random.default_rng(0)}
 
 
 def curator_of(epsilon="1", kind="zcdp", rows=4000):
@@ -57,6 +54,20 @@ def test_with_so_much_noise_that_no_pair_pays_none_is_chosen():
     assert greedy(np.array([5.0, 3.0]), [12, 20], 100.0) == ([], [8.0])
 
 
+def select(method, curator, select_cost, measure_cost, known=()):
+    return method.select(
+        MethodInputs(
+            curator=curator,
+            known=known,
+            domain=DOMAIN,
+            select_cost=select_cost,
+            measure_cost=measure_cost,
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(0),
+        )
+    )
+
+
 @pytest.mark.parametrize(
     ("gamma", "tables"),
     [
@@ -78,16 +89,7 @@ def test_the_dependent_pair_is_found_and_exactly_the_share_is_spent(rule, kind):
     limit = session.currency.limit
     known = one_way(curator, limit / 10)
     spent = session.spent()
-    found = DenseMarg(rule=rule).select(
-        MethodInputs(
-            curator=curator,
-            known=known,
-            domain=DOMAIN,
-            select_cost=limit / 10,
-            measure_cost=limit * 8 / 10,
-            **REST,
-        )
-    )
+    found = select(DenseMarg(rule=rule), curator, limit / 10, limit * 8 / 10, known)
     assert ("a", "b") in found.cliques
     assert session.spent() - spent <= limit / 10
     # Rounding a scale up to a float may leave a little of the share unspent, no more.
@@ -98,15 +100,7 @@ def test_the_dependent_pair_is_found_and_exactly_the_share_is_spent(rule, kind):
 def test_without_one_way_tables_every_column_is_still_measured():
     curator, session = curator_of()
     limit = session.currency.limit
-    found = DenseMarg().select(
-        MethodInputs(
-            curator=curator,
-            domain=DOMAIN,
-            select_cost=limit / 10,
-            measure_cost=limit * 8 / 10,
-            **REST,
-        )
-    )
+    found = select(DenseMarg(), curator, limit / 10, limit * 8 / 10)
     assert {column for clique in found.cliques for column in clique} == set(DOMAIN.columns)
 
 
@@ -122,16 +116,7 @@ def test_joined_tables_get_what_their_pairs_got():
     curator, session = curator_of("20")
     limit = session.currency.limit
     known = one_way(curator, limit / 10)
-    found = DenseMarg(gamma=100).select(
-        MethodInputs(
-            curator=curator,
-            known=known,
-            domain=DOMAIN,
-            select_cost=limit / 10,
-            measure_cost=limit * 8 / 10,
-            **REST,
-        )
-    )
+    found = select(DenseMarg(gamma=100), curator, limit / 10, limit * 8 / 10, known)
     assert sum(found.weights) == 1
     assert any({"a", "b"} <= set(clique) for clique in found.cliques)
 
@@ -148,16 +133,7 @@ def test_where_scores_drown_in_noise_no_pair_is_measured():
         limit = session.currency.limit
         known = one_way(curator, limit / 2)
         budget = largest_limit("zcdp", Fraction(epsilon), Fraction("1e-9"))
-        return DenseMarg().select(
-            MethodInputs(
-                curator=curator,
-                known=known,
-                domain=DOMAIN,
-                select_cost=limit / 10**8,
-                measure_cost=budget,
-                **REST,
-            )
-        )
+        return select(DenseMarg(), curator, limit / 10**8, budget, known)
 
     # It is what the `independent` method does.
     alone, found = OneWay().planned(DOMAIN), selection("0.01")

@@ -42,7 +42,6 @@ def test_the_panel_says_which_column_belongs_to_which_wave():
     assert panel.place("work_2024") == ("work", "2024")
     assert panel.place("in_2024") == ("in", "2024")
     assert panel.place("sex") is None
-    assert panel.of_wave("2024") == ("in_2024", "work_2024", "income_2024", "health_2024")
     with pytest.raises(KeyError):
         panel.name("sex", "2024")
 

@@ -1,4 +1,4 @@
-"""What a message tells to write is what the reader takes."""
+"""The reader accepts what a message tells users to write."""
 
 import itertools
 import re

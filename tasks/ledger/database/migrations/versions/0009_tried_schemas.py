@@ -1,4 +1,4 @@
-"""Counts of the schemas that were tried, whose entries an earlier program takes for damage."""
+"""Entries that count tried schemas; an earlier version of the program takes them for damage."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Change no table; the new version number makes an earlier program refuse the ledger."""
+    """Change no table; the new number makes an earlier version of the program refuse the ledger."""

@@ -1,0 +1,40 @@
+"""What a parametric method measures in memory, for the tests of single methods."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+
+
+def measure_in_memory(
+    method, variables, data, epsilon, *, kind="pure", neighbours="add-remove", seed=0, **more
+):
+    """Return what a method measures at a budget, and the session that charged it.
+
+    Args:
+        method: The method.
+        variables: The columns.
+        data: Records, as codes of the columns.
+        epsilon: The budget, in the currency `kind`.
+        kind: The currency.
+        neighbours: The neighbouring relation.
+        seed: Seed of post-processing.
+        more: Other fields of `MethodInputs`, such as `zeros` and `stated_rows`.
+    """
+    session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
+    inputs = MethodInputs(
+        curator=Curator(variables.domain, MemoryCounter(data), session),
+        domain=variables.domain,
+        measure_cost=Fraction(epsilon),
+        rng=np.random.default_rng(seed),
+        **{"zeros": StructuralZeros(), **more},
+    )
+    return method.measure(inputs, variables), session
