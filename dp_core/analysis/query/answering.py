@@ -287,10 +287,10 @@ def _from_declared(
     place = {codes: at for at, codes in enumerate(asked.labels())}
     places = [place[codes] for codes in found.labels]
     possible = possible_answers(asked, terms_of(asked)).at(places)
-    plain = found.values, found.lows, found.highs
+    ends = found.values, found.lows, found.highs
     cells = tuple(
         QueryCell(codes, *_plain(value, low, high, math.nan))
-        for codes, value, low, high in zip(found.labels, *possible.cut(plain), strict=True)
+        for codes, value, low, high in zip(found.labels, *possible.cut(ends), strict=True)
     )
     return QueryResult(
         question,
@@ -298,7 +298,7 @@ def _from_declared(
         cells,
         level,
         sampling,
-        notes=(*found.notes, *([outside_note(question)] if possible.outside(plain) else [])),
+        notes=(*found.notes, *([outside_note(question)] if possible.outside(ends) else [])),
         answered_from="declared",
     )
 
