@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dp_core.analysis.query.asked_counts import Asked
+from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
 from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
 from dp_core.schema.bin_edges import value_text
@@ -28,7 +29,7 @@ def notes_of(
     asked: Asked,
     *,
     unbounded: bool,
-    moved: bool,
+    beyond: bool,
     uninformed: int,
     exact: bool,
     sampling: bool,
@@ -41,8 +42,8 @@ def notes_of(
         sources: What it was answered from.
         asked: The question on the measured columns.
         unbounded: Whether some group has no bounded interval.
-        moved: Whether an estimate outside the possible values was moved to the nearest one.
-        uninformed: Number of groups whose interval is the whole range of possible values.
+        beyond: Whether the noise put an estimate outside the possible values.
+        uninformed: Number of groups whose interval contains every possible value.
         exact: Whether every group has a margin of 0.
         sampling: Whether the intervals include the error of the file as a simple random sample.
         from_bins: Part of each interval's width that comes from bins; empty (the default) if bins
@@ -55,7 +56,7 @@ def notes_of(
         *_of_bins(sources, asked, from_bins),
         *_of_quantile(asked, ends),
         *(() if exact else _of_areas(sources, asked)),
-        *_notes(sources, asked, unbounded, moved, uninformed),
+        *_notes(sources, asked, unbounded, beyond, uninformed),
     )
     if asked.earlier is not None:
         found = (*_of_waves(asked), *found)
@@ -75,8 +76,21 @@ def unused_sentence(sources: Sources) -> str:
     return f"The release also has {kinds}, which `query` does not use."
 
 
+def outside_note(question: Question) -> str:
+    """Return what an estimate outside the possible values means, and what became of it."""
+    if question.adds_up:
+        return (
+            "The noise put an estimate outside the possible values, such as below 0. Counts, shares"
+            " and totals are not cut, so that their sums stay unbiased."
+        )
+    return (
+        "An estimate that the noise put outside the possible values was moved to the nearest"
+        " possible one, with its interval."
+    )
+
+
 def _notes(
-    sources: Sources, asked: Asked, unbounded: bool, moved: bool, uninformed: int
+    sources: Sources, asked: Asked, unbounded: bool, beyond: bool, uninformed: int
 ) -> Iterator[str]:
     question, schema = asked.question, asked.schema
     if unbounded:
@@ -84,17 +98,13 @@ def _notes(
             "Groups without a margin are not determined at this noise: their number of records"
             " cannot be distinguished from 0."
         )
-    if moved:
-        yield (
-            "An estimate that the noise put outside the possible values was moved to the nearest"
-            " possible one. So sums of estimates may be biased; `marginals.parquet` has the noisy"
-            " counts as they were measured."
-        )
+    if beyond:
+        yield outside_note(question)
     if uninformed:
         several = math.prod(len(rows) for rows in asked.groups) > 1
         yield (
-            f"{f'In {uninformed:,} of the groups, the' if several else 'The'} interval is the whole"
-            " range of possible values: the tables carry no information about it."
+            f"{f'In {uninformed:,} of the groups, the' if several else 'The'} interval contains"
+            " every possible value: the tables carry no information about it."
         )
     yield from dict.fromkeys(each.note for each in question.conditions if each.note)
     if question.measure == "share":

@@ -1,10 +1,11 @@
 """Answers a question: estimates from all noisy tables, and their intervals.
 
-Estimates are generalised least squares over everything that was measured, without bounds, so they
-are unbiased and may be negative. The intervals include the noise; with `sampling` they also
-include the error of the file as a simple random sample of a large population. The interval of a sum
-follows from the distribution of its own noise (`dp_core.metrics.noise_quantiles`). Shares and means
-have Fieller's interval, and their differences combine two of these.
+Estimates are generalised least squares over everything that was measured. Counts, shares and
+totals have no bounds, so they are unbiased and may be negative; means, quantiles and ratios are cut
+to the possible values (`possible_answers`). The intervals include the noise; with `sampling` they
+also include the error of the file as a simple random sample of a large population. The interval of
+a sum follows from the distribution of its own noise (`dp_core.metrics.noise_quantiles`). Shares and
+means have Fieller's interval, and their differences combine two of these.
 
 The tables do not show where in its bin a value is. They only bound a mean or total: every value is
 at least the smallest of its bin and at most the largest. The interval begins where that of the
@@ -24,7 +25,7 @@ from typing import Literal
 
 import numpy as np
 
-from dp_core.analysis.query.answer_notes import notes_of
+from dp_core.analysis.query.answer_notes import notes_of, outside_note
 from dp_core.analysis.query.asked_counts import Asked, Counted
 from dp_core.analysis.query.changes.between_waves import read_any_question
 from dp_core.analysis.query.declared.declared_sums import (
@@ -33,12 +34,7 @@ from dp_core.analysis.query.declared.declared_sums import (
     unused_declaration,
 )
 from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
-from dp_core.analysis.query.possible_answers import (
-    Ends,
-    check_informative,
-    cut,
-    possible_answers,
-)
+from dp_core.analysis.query.possible_answers import Ends, check_informative, possible_answers
 from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources, sources_of
@@ -170,21 +166,21 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
             undetermined=absent,
             counted=asked.counted,
         )
-    least, most = possible_answers(asked, parts)
+    possible = possible_answers(asked, parts)
     if question.measure == "quantile":
         found = quantile_answers(work, asked)
         plain = found.values, found.lows, found.highs
-        ends = cut(plain, least, most)
         margins = np.maximum(found.plain_highs - found.plain_lows, 0.0) / 2
     else:
         plain = flat(work.answer(parts[0]))
-        ends = cut(plain, *possible_answers(asked, parts[:1]))
-        margins = (ends[2] - ends[1]) / 2
+        _, lows, highs = possible.cut(plain)
+        margins = (highs - lows) / 2
         if asked.in_bins:
             # Because of noise, an estimate may lie outside these ends.
             lows = np.minimum(flat(work.answer(parts[1]))[1], plain[0])
             highs = np.maximum(flat(work.answer(parts[2]))[2], plain[0])
-            ends = cut((plain[0], lows, highs), least, most, ends[0])
+            plain = plain[0], lows, highs
+    ends = possible.cut(plain)
     if not asked.in_bins:
         margins = np.full(margins.shape, np.nan)
     cells = tuple(
@@ -195,8 +191,8 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         sources,
         asked,
         unbounded=not all(cell.determined for cell in cells),
-        moved=bool((ends[0] != plain[0])[np.isfinite(ends[1])].any()),
-        uninformed=int(((ends[1] <= least) & (ends[2] >= most) & (least < most)).sum()),
+        beyond=possible.outside(plain),
+        uninformed=possible.uninformed(ends),
         exact=all(cell.margin == 0 for cell in cells) and not asked.in_bins,
         sampling=sampling,
         from_bins=[cell.from_bins for cell in cells if cell.determined] if asked.in_bins else [],
@@ -246,7 +242,7 @@ def read_informative(text: str, schema: Schema) -> tuple[Question, Asked]:
     question = read_any_question(text, schema)
     asked = Asked.of(question, schema)
     asked.check_groups()
-    check_informative(question, *possible_answers(asked, terms_of(asked)))
+    check_informative(question, possible_answers(asked, terms_of(asked)))
     return question, asked
 
 
@@ -288,16 +284,13 @@ def _from_declared(
                 usual = _from_declared(sources, asked, text, _ESTIMATED_AT, sampling)
                 assert usual is not None
                 found = found.with_estimates([each.estimate for each in usual.cells])
-    range_by_group = dict(
-        zip(
-            asked.labels(), zip(*possible_answers(asked, terms_of(asked)), strict=True), strict=True
-        )
-    )
-    least, most = np.array([range_by_group[codes] for codes in found.labels]).T
-    ends = cut((found.values, found.lows, found.highs), least, most)
+    place = {codes: at for at, codes in enumerate(asked.labels())}
+    places = [place[codes] for codes in found.labels]
+    possible = possible_answers(asked, terms_of(asked)).at(places)
+    ends = found.values, found.lows, found.highs
     cells = tuple(
         QueryCell(codes, *_plain(value, low, high, math.nan))
-        for codes, value, low, high in zip(found.labels, *ends, strict=True)
+        for codes, value, low, high in zip(found.labels, *possible.cut(ends), strict=True)
     )
     return QueryResult(
         question,
@@ -305,7 +298,7 @@ def _from_declared(
         cells,
         level,
         sampling,
-        notes=found.notes,
+        notes=(*found.notes, *([outside_note(question)] if possible.outside(ends) else [])),
         answered_from="declared",
     )
 

@@ -4,13 +4,18 @@ Every answer is a sum of nonnegative counts, a ratio of two such sums, or a diff
 these. Cell by cell, the weights of the numerator divided by those of the denominator bound a
 ratio: a share is from 0 to 1, and a mean is between the smallest and the largest value that its
 conditions allow. If both bounds are equal, the answer says nothing about the file.
+
+Means, quantiles and ratios are cut to the possible answers. Counts, shares and totals are not,
+because people add them up, and sums of cut estimates are biased.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.question import Question
@@ -23,10 +28,64 @@ Ends = tuple[Floats, Floats, Floats]
 """Estimates, and the lower and upper ends of their intervals; shape (groups,) each."""
 
 
-def possible_answers(asked: Asked, terms: Sequence[Sequence[Pair]]) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest possible answer of each group, shape (groups,).
+@dataclass(frozen=True, slots=True, eq=False)
+class PossibleAnswers:
+    """The smallest and the largest possible answer of each group.
 
-    A group that no record can be in has NaN.
+    Attributes:
+        least, most: Arrays with one entry for each group; NaN for a group that no record can be in.
+        adds_up: Whether the answers are counts, shares or totals, which are not cut.
+    """
+
+    least: Floats
+    most: Floats
+    adds_up: bool
+
+    def at(self, places: Sequence[int]) -> PossibleAnswers:
+        """Return the possible answers of some groups."""
+        index = np.array(places, dtype=np.intp)
+        return PossibleAnswers(self.least[index], self.most[index], self.adds_up)
+
+    def minus(self, other: PossibleAnswers) -> PossibleAnswers:
+        """Return the possible differences from the answers of another file."""
+        return PossibleAnswers(self.least - other.most, self.most - other.least, self.adds_up)
+
+    def cut(self, found: Ends, values: Floats | None = None) -> Ends:
+        """Return answers within the possible ones, with intervals that cover no less than before.
+
+        An estimate outside the range moves to its nearest end, and the end of the interval beyond
+        the estimate moves with it: the interval is that of the moved estimate, cut to the range
+        (Mandelkern 2002, Statistical Science 17). So a mean of -50 ± 60 of values that cannot be
+        negative becomes 0 with an interval from 0 to 60. Cut to the range alone, the interval would
+        be 0 to 10, or even empty at -70 ± 60, as if the noise were small.
+
+        Args:
+            found: Answers; undetermined ones have infinite ends, and stay as they are.
+            values: Estimates within the range; by default the nearest ones to the answers.
+        """
+        if self.adds_up:
+            return found
+        least, most = np.nan_to_num(self.least, nan=-np.inf), np.nan_to_num(self.most, nan=np.inf)
+        nearest = np.clip(found[0], least, most) if values is None else values
+        moved, *ends = moved_to(nearest, found)
+        known = _determined(found)
+        low, high = (np.where(known, np.clip(each, least, most), each) for each in ends)
+        return moved, low, high
+
+    def outside(self, found: Ends) -> bool:
+        """Return whether the estimate of a determined answer is not one of the possible ones."""
+        rounding = 1e-9 * (1 + np.abs(found[0]))
+        beyond = (found[0] < self.least - rounding) | (found[0] > self.most + rounding)
+        return bool((beyond & _determined(found)).any())
+
+    def uninformed(self, found: Ends) -> int:
+        """Return the number of determined answers whose interval contains all possible ones."""
+        every = (found[1] <= self.least) & (found[2] >= self.most) & (self.least < self.most)
+        return int((every & _determined(found)).sum())
+
+
+def possible_answers(asked: Asked, terms: Sequence[Sequence[Pair]]) -> PossibleAnswers:
+    """Return the possible answers of a question.
 
     Args:
         asked: The question on the measured columns.
@@ -37,9 +96,30 @@ def possible_answers(asked: Asked, terms: Sequence[Sequence[Pair]]) -> tuple[Flo
         pairs: list[list[Pair]] = [[(asked.counts(values=each), known)] for each in asked.bounds]
     else:
         pairs = [list(terms[0])] if len(terms) == 1 else [list(each) for each in terms[1:]]
-    lows, highs = _range_of(pairs[0])[0], _range_of(pairs[-1])[1]
     shape = tuple(len(rows) for rows in asked.groups)
-    return np.broadcast_to(lows, shape).ravel(), np.broadcast_to(highs, shape).ravel()
+    least, most = (
+        np.broadcast_to(_range_of(each)[place], shape).ravel()
+        for place, each in enumerate((pairs[0], pairs[-1]))
+    )
+    return PossibleAnswers(least, most, asked.question.adds_up)
+
+
+def moved_to(values: Floats, found: Ends) -> Ends:
+    """Return answers with other estimates, and intervals that cover no less than before.
+
+    Args:
+        values: The estimates.
+        found: Answers; undetermined ones stay as they are.
+    """
+    known = _determined(found)
+    old, low, high = found
+    with np.errstate(invalid="ignore"):
+        shift = np.where(known, values - old, 0.0)
+    return np.where(known, values, old), low + np.minimum(shift, 0.0), high + np.maximum(shift, 0.0)
+
+
+def _determined(found: Ends) -> NDArray[np.bool_]:
+    return np.isfinite(found[1]) & np.isfinite(found[2])
 
 
 def _range_of(pairs: Sequence[Pair]) -> tuple[Floats, Floats]:
@@ -50,48 +130,18 @@ def _range_of(pairs: Sequence[Pair]) -> tuple[Floats, Floats]:
     return low, high
 
 
-def cut(found: Ends, least: Floats, most: Floats, values: Floats | None = None) -> Ends:
-    """Return answers within the possible ones, with intervals that cover no less than before.
-
-    An estimate outside the range moves to its nearest end, and the end of the interval beyond the
-    estimate moves with it: the interval is that of the moved estimate, cut to the range
-    (Mandelkern 2002, Statistical Science 17). So a count of -50 ± 60 becomes 0 with an interval
-    from 0 to 60. Cut to the range alone, the interval would be 0 to 10, or even empty at -70 ± 60,
-    as if the noise were small.
-
-    Args:
-        found: Answers; undetermined ones have infinite ends, and stay as they are.
-        least: Smallest possible answers; NaN where there is none.
-        most: Largest possible answers.
-        values: Estimates within the range; by default the nearest ones to the answers.
-    """
-    old, low, high = found
-    least, most = np.nan_to_num(least, nan=-np.inf), np.nan_to_num(most, nan=np.inf)
-    known = np.isfinite(low) & np.isfinite(high)
-    moved = np.clip(old, least, most) if values is None else values
-    moved = np.where(known, moved, old)
-    with np.errstate(invalid="ignore"):
-        shift = np.where(known, moved - old, 0.0)
-    return (
-        moved,
-        np.where(known, np.clip(low + np.minimum(shift, 0.0), least, most), low),
-        np.where(known, np.clip(high + np.maximum(shift, 0.0), least, most), high),
-    )
-
-
-def check_informative(question: Question, least: Floats, most: Floats) -> None:
+def check_informative(question: Question, possible: PossibleAnswers) -> None:
     """Refuse a question whose answer is the same for every file.
 
     Args:
         question: The question.
-        least: Smallest possible answer of each group.
-        most: Largest possible answers.
+        possible: Its possible answers.
 
     Raises:
         BadInput: if no group has two possible answers; the message says what to ask.
     """
-    none = np.isnan(least)
-    if not (none | (least == most)).all():
+    least, none = possible.least, np.isnan(possible.least)
+    if not (none | (least == possible.most)).all():
         return
     if none.all():
         raise BadInput(
@@ -100,7 +150,7 @@ def check_informative(question: Question, least: Floats, most: Floats) -> None:
         )
     values = np.unique(least[~none])
     fixed = "the same for every file"
-    if len(values) == 1 and question.measure in ("share", "count", "total", "ratio"):
+    if len(values) == 1 and (possible.adds_up or question.measure == "ratio"):
         number = 100 * values[0] if question.measure == "share" else values[0]
         fixed = f"{number:g}{' %' if question.measure == 'share' else ''} for every file"
     raise BadInput(f"`{question.in_words}` is {fixed}: {_meant(question)}.")

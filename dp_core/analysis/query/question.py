@@ -68,6 +68,11 @@ class Question:
         return self.by if self.levels_of is None else (self.levels_of, *self.by)
 
     @property
+    def adds_up(self) -> bool:
+        """Whether sums of answers have a meaning: of counts, shares and totals."""
+        return self.measure in ("count", "share", "total")
+
+    @property
     def conditions(self) -> Conditions:
         """All conditions."""
         first, second = self.between or ((), ())

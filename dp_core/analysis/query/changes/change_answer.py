@@ -418,7 +418,7 @@ def _notes(
         notes_of(
             *(release.sources, own),
             unbounded=False,
-            moved=bool((side.values != side.answer[0])[np.isfinite(side.answer[1])].any()),
+            beyond=side.possible.outside(side.answer),
             uninformed=0,
             exact=False,
             sampling=sampling,

@@ -24,7 +24,12 @@ import numpy as np
 
 from dp_core.analysis.query.answering import flat, terms_of
 from dp_core.analysis.query.asked_counts import Asked
-from dp_core.analysis.query.possible_answers import Ends, cut, possible_answers
+from dp_core.analysis.query.possible_answers import (
+    Ends,
+    PossibleAnswers,
+    moved_to,
+    possible_answers,
+)
 from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.sources import Sources
 from dp_core.analysis.query.term_intervals import Intervals
@@ -48,7 +53,6 @@ class Side:
         noise: The same with intervals for the noise only.
         least, most: The smallest and largest answers that bins allow, as `answer`; equal to it
             where bins do not matter.
-        values: The estimates of `answer`, moved into the possible range if they are outside it.
         possible: The smallest and the largest possible answers.
         variance, noise_variance, fourth: Variance of a sum with and without sampling, and fourth
             cumulant of its noise; None for other measures.
@@ -63,8 +67,7 @@ class Side:
     noise: Ends
     least: Ends
     most: Ends
-    values: Floats
-    possible: tuple[Floats, Floats]
+    possible: PossibleAnswers
     variance: Floats | None = None
     noise_variance: Floats | None = None
     fourth: Floats | None = None
@@ -72,6 +75,11 @@ class Side:
     whole: bool = False
     quantiles: bool = False
     in_bins: bool = False
+
+    @property
+    def values(self) -> Floats:
+        """The estimates of `answer`, cut to the possible ones."""
+        return self.possible.cut(self.answer)[0]
 
     def at(self, places: tuple[int, ...]) -> Side:
         """Return the answers of some groups."""
@@ -89,8 +97,7 @@ class Side:
             noise=some(self.noise),
             least=some(self.least),
             most=some(self.most),
-            values=self.values[index],
-            possible=(self.possible[0][index], self.possible[1][index]),
+            possible=self.possible.at(places),
             variance=one(self.variance),
             noise_variance=one(self.noise_variance),
             fourth=one(self.fourth),
@@ -132,20 +139,14 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
         plain = quantile_answers(noise if asked.in_bins else Intervals(sources, half, False), asked)
         answer = (found.values, found.lows, found.highs)
         own = (plain.values, plain.plain_lows, plain.plain_highs)
-        values = cut(answer, *possible)[0]
-        return Side(
-            *(answer, own, answer, answer, values, possible),
-            quantiles=True,
-            in_bins=asked.in_bins,
-        )
+        return Side(answer, own, answer, answer, possible, quantiles=True, in_bins=asked.in_bins)
     answer, own = flat(work.answer(parts[0])), flat(noise.answer(parts[0]))
-    values = cut(answer, *possible_answers(asked, parts[:1]))[0]
     if asked.in_bins:
         least, most = flat(work.answer(parts[1])), flat(work.answer(parts[2]))
-        return Side(answer, own, least, most, values, possible, in_bins=True)
+        return Side(answer, own, least, most, possible, in_bins=True)
     (top, bottom), *others = parts[0]
     if bottom is not None or others:
-        return Side(answer, own, answer, answer, values, possible)
+        return Side(answer, own, answer, answer, possible)
     # Where the margin is 0, the sum is known exactly: an impossible group, or a public number.
     exact = own[1] == own[2]
     variance, alone = (
@@ -154,7 +155,7 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
     )
     fourth = np.broadcast_to(fourth_cumulant(sources.pooled, top), top.shape).ravel()
     return Side(
-        *(answer, own, answer, answer, values, possible),
+        *(answer, own, answer, answer, possible),
         variance=np.maximum(variance, 0.0),
         noise_variance=np.maximum(alone, 0.0),
         fourth=np.where(exact, 0.0, fourth),
@@ -173,11 +174,10 @@ def changes_of(later: Side, earlier: Side, *, level: float) -> Changes:
     """
     found = _unrestricted(later, earlier, level)
     values = np.asarray(later.values - earlier.values)
-    least, most = later.possible[0] - earlier.possible[1], later.possible[1] - earlier.possible[0]
-    moved, lows, highs = cut((found.values, found.lows, found.highs), least, most, values)
-    noise = (found.values, found.noise_lows, found.noise_highs)
-    anything = np.full(values.shape, np.inf)
-    return Changes(moved, lows, highs, *cut(noise, -anything, anything, values)[1:])
+    possible = later.possible.minus(earlier.possible)
+    moved = possible.cut((found.values, found.lows, found.highs), values)
+    noise = moved_to(values, (found.values, found.noise_lows, found.noise_highs))
+    return Changes(*moved, *noise[1:])
 
 
 def _unrestricted(later: Side, earlier: Side, level: float) -> Changes:

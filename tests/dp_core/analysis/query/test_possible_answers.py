@@ -9,7 +9,7 @@ import pytest
 
 from dp_core.analysis.query.answering import ask, prepared, terms_of
 from dp_core.analysis.query.changes.change_intervals import changes_of, side_of
-from dp_core.analysis.query.possible_answers import cut, possible_answers
+from dp_core.analysis.query.possible_answers import PossibleAnswers, possible_answers
 from dp_core.errors import BadInput
 from tests.dp_core.analysis.query.survey import PAIRS, measured, sources
 
@@ -69,15 +69,17 @@ QUESTIONS = {
     "mean of age by sex, rooms": (0, 99),
     "mean of age where age >= 30 by rooms": (30, 99),
     "median of age by rooms where age >= 30": (30, 99),
-    "share by sex, age, rooms": (0, 1),
-    "share of rooms = 6 by sex, age": (0, 1),
     "ratio of rooms = 6 to rooms >= 5 by sex, age": (0, 1),
     "ratio of rooms = 6 to sex = male by age": (0, np.inf),
-    "count by sex, age, rooms": (0, np.inf),
-    "total of rooms by sex, age": (0, np.inf),
     "difference in mean of rooms between sex = male and sex = female by age": (-5, 5),
-    "difference in share of rooms = 1 between sex = male and sex = female by age": (-1, 1),
 }
+ADDED_UP = [
+    "count by sex, age, rooms",
+    "share by sex, age, rooms",
+    "share of rooms by sex, age",
+    "total of rooms by sex, age, rooms",
+    "total of age by sex, age, rooms",
+]
 TABLE = ("sex", "age", "rooms")
 
 
@@ -101,8 +103,39 @@ def test_answers_and_intervals_are_possible_and_cover_the_file(text):
                     covered.append(cell.low <= exact.estimate <= cell.high)
     if covered:
         assert np.mean(covered) >= 0.9
-    if text.startswith(("count", "total", "share by")):
+    if text == "ratio of rooms = 6 to rooms >= 5 by sex, age":
         assert moved
+
+
+@pytest.mark.parametrize("text", ADDED_UP)
+def test_counts_shares_and_totals_are_not_cut_so_that_they_add_up(text):
+    """The cells of a table have the sum that one question about all of them has."""
+    whole = text.split(" by ")[0]
+    below = 0
+    for seed in range(6):
+        noisy = _noisy(seed)
+        result = ask(noisy, text)
+        cells = [cell for cell in result.cells if cell.determined]
+        below += any(cell.low < 0 > cell.estimate for cell in cells)
+        if any(cell.estimate < -1e-6 for cell in cells):
+            assert any("sums stay unbiased" in note for note in result.notes)
+        if whole == "share of rooms":
+            groups: dict[tuple[int, ...], list[float]] = {}
+            for cell in cells:
+                groups.setdefault(cell.codes[1:], []).append(cell.estimate)
+            sums = [sum(each) for each in groups.values() if len(each) == 6]
+            assert sums == pytest.approx([1.0] * len(sums))
+        else:
+            expected = 1.0 if whole == "share" else ask(noisy, whole).cells[0].estimate
+            assert sum(cell.estimate for cell in cells) == pytest.approx(expected)
+    assert below
+
+
+def test_the_interval_of_a_count_is_symmetric_and_does_not_end_at_0():
+    cells = ask(_noisy(1), "count by sex, age, rooms").cells
+    assert any(cell.low < 0 for cell in cells)
+    for cell in cells:
+        assert cell.high - cell.estimate == pytest.approx(cell.estimate - cell.low)
 
 
 def test_cutting_never_lowers_the_coverage_and_never_makes_an_interval_of_noise_empty():
@@ -110,7 +143,8 @@ def test_cutting_never_lowers_the_coverage_and_never_makes_an_interval_of_noise_
     truth = np.repeat([0.0, 0.5, 3.0], 20_000)
     value = truth + rng.normal(0, 1, truth.size)
     ends = value, value - 1.96, value + 1.96
-    moved, low, high = cut(ends, np.zeros(truth.size), np.full(truth.size, np.inf))
+    possible = PossibleAnswers(np.zeros(truth.size), np.full(truth.size, np.inf), adds_up=False)
+    moved, low, high = possible.cut(ends)
     before, after = ((one <= truth) & (truth <= two) for one, two in (ends[1:], (low, high)))
     assert (after | ~before).all()
     assert ((moved >= 0) & (low >= 0) & (high >= moved + 1.95)).all()
@@ -126,8 +160,8 @@ def test_the_possible_range_is_that_of_every_file():
         _, asked, _ = prepared(EXACT, text, 0.95, sampling=False)
         (pairs,) = terms_of(asked)
         ((top, bottom),) = pairs
-        least, most = possible_answers(asked, [pairs])
-        met = [[] for _ in least]
+        possible = possible_answers(asked, [pairs])
+        met = [[] for _ in possible.least]
         sizes = [each.shape[1] for each in top.weights]
         rows = list(itertools.product(*(range(n) for n in top.shape)))
         for place, row in enumerate(rows):
@@ -140,9 +174,9 @@ def test_the_possible_range_is_that_of_every_file():
                 )
                 if under:
                     met[place].append(over / under)
-        assert [min(each) for each in met] == pytest.approx(least.tolist())
+        assert [min(each) for each in met] == pytest.approx(possible.least.tolist())
         if not text.startswith("ratio"):
-            assert [max(each) for each in met] == pytest.approx(most.tolist())
+            assert [max(each) for each in met] == pytest.approx(possible.most.tolist())
 
 
 def test_an_interval_of_everything_possible_says_that_the_tables_carry_no_information():
@@ -157,12 +191,21 @@ def test_an_interval_of_everything_possible_says_that_the_tables_carry_no_inform
     assert "no information" not in notes["mean of age"]
 
 
+def test_a_group_that_is_not_determined_is_not_said_to_have_an_interval():
+    for seed in range(6):
+        result = ask(_noisy(seed, scale=400), "share of rooms = 6 by sex, age")
+        every = [cell.low <= 0 and cell.high >= 1 for cell in result.cells if cell.determined]
+        said = [note for note in result.notes if "every possible value" in note]
+        assert [f"In {sum(every):,} of" in note for note in said] == [True] * bool(sum(every))
+
+
 @pytest.mark.parametrize(
     ("text", "most"),
     [
         ("mean of rooms by sex, age", 5),
+        ("ratio of rooms = 6 to rooms >= 5 by sex, age", 1),
         ("count by sex, age, rooms", np.inf),
-        ("share of rooms = 6 by sex, age", 1),
+        ("share by sex, age, rooms", np.inf),
     ],
 )
 def test_changes_are_possible_and_are_those_of_the_answers_shown(text, most):
