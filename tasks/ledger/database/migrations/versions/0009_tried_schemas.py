@@ -1,4 +1,4 @@
-"""Counts of the schemas that were tried, whose entries an earlier program takes for damage."""
+"""Counts of tried schemas and of refused desks, which an earlier program takes for damage."""
 
 from __future__ import annotations
 
