@@ -325,6 +325,7 @@ class AdoptedLedger(Answer):
         behind: Number of noted entries that it lacks; None if it is unknown.
         elsewhere: How its place differs from the recorded one; None if it does not.
         closed: Accounts that were closed again.
+        clock: How far the machine's clock jumped ahead, if only this was accepted.
     """
 
     ledger: str
@@ -333,6 +334,7 @@ class AdoptedLedger(Answer):
     behind: int | None
     elsewhere: str | None
     closed: list[str]
+    clock: str | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

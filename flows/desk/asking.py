@@ -195,7 +195,8 @@ def plan_question(
     Raises:
         BadInput: if it is not a question about this file, or cannot be measured.
         BudgetRefused: if the user is unknown, epsilon is above the desk's limit, the desk is
-            closed, or an account does not allow the cost.
+            closed, an account does not allow the cost, or another account has used the desk's data
+            since it was opened. The ledger then closes the desk and counts one refused attempt.
         Unpublished: if a person withdrew an answer to the same question, unless `anew`.
     """
     return _consider(desk, question, epsilon, user, anew).answer
@@ -425,6 +426,16 @@ def _refuse_closed(desk: Desk) -> None:
         )
 
 
+def _refuse_data_of_others(desk: Desk, ledger: Ledger) -> None:
+    """Refuse a desk whose data, as they were at its opening, belong to another account by now."""
+    if ledger.desk_data_owner(desk.account, desk.data) is not None:
+        raise BudgetRefused(
+            f"The question desk {desk.account!r} is closed, because its data belong to an account"
+            " of another family; a privacy officer can open it again with other data.",
+            row="desk-closed",
+        )
+
+
 def _require_recorded(desk: Desk, ledger: Ledger) -> None:
     """Refuse a desk whose terms are not those that a person decided, by the ledger's entry."""
     if ledger.desk_terms(desk.account) != desk.terms_hash:
@@ -443,6 +454,7 @@ def _consider(
     asked = read_asked(question, terms.schema)
     cost, payer = _epsilon(desk, epsilon), _payer(desk, user)
     ledger = open_ledger(desk.home)
+    _refuse_data_of_others(desk, ledger)
     kept = KeptQuestions(desk, ledger)
     schema = question_schema(asked, terms.schema)
     asks = digest([[*asked.measured], schema_hash(schema), terms.document()["data"]])

@@ -19,7 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dp_core.errors import BadInput, BudgetRefused, StageFailed, similar
+from dp_core.errors import BadInput, BudgetRefused, DataRefused, StageFailed, similar
 from dp_core.plan.data_location import TablePlaces, WavePlaces, store_of
 from dp_core.plan.desk.desk_reader import load_desk
 from dp_core.plan.desk.question_desk import QuestionDesk
@@ -27,6 +27,7 @@ from dp_core.plan.reading.data_reader import read_data
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.canonical import canonical_json, digest
 from dp_core.text.documents.node import from_plain
+from tasks.run.file_hashes import file_hashes
 from tasks.run.home_folder import home
 from tasks.support.run_folder import write_atomically
 
@@ -47,12 +48,15 @@ class Desk:
         terms: Its terms. The path of the data is relative to the folder.
         file: Path of the desk file when it was opened.
         closed: Whether new questions are refused.
+        data: Keyed hash of the data when it was opened, and of each part of them; empty for data
+            that are not files of this machine.
     """
 
     folder: Path
     terms: QuestionDesk
     file: Path
     closed: bool = False
+    data: tuple[str, ...] = ()
 
     @property
     def account(self) -> str:
@@ -103,8 +107,11 @@ def open_desk(path: Path, ledger: Ledger, *, by: str, reason: str) -> Desk:
     Raises:
         BadInput: for any mistake in the file, if no question could be measured or paid under its
             terms, and if the data files are not there.
-        BudgetRefused: if an account does not exist, is closed, or has another neighbouring relation
-            or unit; or if the account of a user is not within that of the desk.
+        BudgetRefused: if an account does not exist, is closed, is stopped, or has another
+            neighbouring relation or unit; or if the account of a user is not within that of the
+            desk.
+        DataRefused: if the data belong to an account of another family; the ledger counts a refused
+            attempt.
     """
     terms = load_desk(path)
     _check_accounts(terms, ledger)
@@ -115,8 +122,22 @@ def open_desk(path: Path, ledger: Ledger, *, by: str, reason: str) -> Desk:
         desk = replace(desk, terms=_with_link(terms, folder))
         # The entry comes first, so that no desk is open without one.
         ledger.open_desk(desk.account, desk.terms_hash, terms.schema, by=by, reason=reason)
+        desk = replace(desk, data=file_hashes(desk.terms.data, folder, ledger))
+        owner = ledger.desk_data_owner(desk.account, desk.data)
+        if owner is not None:
+            raise DataRefused(
+                f"The data of this desk belong to account {owner!r}; open a desk for that account"
+                " or one of its family, because another account would give the same people a fresh"
+                " budget. The ledger counted a refused attempt, and the desk is closed.",
+                row="data-of-another-account",
+            )
         _keep(desk)
     return desk
+
+
+def is_open(desk: Desk, ledger: Ledger) -> bool:
+    """Return whether a desk takes questions under its terms, by its record and by the ledger."""
+    return not desk.closed and ledger.desk_terms(desk.account) == desk.terms_hash
 
 
 def find_desk(account: str) -> Desk:
@@ -255,6 +276,7 @@ def _keep(desk: Desk) -> None:
         "version": VERSION,
         "file": str(desk.file),
         "closed": desk.closed,
+        "hashes": list(desk.data),
         **desk.terms.document(),
     }
     write_atomically(desk.folder / _RECORD, canonical_json(record))
@@ -277,7 +299,13 @@ def _read(path: Path) -> Desk:
             answers=record["answers"],
             users=record["users"],
         )
-        return Desk(path.parent, terms, Path(record["file"]), record["closed"])
+        return Desk(
+            path.parent,
+            terms,
+            Path(record["file"]),
+            record["closed"],
+            tuple(record.get("hashes", ())),
+        )
     except (OSError, ValueError, KeyError, TypeError, BadInput, AssertionError):
         raise StageFailed(
             f"The record of the question desk {path.parent.name!r} ({path}) cannot be read. Restore"

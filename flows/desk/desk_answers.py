@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dp_core.text.pages.answer import Answer
 from flows.answers.amounts import PrivacyAmount, amount_left
-from flows.desk.desk import Desk
+from flows.desk.desk import Desk, is_open
 from flows.desk.kept_questions import KeptQuestions
 from flows.desk.service.open_desks import counts_by_state, questions_as_seen
 
@@ -110,7 +110,7 @@ def desk_shown(desk: Desk, ledger: Ledger) -> DeskShown:
     seen = questions_as_seen(desk, kept)
     return DeskShown(
         account=terms.account,
-        closed=desk.closed,
+        closed=not is_open(desk, ledger),
         terms_hash=desk.terms_hash,
         file=desk.file,
         title=terms.schema.title,

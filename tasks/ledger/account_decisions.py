@@ -7,6 +7,7 @@ keys.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
@@ -24,13 +25,19 @@ from dp_core.wall.ledger.refused_attempts import (
     attempts_of_family,
 )
 from dp_core.wall.ledger.rules import is_raised
+from dp_core.wall.ledger.running_totals import other_owner
 from dp_core.wall.ledger.signatures import Signer, key_proof
 from dp_core.wall.ledger.tried_schemas import TriedSchemas, tried_schemas
 from tasks.ledger.accounts import Account, read_account
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction, valid_keys
-from tasks.ledger.reservation_check import open_in_words, refused_in_family, tried_parts
+from tasks.ledger.reservation_check import (
+    check_new_attempt,
+    open_in_words,
+    refused_in_family,
+    tried_parts,
+)
 from tasks.support.budget_refusals import show
 
 
@@ -358,7 +365,9 @@ class Decisions:
             reason: Reason for the decision.
 
         Raises:
-            BudgetRefused: if there is no such account, or it may not try a further schema.
+            BudgetRefused: if there is no such account, it may not try a further schema, or refused
+                attempts have stopped it.
+            StageFailed: if the account takes no attempt until open ones are over.
         """
         self._of_desk("open-desk", account, terms, schema, by=by, reason=reason)
 
@@ -376,6 +385,40 @@ class Decisions:
         """
         self._of_desk("close-desk", account, terms, None, by=by, reason=reason)
 
+    def desk_data_owner(self, account: str, hashes: Collection[str]) -> str | None:
+        """Return the account of another family that the data of a desk belong to; None without one.
+
+        The answer closes the desk, which counts as a refused attempt of its account, once for each
+        opening. A stopped account recognises no data: the answer is None.
+
+        Args:
+            account: Account of the desk.
+            hashes: Keyed hash of the data, and of each part of them.
+
+        Privacy:
+            The answer is exact, so it is recorded before it is given.
+        """
+
+        def found(book: Transaction) -> tuple[str, str] | None:
+            owners = ((other_owner(book, one, account), one) for one in hashes)
+            return next(((owner, one) for owner, one in owners if owner is not None), None)
+
+        with self._database.reading() as book:
+            if found(book) is None:
+                return None
+        with self._database.writing() as book:
+            other = found(book)
+            assert other is not None, "The account of an input never leaves its family."
+            last = book.latest(kinds=("open-desk", "close-desk"), account=account)
+            assert last is not None, "Only a desk that was opened is looked up."
+            if last.body.get("refused") not in hashes:
+                if attempts_of_family(book, account).is_full:
+                    return None
+                body = {name: last.body[name] for name in ("terms", "by", "reason")}
+                body["refused"] = other[1]
+                book.append("close-desk", account=account, about=last.about, body=body)
+            return other[0]
+
     def _of_desk(
         self,
         kind: Literal["open-desk", "close-desk"],
@@ -391,6 +434,8 @@ class Decisions:
             if book.charter(account) is None:
                 raise BudgetRefused(f"There is no account {account!r}.", row="no-account")
             if schema is not None:
+                # privacy: a stopped account recognises no data, and the opening looks them up.
+                check_new_attempt(book, account)
                 body["schema"] = tried_parts(book, account, schema)
             book.append(kind, account=account, about=terms, body=body)
 

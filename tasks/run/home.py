@@ -9,10 +9,11 @@ from pathlib import Path
 
 import sqlalchemy
 
-from dp_core.errors import LedgerCorrupt
+from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.text.canonical import digest
 from dp_core.wall.ledger.signatures import Signer, read_key
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
+from tasks.ledger.input_seals import is_sealed
 from tasks.ledger.ledger import Ledger
 from tasks.run.home_folder import home, state_folder
 from tasks.support.run_folder import disk_errors, sync_folder
@@ -128,6 +129,26 @@ def home_key(home: Path, ledger: Ledger) -> bytes:
             f"The key {path} is damaged: it is {len(key)} bytes long, not 32. Without it the ledger"
             " cannot recognise data that were used before. Restore it from a backup.",
             row="input-key-gone",
+        )
+    return key
+
+
+def recognising_key(ledger: Ledger) -> bytes:
+    """Return the key of this home, by which the ledger recognises its inputs.
+
+    Raises:
+        LedgerCorrupt: if the key is gone or damaged.
+        StageFailed: if the ledger's inputs are sealed with another key.
+    """
+    key = home_key(home(), ledger)
+    known = ledger.entries(kinds=("input",))[-1:]
+    if known and not is_sealed(known[0], key):
+        # privacy: under another key the same data have another hash.
+        raise StageFailed(
+            "The inputs in this ledger were sealed with another key than this home's, so data it"
+            " has seen would not be recognised; set DP_RELEASE_HOME to the home that made the"
+            " ledger, or copy that home's input.key to this one.",
+            row="input-key-other",
         )
     return key
 

@@ -128,7 +128,11 @@ def whereabouts(book: Book, account: str) -> dict[str, object]:
         account: Account of the release. The accounts that it is within pay as well.
     """
     totals = [total_of(charter).to_json() for charter in lineage(book, account)]
-    adopted = [adoption_of(receipt).to_json() for receipt in book.adoptions()]
+    adopted = [
+        adoption_of(receipt).to_json()
+        for receipt in book.adoptions()
+        if "clock" not in receipt.body  # only a jump of the clock was accepted
+    ]
     stated: dict[str, object] = {"ledger": book.identity(), "totals": totals}
     return stated | ({"adopted": adopted} if adopted else {})
 

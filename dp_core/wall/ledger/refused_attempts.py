@@ -11,7 +11,8 @@ that then finds the bound file to fit ends at once (`charged` in the verdict), b
 has paid.
 
 A person may declare public, to compare methods, data that belong to an account. The refusal reveals
-that these are the confidential data, so it counts as a refused attempt (`refuse-public`).
+that these are the confidential data, so it counts as a refused attempt (`refuse-public`). So does
+the refusal of a question desk whose data belong to another account (`refused` in `close-desk`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from dp_core.text.canonical import canonical_json
-from dp_core.wall.ledger.running_totals import lineage, subtree, use
+from dp_core.wall.ledger.running_totals import lineage, other_owner, subtree, use
 from dp_core.wall.ledger.tried_schemas import schemas_stated, tried_schemas
 
 if TYPE_CHECKING:
@@ -152,8 +153,8 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
     """Return the running totals that an entry changes: attempts, and state of its own attempt.
 
     Args:
-        entry: Entry of kind `examine`, `verdict`, `charge`, `allow-retry`, `refuse-public` or
-            `settle`; it breaks no rule.
+        entry: Entry of kind `examine`, `verdict`, `charge`, `allow-retry`, `refuse-public`,
+            `settle`, or `close-desk` that refuses the desk's data; it breaks no rule.
         book: The ledger before the entry.
     """
     account, place = entry.receipt.account, entry.reservation
@@ -161,7 +162,7 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
     if entry.kind == "allow-retry":
         allowed = (*before.allowed, entry.receipt.at)
         return {attempts_total(account): replace(before, recent=0, allowed=allowed).text()}
-    if entry.kind == "refuse-public":
+    if entry.kind in ("refuse-public", "close-desk"):
         after = replace(before, refused=before.refused + 1, recent=before.recent + 1)
         return {attempts_total(account): after.text()}
     assert place is not None
@@ -210,6 +211,13 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
                 return "refuses data that do not belong to its account"
             stopped = attempts_of_family(book, entry.receipt.account).is_full
             return "recognises data of an account that was stopped" if stopped else None
+        case "close-desk":
+            if "refused" not in entry.body:
+                return None
+            if other_owner(book, str(entry.body["refused"]), entry.receipt.account) is None:
+                return "refuses data of a desk that belong to no other account"
+            stopped = attempts_of_family(book, entry.receipt.account).is_full
+            return "recognises data for an account that was stopped" if stopped else None
         case "examine":
             # The limit of the family is checked before an entry is written: an earlier version
             # limited each account only, and its entries must stay valid.

@@ -99,13 +99,15 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             return attempts_after(entry, book) | tried_after(entry, book)
         case "open-desk":
             return tried_after(entry, book)
+        case "close-desk":
+            return attempts_after(entry, book) if "refused" in entry.body else {}
         case "settle":
             return _settle(entry, book) | attempts_after(entry, book)
         case "restate":
             return _restate(entry, book)
         case "ledger" | "key" | "raise" | "close" | "approve" | "withdraw" | "input" | "attempt":
             return {}
-        case "adopt" | "declare-public" | "close-desk":
+        case "adopt" | "declare-public":
             return {}
         case None:
             raise ValueError(f"An entry ({entry.kind:.20}) {UNKNOWN_KIND}.")
@@ -189,7 +191,7 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
         case "open-desk" | "close-desk":
             if book.charter(receipt.account) is None:
                 return "concerns an unknown account"
-            return broken_by_schemas(entry, book)
+            return broken_by_schemas(entry, book) or broken_by_attempts(entry, book)
         case "allow-retry" | "refuse-public":
             known = book.charter(receipt.account) is not None
             return broken_by_attempts(entry, book) if known else "concerns an unknown account"

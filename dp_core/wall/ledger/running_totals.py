@@ -215,13 +215,12 @@ def barred_by(book: Book, input_hash: str, account: str, plan: str) -> tuple[str
         The topmost account pays for every release of its family, so its total bounds what all
         releases of the input reveal. Accounts of another family would give it a fresh budget.
     """
-    owner = book.account_of(input_hash)
-    if owner is None:
-        return None
-    payers, above = lineage(book, account), lineage(book, owner)
-    # All accounts that used an input are of one family, so the last one stands for them.
-    if owner != account and (not payers or not above or above[-1].name != payers[-1].name):
+    owner = other_owner(book, input_hash, account)
+    if owner is not None:
         return owner, "of another family"
+    payers = lineage(book, account)
+    if book.account_of(input_hash) is None:
+        return None
     if not payers or book.approved(plan):
         return None
     names = {charter.name for charter in payers}
@@ -234,6 +233,23 @@ def barred_by(book: Book, input_hash: str, account: str, plan: str) -> tuple[str
             if book.used(input_hash, user):
                 return user, "approved plans only"
     return None
+
+
+def other_owner(book: Book, input_hash: str, account: str) -> str | None:
+    """Return the account of another family that an input belongs to; None if there is none.
+
+    Args:
+        book: The ledger.
+        input_hash: Keyed hash of the input, or of a part of it.
+        account: Account that would use it; it need not exist.
+    """
+    owner = book.account_of(input_hash)
+    if owner is None or owner == account:
+        return None
+    payers, above = lineage(book, account), lineage(book, owner)
+    # All accounts that used an input are of one family, so the last one stands for them.
+    same = bool(payers and above) and above[-1].name == payers[-1].name
+    return None if same else owner
 
 
 def subtree(book: Book, account: str) -> list[str]:

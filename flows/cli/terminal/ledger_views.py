@@ -365,6 +365,9 @@ def adopted(console: Console, answer: answers.AdoptedLedger) -> None:
         fact(console, "Place", f"{answer.elsewhere}; the ledger now records its present place")
     if answer.closed:
         fact(console, "Closed", f"{', '.join(answer.closed)}: closed before, and closed again")
+    if answer.clock is not None:
+        sentence(console, f"The clock of this machine, {answer.clock} ahead, is accepted.")
+        return
     words = "Every later release states this adoption. Never use another copy of the ledger again."
     sentence(console, words)
 

@@ -23,7 +23,7 @@ from flows.desk.asking import (
     paid_for,
     plan_question,
 )
-from flows.desk.desk import Desk, all_desks, find_desk
+from flows.desk.desk import Desk, all_desks, find_desk, is_open
 from flows.desk.kept_questions import KeptQuestion, KeptQuestions, Stage
 from flows.desk.service.desk_port import STATES as ALL_STATES
 from flows.desk.service.desk_port import AdmittedQuestion, NotAllowed, State
@@ -149,7 +149,7 @@ class OpenDesks:
                 "left": left.to_json(),
                 "largest_epsilon": float(desk.terms.largest_epsilon),
                 "largest_epsilon_exact": desk.terms.largest_epsilon,
-                "open": not desk.closed,
+                "open": is_open(desk, ledger),
             }
         )
 

@@ -1,4 +1,4 @@
-"""Adoption: a person accepts a ledger that its anchor refuses."""
+"""Adoption: a person accepts a ledger that its anchor refuses, or a clock that jumped ahead."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dp_core.errors import BadInput
 from dp_core.wall.ledger.ledger_position import entries_behind
 from tasks.ledger.anchors.anchor_notes import require_writable
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
+from tasks.ledger.anchors.machine_clock import in_words
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.ledger_place import place_of
 
@@ -24,6 +25,7 @@ class Adopted:
         elsewhere: How its place differs from the recorded one; None if it does not.
         closed: Names of the accounts that were closed again, because a note says that they were
             closed before.
+        clock: How far the clock jumped ahead, in words, if only this was accepted; otherwise None.
     """
 
     ledger: str
@@ -32,6 +34,7 @@ class Adopted:
     behind: int | None
     elsewhere: str | None
     closed: tuple[str, ...]
+    clock: str | None
 
 
 def adopt(database: Database, anchor: LedgerAnchor, *, by: str, reason: str) -> Adopted:
@@ -52,10 +55,10 @@ def adopt(database: Database, anchor: LedgerAnchor, *, by: str, reason: str) -> 
     require_writable(anchor.state)
     with database.writing(anchored=False) as book:
         found = anchor.compare(book, anchor.read(book.identity(), damaged=True))
-        if not found.is_refused:
+        if not found.is_older_or_elsewhere and not found.jump:
             raise BadInput(
-                "The ledger has every noted entry and is where it was made or adopted, so there is"
-                " nothing to adopt."
+                "The ledger has every noted entry and is where it was made or adopted, and the"
+                " clock did not jump ahead, so there is nothing to adopt."
             )
         head, link = book.head()
         newest = found.newest
@@ -79,6 +82,8 @@ def adopt(database: Database, anchor: LedgerAnchor, *, by: str, reason: str) -> 
                 "elsewhere": found.elsewhere,
                 "replaced": list(found.replaced),
                 "closed": list(open_again),
+                # The ledger itself was not restored or copied, so no statement has this adoption.
+                **({} if found.is_older_or_elsewhere else {"clock": found.jump}),
                 **who,
             },
         )
@@ -92,4 +97,5 @@ def adopt(database: Database, anchor: LedgerAnchor, *, by: str, reason: str) -> 
         behind=behind,
         elsewhere=found.elsewhere,
         closed=open_again,
+        clock=None if found.is_older_or_elsewhere else in_words(found.jump),
     )

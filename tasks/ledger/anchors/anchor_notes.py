@@ -27,6 +27,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeGuard
 
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.text.canonical import canonical_json
@@ -36,8 +37,8 @@ from tasks.support.run_folder import disk_errors
 HEAD = "ledger.head"
 """Name of the file in the home."""
 
-NOTES_VERSION = 2
-"""Format version of the files. Version 1 had no `lives` and no `closed`."""
+NOTES_VERSION = 3
+"""Format version of the files. Version 1 had no `lives` and no `closed`, version 2 no `clock`."""
 
 _LOCK_S = 2.0
 """Longest wait for another process that writes the same notes, seconds."""
@@ -54,6 +55,8 @@ class Note:
         lives: Place of the ledger (`tasks.ledger.database.ledger_place`), and for SQLite its site,
             `device` and `boot`: the device number of its file, and the boot in which it was read.
         closed: Names of the closed accounts, sorted.
+        clock: `boot`, in which the note was written, and `offset`, the time of day minus the time
+            since that boot, seconds; empty if this is unknown.
     """
 
     position: int
@@ -61,6 +64,7 @@ class Note:
     place: str
     lives: Place = field(default_factory=dict)
     closed: tuple[str, ...] = ()
+    clock: Place = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """Return the note as plain JSON values."""
@@ -70,17 +74,19 @@ class Note:
             "place": self.place,
             "lives": dict(self.lives),
             "closed": list(self.closed),
+            "clock": dict(self.clock),
         }
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> Note:
-        """Return the note that `to_json`, or version 1 of the program, wrote.
+        """Return the note that `to_json`, or an earlier version, wrote.
 
         Raises:
             ValueError: if it has other fields, or fields of other types.
         """
         position, link, place = values["position"], values["link"], values["place"]
         lives, closed = values.get("lives", {}), values.get("closed", [])
+        clock = values.get("clock", {})
         if (
             type(position) is not int
             or not isinstance(link, str)
@@ -89,10 +95,18 @@ class Note:
             or not all(value is None or type(value) in (int, str) for value in lives.values())
             or not isinstance(closed, list)
             or not all(isinstance(name, str) for name in closed)
-            or not {*values} <= {"position", "link", "place", "lives", "closed"}
+            or not _is_clock(clock)
+            or not {*values} <= {"position", "link", "place", "lives", "closed", "clock"}
         ):
             raise ValueError("The fields are not those of a note.")
-        return cls(position, link, place, lives, tuple(closed))
+        return cls(position, link, place, lives, tuple(closed), clock)
+
+
+def _is_clock(clock: object) -> TypeGuard[Place]:
+    return isinstance(clock, dict) and {name: type(value) for name, value in clock.items()} in (
+        {},
+        {"boot": str, "offset": int},
+    )
 
 
 def read_notes(path: Path) -> dict[str, Note]:

@@ -28,6 +28,7 @@ from tasks.ledger.anchors.anchor_notes import (
     require_writable,
     write_notes,
 )
+from tasks.ledger.anchors.machine_clock import LIMIT_S, clock_now, in_words, latest, offset_of
 from tasks.ledger.database.ledger_place import (
     Place,
     difference,
@@ -60,6 +61,8 @@ class Findings:
         damaged: Whether a note cannot be read.
         is_noted: Whether both notes have the ledger's last entry.
         closed: Names of the accounts that are closed in the ledger or in a note.
+        clock: The clock of this machine, as a note has it.
+        before: The latest noted clock of the same boot; None without one.
     """
 
     identity: str
@@ -72,10 +75,20 @@ class Findings:
     damaged: bool
     is_noted: bool
     closed: frozenset[str]
+    clock: Place
+    before: Place | None
 
     @property
-    def is_refused(self) -> bool:
-        """Whether the ledger is refused until a person adopts it."""
+    def jump(self) -> int:
+        """Seconds by which the clock jumped ahead since the last note; 0 if it did not."""
+        if self.before is None:
+            return 0
+        ahead = offset_of(self.clock) - offset_of(self.before)
+        return ahead if ahead > LIMIT_S else 0
+
+    @property
+    def is_older_or_elsewhere(self) -> bool:
+        """Whether the ledger is refused until a person adopts it, whatever the clock is."""
         return bool(self.missing or self.replaced or self.damaged or self.elsewhere)
 
     @property
@@ -164,12 +177,19 @@ class LedgerAnchor:
 
         Raises:
             BadInput: if the state folder cannot be written.
-            LedgerCorrupt: if the ledger is refused, or a note is damaged.
+            LedgerCorrupt: if the ledger is refused, a note is damaged, or the clock jumped ahead.
         """
         require_writable(self.state)
         # Nobody writes to the ledger while this transaction has the lock.
         found = self.compare(book, self.read(book.identity()))
         self._refuse(found)
+        if found.jump:
+            raise LedgerCorrupt(
+                f"The clock of this machine jumped ahead by {in_words(found.jump)} since the last"
+                " entry, which would open later periods of accounts. Set it right, or let the"
+                f" privacy officer accept it if the new time is true: {ADOPT}.",
+                row="clock-jumped",
+            )
         return partial(self._after_commit, found)
 
     # -- opening, adopting and showing
@@ -252,6 +272,7 @@ class LedgerAnchor:
         # A note from before the latest adoption has the place from before it.
         later = [note.lives for note in noted.values() if note.position >= since]
         places = [recorded, *later]
+        clock = clock_now()
         elsewhere = next(filter(None, (_difference(place, now) for place in places)), None)
         return Findings(
             identity=identity,
@@ -264,6 +285,8 @@ class LedgerAnchor:
             damaged=None in files.values(),
             is_noted=is_noted,
             closed=frozenset(closed),
+            clock=clock,
+            before=latest(clock, (note.clock for note in noted.values())),
         )
 
     def outside(self, identity: str) -> Path:
@@ -306,7 +329,14 @@ class LedgerAnchor:
         """
         position, link = book.head()
         closed = tuple(sorted(found.closed | book.closed))
-        note = Note(position, link, self._at(), found.now, closed)
+        clock = found.clock
+        if (
+            found.before
+            and not adopted
+            and (found.jump or offset_of(clock) < offset_of(found.before))
+        ):
+            clock = found.before  # a reader accepts no jump, and a clock set back may be set right
+        note = Note(position, link, self._at(), found.now, closed, clock)
         outside = self.outside(found.identity)
         with locked(outside):
             for path in (outside, self.home / HEAD) if homes else (outside,):

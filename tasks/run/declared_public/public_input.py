@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source, keyed_digests
-from dp_core.errors import StageFailed
-from tasks.ledger.input_seals import is_sealed
-from tasks.ledger.ledger import Ledger
-from tasks.run.home import assert_not_lost, home, home_key, ledger_exists, open_ledger
+from tasks.run.home import assert_not_lost, ledger_exists, open_ledger, recognising_key
 
 
 def require_unknown(sources: Sequence[Source | LinkedSource], *, by: str, reason: str) -> None:
@@ -40,7 +37,7 @@ def require_unknown(sources: Sequence[Source | LinkedSource], *, by: str, reason
     if not ledger_exists():
         return  # do not create one
     ledger = open_ledger()
-    key = _key(ledger)
+    key = recognising_key(ledger) if ledger.knows_inputs() else None
     ledger.declare_public(sum(len(source.files) for source in sources), by=by, reason=reason)
     if key is None:
         return
@@ -48,19 +45,3 @@ def require_unknown(sources: Sequence[Source | LinkedSource], *, by: str, reason
     found = [keyed_digests(source, key) for source in sources]
     hashes = [each for data in found for each in (data.whole, *data.parts.values(), *data.small)]
     ledger.refuse_known(hashes, by=by, reason=reason)
-
-
-def _key(ledger: Ledger) -> bytes | None:
-    """Return the key by which inputs are recognised; None if the ledger has no input."""
-    if not ledger.knows_inputs():
-        return None
-    key = home_key(home(), ledger)
-    if not is_sealed(ledger.entries(kinds=("input",))[-1], key):
-        # privacy: under another key the same data have another hash.
-        raise StageFailed(
-            "The inputs in this ledger were sealed with another key than this home's, so data it"
-            " has seen would not be recognised; set DP_RELEASE_HOME to the home that made the"
-            " ledger, or copy that home's input.key to this one.",
-            row="input-key-other",
-        )
-    return key

@@ -724,3 +724,39 @@ def test_a_settlement_states_the_attempts_of_its_family_too(ledger, wards, monke
     monkeypatch.setattr("tasks.ledger.reservation_entries.attempts_stated", less)
     with pytest.raises(LedgerCorrupt, match="other refused"):
         fit(ledger, wards("liar", account="north"))
+
+
+def test_a_desk_whose_data_another_family_used_is_closed_and_counted_once(ledger, plans):
+    open_town(ledger, "rand")
+    plan = plans("r")
+    spend(ledger, plan)
+    data = ["never used", "input of r"]
+    ledger.open_desk("rand", "terms", plan.spec.schema, **WHO)
+    assert ledger.desk_data_owner("rand", data[:1]) is None
+    assert ledger.desk_terms("rand") == "terms"
+    for _ in range(3):
+        assert ledger.desk_data_owner("rand", data) == "town"
+    assert (ledger.attempts("rand").refused, ledger.attempts("town").refused) == (1, 0)
+    assert ledger.desk_terms("rand") is None
+    assert ledger.head().body["refused"] == "input of r"
+    for _ in range(2):
+        ledger.open_desk("rand", "terms", plan.spec.schema, **WHO)
+        assert ledger.desk_data_owner("rand", data) == "town"
+    with pytest.raises(BudgetRefused):
+        ledger.open_desk("rand", "terms", plan.spec.schema, **WHO)
+    assert (ledger.attempts("rand").refused, ledger.verify().entries) == (3, ledger.head().position)
+
+
+@pytest.mark.parametrize(
+    ("used", "broken"),
+    [("never used", "belong to no other account"), ("input of r", "that was stopped")],
+)
+def test_a_refusal_of_a_desk_that_breaks_a_rule_is_not_written(ledger, plans, used, broken):
+    open_town(ledger, "rand")
+    spend(ledger, plans("r"))
+    body = {"terms": "terms", **WHO, "refused": used}
+    with ledger._database.writing() as book:
+        for _ in range(3 if used == "input of r" else 0):
+            book.append("close-desk", account="rand", about="terms", body=body)
+        with pytest.raises(LedgerCorrupt, match=broken):
+            book.append("close-desk", account="rand", about="terms", body=body)

@@ -1,4 +1,4 @@
-"""Entries that count tried schemas; an earlier version of the program takes them for damage."""
+"""Entries that count tried schemas and refused desks, which an earlier program takes for damage."""
 
 from __future__ import annotations
 
