@@ -70,7 +70,8 @@ class TinyPanels(NeighbourFiles[Texts]):
         with PersonRecords(self._schema, None) as records:
             records.begin(stored.schema.names)
             records.add(stored)
-            made = pa.concat_tables(records.tables()).combine_chunks()
+            nobody = records.types.empty_table()
+            made = pa.concat_tables([nobody, *records.tables()]).combine_chunks()
         encoded = [each.encode(made.column(each.column.name)) for each in self._encoders]
         if any(each.bad is not None for each in encoded):
             raise BrokenCoding("A generated value of a panel is refused.")
