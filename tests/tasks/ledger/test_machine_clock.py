@@ -16,7 +16,7 @@ from tasks.run.home import open_ledger
 from tests.ledgers import LAPLACE, basic, monthly, on, open_town, spend
 from tests.specs import plan_of
 
-pytestmark = [pytest.mark.any_database, pytest.mark.runbook("clock-jumped")]
+pytestmark = pytest.mark.any_database
 
 WHO = {"by": "officer", "reason": "test"}
 DAY = 86_400
@@ -77,6 +77,7 @@ def refused(does, says):
     return found.value.message
 
 
+@pytest.mark.runbook("clock-jumped")
 def test_a_jump_ahead_opens_no_later_period(ledger, spent, clock, says):
     head = ledger.head().position
     clock.jump(31 * DAY, "2026-12-21")
@@ -90,6 +91,7 @@ def test_a_jump_ahead_opens_no_later_period(ledger, spent, clock, says):
     ledger.approve("plan", **WHO)
 
 
+@pytest.mark.runbook("clock-jumped")
 def test_a_person_accepts_the_new_time_once(ledger, spent, clock, says):
     clock.jump(31 * DAY, "2026-12-21")
     refused(spent, says)
@@ -111,6 +113,7 @@ def test_a_person_accepts_the_new_time_once(ledger, spent, clock, says):
 
 
 @pytest.mark.parametrize(("ahead", "allowed"), [(HOUR, True), (HOUR + 1, False)])
+@pytest.mark.runbook("clock-jumped")
 def test_a_clock_may_be_corrected_by_an_hour(ledger, clock, ahead, allowed, says):
     clock.jump(ahead)
     if allowed:
@@ -121,6 +124,7 @@ def test_a_clock_may_be_corrected_by_an_hour(ledger, clock, ahead, allowed, says
     assert "ahead by 1 hour " in refused(lambda: ledger.approve("plan", **WHO), says)
 
 
+@pytest.mark.runbook("clock-jumped")
 def test_a_clock_that_was_set_back_may_be_set_right(ledger, clock, says):
     clock.jump(-40 * DAY)
     ledger.approve("plan", **WHO)
@@ -130,6 +134,7 @@ def test_a_clock_that_was_set_back_may_be_set_right(ledger, clock, says):
     assert "ahead by 2 days" in refused(lambda: ledger.approve("plan", **WHO), says)
 
 
+@pytest.mark.runbook("clock-jumped")
 def test_a_reader_that_notes_a_head_does_not_accept_a_jump(ledger, home, clock, says):
     earlier = (home / "ledger.head").read_bytes()
     ledger.approve("plan", **WHO)
@@ -141,6 +146,7 @@ def test_a_reader_that_notes_a_head_does_not_accept_a_jump(ledger, home, clock, 
 
 
 @pytest.mark.parametrize("note", ["home", "state"])
+@pytest.mark.runbook("clock-jumped")
 def test_one_note_is_enough(ledger, home, tmp_path, clock, note, says):
     gone = {"home": tmp_path / "state" / f"{ledger.identity()}.json", "state": home / "ledger.head"}
     gone[note].unlink()
@@ -149,6 +155,7 @@ def test_one_note_is_enough(ledger, home, tmp_path, clock, note, says):
 
 
 @pytest.mark.parametrize("why", ["another boot", "no such clock", "an earlier note"])
+@pytest.mark.runbook("clock-jumped")
 def test_without_a_clock_of_the_same_boot_nothing_is_refused(
     ledger, home, tmp_path, clock, why, monkeypatch, says
 ):
@@ -169,7 +176,7 @@ def test_without_a_clock_of_the_same_boot_nothing_is_refused(
     refused(lambda: ledger.approve("plan 2", **WHO), says)
 
 
-def test_the_clock_of_this_machine_moves_with_its_uptime(says):
+def test_the_clock_of_this_machine_moves_with_its_uptime():
     before = machine_clock.clock_now()
     with open("/proc/uptime") as file:
         uptime = float(file.read().split()[0])
@@ -178,4 +185,3 @@ def test_the_clock_of_this_machine_moves_with_its_uptime(says):
     later = {**before, "offset": machine_clock.offset_of(before) + 50 * DAY}
     assert machine_clock.latest(before, [{}, later, before]) == later
     assert machine_clock.latest({}, [later]) is None
-    says("(runbook: clock-jumped)")
