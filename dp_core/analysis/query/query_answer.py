@@ -372,7 +372,7 @@ def _texts(
     if WITHOUT_BINS in digits and float(cell[WITHOUT_BINS]) > 0:
         # A margin of 0, or of a rounding error only, does not add decimals.
         digits[WITHOUT_BINS] = decimals(max(float(cell[WITHOUT_BINS]), scale * least / 1000))
-    return tuple(f"{float(cell[name]) * scale:,.{digits[name]}f}{sign}" for name in order)
+    return tuple(f"{float(cell[name]) * scale:z,.{digits[name]}f}{sign}" for name in order)
 
 
 def _labels(

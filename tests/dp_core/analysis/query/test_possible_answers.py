@@ -10,6 +10,7 @@ import pytest
 from dp_core.analysis.query.answering import ask, prepared, terms_of
 from dp_core.analysis.query.changes.change_intervals import changes_of, side_of
 from dp_core.analysis.query.possible_answers import PossibleAnswers, possible_answers
+from dp_core.analysis.query.query_answer import _texts
 from dp_core.errors import BadInput
 from tests.dp_core.analysis.query.survey import PAIRS, measured, sources
 
@@ -129,6 +130,11 @@ def test_counts_shares_and_totals_are_not_cut_so_that_they_add_up(text):
             expected = 1.0 if whole == "share" else ask(noisy, whole).cells[0].estimate
             assert sum(cell.estimate for cell in cells) == pytest.approx(expected)
     assert below
+
+
+def test_a_number_that_rounds_to_0_has_no_sign():
+    cell = {"determined": True, "estimate": -0.3, "low": -30.4}
+    assert _texts(cell, "records", 30.1, ("estimate", "low"), integers=True) == ("0", "-30")
 
 
 def test_the_interval_of_a_count_is_symmetric_and_does_not_end_at_0():
