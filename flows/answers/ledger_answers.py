@@ -128,6 +128,7 @@ class AccountAnswer(Answer):
         tightest: The tightest guarantee known for everything released so far.
         refused_attempts: Refused attempts since the opening; see `refused_declarations`.
         open_attempts: Attempts under way, or interrupted, before the first charge of their release.
+        attempts_left: Attempts that it and its family (accounts above and within it) may begin now.
         fitted_attempts: Attempts whose data fit; also an exact answer about them.
         tried_schemas: Number of different schemas that its family has tried since the topmost
             account was opened.
@@ -157,6 +158,7 @@ class AccountAnswer(Answer):
     tightest: Statement
     refused_attempts: int
     open_attempts: int
+    attempts_left: int
     fitted_attempts: int
     tried_schemas: int
     schemas_left: int
@@ -418,6 +420,7 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
         tightest=_tightest(ledger, account),
         refused_attempts=attempts.refused,
         open_attempts=attempts.open,
+        attempts_left=ledger.new_attempts(name),
         fitted_attempts=attempts.fitted,
         tried_schemas=tried.total,
         schemas_left=max(0, MOST_SCHEMAS - tried.recent),

@@ -272,10 +272,10 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
     left = [stage for stage in stages if stage not in done]
     ended = reservation.outcome in WITHOUT_BUNDLE
     stopped = None
-    if not holder and reservation.outcome is None and not reuses:
+    if not holder and reservation.outcome in (None, "returned") and not reuses:
         looks = set(CONFIDENTIAL_STAGES).intersection(left)
         stopped = ledger.opening_refusal(reservation) if looks else None
-    if stopped is not None:
+    if stopped is not None and reservation.outcome is None:
         state = "stopped by the ledger until a person has acted"
     return ReleaseStatus(
         release=release,

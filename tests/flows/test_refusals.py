@@ -384,6 +384,9 @@ def test_status_of_a_stopped_release_says_who_must_act_before_it_can_be_resumed(
     (need,) = (one for one in command("status", "--json").json["needs"] if one["release"] == "town")
     assert need["do"].index(allow) < need["do"].index("`dp-release resume town`")
     assert allow in " ".join(command("status", "town").out.split())
+    # The releases that were refused: their names can be used again, but not yet.
+    assert allow in " ".join(command("status", "second").out.split())
+    assert allow in " ".join(command("ledger", "show", "town").out.split())
 
     command("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "corrected")
     assert "stopped" not in command("status", "town", "--json").json

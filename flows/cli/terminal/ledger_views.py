@@ -75,6 +75,9 @@ def _attempts(console: Console, answer: answers.AccountAnswer) -> None:
         fact(console, "Refused", f"{what}: {said.reason}")
     if answer.open_attempts:
         fact(console, "Open", f"{plural(answer.open_attempts, 'attempt')} without a charge yet")
+    elif answer.refused_attempts and not answer.attempts_left:
+        how = f"`dp-release ledger allow-retry {answer.account} --by NAME --reason TEXT`"
+        fact(console, "Stopped", f"no further attempt until a person allows it: {how}")
     if answer.fitted_attempts:
         fact(console, "Fitted", f"{plural(answer.fitted_attempts, 'attempt')} whose data fit")
     if answer.tried_schemas:

@@ -440,6 +440,8 @@ def status(console: Console, answer: answers.ReleaseStatus) -> None:
     reserved, account = privacy(answer.reserved), f"account {answer.account!r}"
     if answer.outcome == "returned":
         fact(console, "Returned", f"{reserved} to {account}; the name can be used again.")
+        if answer.stopped:
+            fact(console, "Stopped", answer.stopped)
         return
     if answer.spent:
         fact(console, "Spent", f"{amount_words(answer.spent)} from {account}, permanently")
