@@ -168,7 +168,7 @@ def test_the_sums_answer_whatever_the_width_of_the_sets(made, monkeypatch, ratio
     assert answer.answered_from == answer.to_json()["answered_from"] == "declared"
     assert told in answer.notes[0]
     assert answer.warnings == []
-    assert infer(bundle, "income ~ age").warnings == [warning.text]
+    assert warning.text in infer(bundle, "income ~ age").warnings
 
 
 def without_a_level(frames):
