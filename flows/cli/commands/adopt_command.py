@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 @decided
 @answering("ledger_views.adopted")
 def ledger_adopt(by: str, reason: str) -> answers.AdoptedLedger:
-    """Accept a restored ledger or a clock that jumped; cannot be undone."""
+    """Accept a restored ledger, or a clock that jumped.
+
+    This cannot be undone.
+    """
     from flows.answers.ledger_answers import AdoptedLedger
     from tasks.run.home import ledger_exists, open_ledger
 
