@@ -8,7 +8,6 @@ import pytest
 
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
-from dp_core.schema.fit_parts import fit_parts
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.ledger.tried_schemas import MOST_SCHEMAS
@@ -176,36 +175,3 @@ def test_an_entry_beyond_the_limit_is_found(ledger, plans, monkeypatch):
         ledger.verify()
     with pytest.raises(LedgerCorrupt, match="more schemas than are allowed"):
         ledger.verify()
-
-
-def test_words_and_bins_change_no_part_and_bounds_and_rules_do(plans):
-    schema = plans("any").spec.schema
-    parts = fit_parts(schema)
-    same = (
-        {"title": "Another title"},
-        {"description": "Another description"},
-        {"rows_about": "77"},
-        {"columns": _changed(schema, description="a column")},
-    )
-    for keys in same:
-        assert fit_parts(other(schema, **keys)) == parts
-    for keys in (
-        {"missing_values": ["?"]},
-        {"impossible": [[{name: _first(schema, name)} for name in schema.names[:2]]]},
-        {"columns": _changed(schema, missing="level")},
-        {"unit": {"column": "person", "max_rows": "2"}},
-    ):
-        assert fit_parts(other(schema, **keys)) - parts
-    for name in schema.names:
-        assert fit_parts(restricted_schema(schema, [name])) < parts
-
-
-def _first(schema, name):
-    return schema.column(name).levels[0].text if schema.column(name).levels else ">0"
-
-
-def _changed(schema, **keys):
-    return [
-        {name: {**definition, **keys} for name, definition in column.items()}
-        for column in schema.document["columns"]
-    ]
