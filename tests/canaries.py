@@ -172,6 +172,7 @@ class FromDesk:
 
     def publish(self, case: Case, coins: NDArray[np.bool_]) -> Iterator[Published]:
         """Yield what the bundles of all answers hold."""
+        from flows.cli.actions.file_check import check
         from flows.desk import asking
         from flows.desk.desk import find_desk, open_desk
         from flows.release import carry_out
@@ -182,7 +183,13 @@ class FromDesk:
                 f"schema: schema.yaml\nlargest_epsilon: {float(case.epsilon):g}\n"
                 f"privacy: {{delta: {float(case.delta):g}, neighbours: {case.file.neighbours}}}\n"
             )
-            open_desk(folder / "desk.yaml", ledger, by="auditor", reason="audit with canaries")
+            open_desk(
+                folder / "desk.yaml",
+                ledger,
+                by="auditor",
+                reason="audit with canaries",
+                fits=lambda schema, data: check(schema, [data]).fits,
+            )
             for question in self.questions:
                 desk = find_desk("audited")
                 number = asking.admit_question(desk, question, case.epsilon, None)

@@ -1,58 +1,109 @@
-"""The parts of a schema that can decide whether data fit it."""
+"""The parts of a schema that can decide whether data fit it.
+
+If data fit a schema, they also fit every schema whose parts are among its parts. So a rule that can
+only stop a release is a part by itself. A rule that can set a column to missing changes what other
+rules see. It belongs, with its rank among such rules, to the part of each column that it can
+change, directly or through other rules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from dp_core.schema.definition import Schema
+from dp_core.schema.rules.column_rules import ColumnRule
+from dp_core.tables.nested_columns import Nesting
+from dp_core.tables.structural_zeros import Rule
 from dp_core.text.canonical import digest
+
+_AnyRule: TypeAlias = Rule | ColumnRule | Nesting
 
 _WORDS = ("version", "title", "description", "publication", "rows_about", "ignore")
 """Keys that change no verdict. (`ignore`: a file with other columns cannot be read at all.)"""
-_IN_BINS = ("bins", "edges", "density", "description")
-"""Keys of a column that decide only how values that fit are binned and drawn."""
-_LINKS = ("role", "within", "map")
-"""Keys of a column that a schema with some of the columns leaves out."""
-_LISTS = ("impossible", "rules", "totals", "expectations")
+_RULES = ("impossible", "rules")
+_LISTS = ("totals", "expectations")
 _DIGITS = 32
 
 
 def fit_parts(schema: Schema) -> frozenset[str]:
     """Return the hash of each part of a schema that can decide whether data fit it.
 
-    Each column, rule, total and expectation is a part, so a schema with some of the columns has no
-    other parts. Titles, descriptions, labels of levels and bins belong to no part.
+    Each column, rule, total and expectation is a part. A panel that keeps one of several rows is a
+    single part, because all columns together decide which row is kept before rules are judged.
+    Linked tables are a single part, too. Otherwise titles, descriptions, labels of levels and bins
+    belong to no part, except those of levels and bins that a rule names.
     """
-    return frozenset(digest(part)[:_DIGITS] for part in _parts(schema.document))
+    return frozenset(digest(part)[:_DIGITS] for part in _parts(schema.coarse or schema))
 
 
-def _parts(document: Mapping[str, Any]) -> Iterator[list[object]]:
-    for key, value in document.items():
-        if key in _WORDS:
-            continue
-        if key == "columns":
-            for column in value:
-                for name, definition in column.items():
-                    yield from _column_parts(name, definition)
-        elif key == "tables":
-            for table, inside in value.items():
-                for part in _parts(inside):
-                    yield [key, table, *part]
-        elif key in _LISTS:
-            for item in value:
-                yield [key, item]
-        else:
-            yield [key, value]
+def _parts(schema: Schema) -> Iterator[object]:
+    document: Mapping[str, Any] = schema.document
+    kept = {key: value for key, value in document.items() if key not in _WORDS}
+    keeps_one = schema.panel is not None and schema.panel.repeated == "keep_one"
+    if schema.linked is not None or keeps_one:
+        yield kept
+        return
+    stated = [rule for rule in schema.zeros.rules if not rule.derived]
+    # In the order in which they are settled.
+    rules: list[_AnyRule] = [*stated, *schema.rules, *schema.nestings]
+    settling = [rule for rule in rules if _settles(rule, schema)]
+    for column in kept.pop("columns"):
+        for name, definition in column.items():
+            yield from _column_parts(name, definition, _affecting(name, settling), schema)
+    for rule in rules:
+        if not _settles(rule, schema):
+            yield _rule_part(rule, schema)
+    for key in _RULES:
+        kept.pop(key, None)
+    for key in _LISTS:
+        for item in kept.pop(key, ()):
+            yield [key, item]
+    for key, value in kept.items():
+        yield [key, value]
 
 
-def _column_parts(name: str, definition: Mapping[str, Any]) -> Iterator[list[object]]:
-    kept = {key: definition[key] for key in definition if key not in (*_IN_BINS, *_LINKS)}
+def _column_parts(
+    name: str, definition: Mapping[str, Any], settling: Sequence[_AnyRule], schema: Schema
+) -> Iterator[object]:
+    unused = {"description", "density", "role"}
+    # The edges of a dependent column decide which values follow from its source.
+    unused |= set() if "follows" in definition else {"bins", "edges"}
+    # That a level lies in a level of another column is a rule.
+    unused |= {"within", "map"} if "within" in definition else set()
+    kept = {key: value for key, value in definition.items() if key not in unused}
     if isinstance(kept.get("levels"), list):
         kept["levels"] = [
             next(iter(level)) if isinstance(level, Mapping) else level for level in kept["levels"]
         ]
-    yield ["columns", name, kept]
-    for key in _LINKS:
-        if key in definition:
-            yield ["columns", name, key, definition[key]]
+    yield ["columns", name, kept, [_rule_part(rule, schema) for rule in settling]]
+    if "role" in definition:
+        yield ["columns", name, "role", definition["role"]]
+
+
+def _settles(rule: _AnyRule, schema: Schema) -> bool:
+    """Return whether a broken rule can set a column to missing."""
+    columns = [schema.column(name) for name in rule.columns]
+    return any(each.out_of_range == "missing" and each.missing == "level" for each in columns)
+
+
+def _affecting(name: str, settling: Sequence[_AnyRule]) -> list[_AnyRule]:
+    """Return the rules that can change a column, directly or through other rules, in order."""
+    reached: set[str] = {name}
+    while (
+        more := {other for rule in settling if reached & {*rule.columns} for other in rule.columns}
+        - reached
+    ):
+        reached |= more
+    return [rule for rule in settling if reached & {*rule.columns}]
+
+
+def _rule_part(rule: _AnyRule, schema: Schema) -> object:
+    """Return what a rule says, by codes of levels and bins instead of labels."""
+    if isinstance(rule, Nesting):
+        return ["nesting", [*rule.columns], rule.parents.tolist()]
+    return ["rule", repr(rule), _edges(schema, rule.columns)]
+
+
+def _edges(schema: Schema, names: Collection[str]) -> list[list[str]]:
+    return [[str(edge) for edge in schema.column(name).edges] for name in names]

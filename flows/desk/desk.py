@@ -12,7 +12,7 @@ import fcntl
 import glob
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -27,6 +27,7 @@ from dp_core.plan.reading.data_reader import read_data
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.canonical import canonical_json, digest
 from dp_core.text.documents.node import from_plain
+from flows.desk import own_process
 from tasks.run.file_hashes import file_hashes
 from tasks.run.home_folder import home
 from tasks.support.run_folder import write_atomically
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 FOLDER = "questions"
 VERSION = 1
 _RECORD, _LOCK, _FILES, _ANSWERING = "desk.json", "lock", "files", "answering"
+_SCHEMA = "checked.schema.yaml"
+
+Fits = Callable[[Path, str], bool]
+"""Returns whether the data of a path or glob fit the schema of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +100,24 @@ class Desk:
             yield
 
 
-def open_desk(path: Path, ledger: Ledger, *, by: str, reason: str) -> Desk:
+def open_desk(
+    path: Path, ledger: Ledger, *, by: str, reason: str, fits: Fits | None = None
+) -> Desk:
     """Open a question desk, or open it again under other terms; nothing is spent.
+
+    Data files are checked against the whole schema, so that questions about some of their columns
+    give no further exact answers, and are not counted as further schemas.
 
     Args:
         path: The desk file.
         ledger: The ledger of this home, which records the opening.
         by: Person who opens it.
         reason: Reason for the decision.
+        fits: Returns whether data fit a schema; by default it does so in its own process.
 
     Raises:
         BadInput: for any mistake in the file, if no question could be measured or paid under its
-            terms, and if the data files are not there.
+            terms, and if the data files are not there or do not fit the schema.
         BudgetRefused: if an account does not exist, is closed, is stopped, or has another
             neighbouring relation or unit; or if the account of a user is not within that of the
             desk.
@@ -120,9 +131,18 @@ def open_desk(path: Path, ledger: Ledger, *, by: str, reason: str) -> Desk:
     desk = Desk(folder, terms, path.absolute())
     with desk.locked():
         desk = replace(desk, terms=_with_link(terms, folder))
-        # The entry comes first, so that no desk is open without one.
-        ledger.open_desk(desk.account, desk.terms_hash, terms.schema, by=by, reason=reason)
         desk = replace(desk, data=file_hashes(desk.terms.data, folder, ledger))
+        if desk.data:
+            _check_fit(desk, ledger, fits or own_process.fits_in_own_process)
+        # The entry comes before the desk's record, so that no desk is open without one.
+        ledger.open_desk(
+            desk.account,
+            desk.terms_hash,
+            terms.schema,
+            by=by,
+            reason=reason,
+            fits=desk.data[0] if desk.data else None,
+        )
         owner = ledger.desk_data_owner(desk.account, desk.data)
         if owner is not None:
             raise DataRefused(
@@ -133,6 +153,23 @@ def open_desk(path: Path, ledger: Ledger, *, by: str, reason: str) -> Desk:
             )
         _keep(desk)
     return desk
+
+
+def _check_fit(desk: Desk, ledger: Ledger, fits: Fits) -> None:
+    """Check that the desk's files fit its whole schema, as a person who may open them can.
+
+    Raises:
+        BadInput: if they do not, cannot be read, or change meanwhile.
+    """
+    schema = desk.folder / _SCHEMA
+    write_atomically(schema, canonical_json(dict(desk.terms.schema.document)) + b"\n")
+    if not fits(schema, str(desk.folder / str(desk.terms.data))):
+        raise BadInput(
+            "The data of this desk do not fit its schema, or cannot be read. `dp-release schema"
+            " check SCHEMA FILE` says why. Correct the schema or the file, then open the desk."
+        )
+    if file_hashes(desk.terms.data, desk.folder, ledger) != desk.data:
+        raise BadInput("The data of this desk changed while they were checked; open it again.")
 
 
 def is_open(desk: Desk, ledger: Ledger) -> bool:

@@ -1,7 +1,7 @@
-"""Makes the release of a question in its own process, by `dp-release run`.
+"""Reads the data of a desk in processes of their own, by the commands of `dp-release`.
 
-The process that asks never holds a row or an exact count. It learns only the exit code, and the
-message and the heading in the runbook that the command prints.
+The process that opens a desk or asks never holds a row or an exact count. It learns only the exit
+code, and of a release the message and the heading in the runbook that the command prints.
 """
 
 from __future__ import annotations
@@ -31,6 +31,21 @@ class Interrupted(KeyboardInterrupt):
     """The question was interrupted."""
 
     message = "The question was interrupted; nothing is lost. Ask it again to continue it."
+
+
+def fits_in_own_process(schema: Path, data: str) -> bool:
+    """Return whether data fit a schema, by `dp-release schema check`.
+
+    Args:
+        schema: Path of the schema, a file whose name ends in `.yaml`.
+        data: Path or glob of the data files.
+    """
+    command = [sys.executable, "-P", "-m", "flows.cli.main", "schema", "check", str(schema), data]
+    nowhere = subprocess.DEVNULL
+    done = subprocess.run(
+        command, stdin=nowhere, stdout=nowhere, stderr=nowhere, env=environment(), check=False
+    )
+    return done.returncode == 0
 
 
 def in_own_process(spec: Path, out: Path) -> None:

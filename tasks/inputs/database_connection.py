@@ -118,9 +118,12 @@ def _sqlite(url: sa.URL) -> Any:
     def connect() -> sqlite3.Connection:
         quoted = urllib.parse.quote(os.path.abspath(path))
         # This module starts transactions itself, so the driver must not.
-        return sqlite3.connect(
+        connection = sqlite3.connect(
             f"file:{quoted}?mode=ro", uri=True, isolation_level=None, timeout=CONNECT_SECONDS
         )
+        # privacy: a view that sorts would write rows to a file of the system's temporary folder.
+        connection.execute("PRAGMA temp_store=MEMORY")
+        return connection
 
     return connect
 

@@ -354,7 +354,16 @@ class Decisions:
 
     # -- question desks
 
-    def open_desk(self, account: str, terms: str, schema: Schema, *, by: str, reason: str) -> None:
+    def open_desk(
+        self,
+        account: str,
+        terms: str,
+        schema: Schema,
+        *,
+        by: str,
+        reason: str,
+        fits: str | None = None,
+    ) -> None:
         """Record that a person opens a question desk, or opens it again under other terms.
 
         Args:
@@ -363,13 +372,15 @@ class Decisions:
             schema: Its schema, which counts as a tried schema unless it was tried before.
             by: Person who decides.
             reason: Reason for the decision.
+            fits: Keyed hash of its data, if they were checked and fit the schema. Questions about
+                these data then do not count. None (the default) if they were not checked.
 
         Raises:
             BudgetRefused: if there is no such account, it may not try a further schema, or refused
                 attempts have stopped it.
             StageFailed: if the account takes no attempt until open ones are over.
         """
-        self._of_desk("open-desk", account, terms, schema, by=by, reason=reason)
+        self._of_desk("open-desk", account, terms, schema, by=by, reason=reason, fits=fits)
 
     def close_desk(self, account: str, terms: str, *, by: str, reason: str) -> None:
         """Record that a person closes a question desk.
@@ -428,6 +439,7 @@ class Decisions:
         *,
         by: str,
         reason: str,
+        fits: str | None = None,
     ) -> None:
         body: dict[str, object] = {"terms": terms, "by": by, "reason": reason}
         with self._database.writing() as book:
@@ -436,7 +448,8 @@ class Decisions:
             if schema is not None:
                 # privacy: a stopped account recognises no data, and the opening looks them up.
                 check_new_attempt(book, account)
-                body["schema"] = tried_parts(book, account, schema)
+                body["schema"] = tried_parts(book, account, schema, fits or "")
+                body |= {"fits": fits} if fits else {}
             book.append(kind, account=account, about=terms, body=body)
 
     # -- keys

@@ -25,7 +25,11 @@ from tasks.ledger import leases
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.input_seals import is_sealed, seal
-from tasks.ledger.reservation_check import check_new_attempt, check_opening
+from tasks.ledger.reservation_check import (
+    check_input_schema,
+    check_new_attempt,
+    check_opening,
+)
 from tasks.ledger.reservation_entries import (
     add,
     add_settlement,
@@ -160,7 +164,8 @@ class ReleaseWriter:
 
         Raises:
             BadInput: if the input changed; the ledger counts a refused attempt.
-            BudgetRefused: if refused attempts have stopped the account, whatever the input is.
+            BudgetRefused: if refused attempts have stopped the account, whatever the input is, or
+                the family may not try a further schema on the input.
             DataRefused: if another account has used the input.
             StageFailed: if the ledger's inputs are sealed with another key, or the release was
                 begun in another home.
@@ -193,6 +198,7 @@ class ReleaseWriter:
                 return self._is_same(book, reservation, mine, input_hash)
             for known_by in (*parts.values(), input_hash):
                 self._require_own(book, reservation, known_by)
+            check_input_schema(book, reservation, input_hash)
             promised = (reservation.position, reservation.release, reservation.account)
             for name, part_hash in parts.items():
                 sealed = {"table": name, "seal": seal(key, *promised, part_hash)}

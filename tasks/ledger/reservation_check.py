@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, StageFailed
 from dp_core.plan.plan import Plan
@@ -20,7 +20,7 @@ from dp_core.wall.ledger.refused_attempts import (
     family,
 )
 from dp_core.wall.ledger.running_totals import balance, lineage, room_on
-from dp_core.wall.ledger.tried_schemas import MOST_SCHEMAS, tried_schemas
+from dp_core.wall.ledger.tried_schemas import MOST_SCHEMAS, parts_to_count, tried_schemas
 from tasks.ledger.accounts import account_names, read_recent_uses
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.leases import holder_of
@@ -118,23 +118,48 @@ def check_attempts(book: Transaction, account: str) -> None:
     )
 
 
-def tried_parts(book: Transaction, account: str, schema: Schema) -> list[str]:
+def tried_parts(
+    book: Transaction, account: str, schema: Schema, data: str | None = None
+) -> list[str]:
     """Return the hashes of the parts of a schema, if an account may try it.
+
+    Args:
+        book: The ledger.
+        account: The account.
+        schema: The schema.
+        data: Keyed hash of the data; None (the default) if they are not known yet.
 
     Raises:
         BudgetRefused: if it is another schema, and the family may not try a further one.
     """
-    tried = tried_schemas(book, account, book.today())
     parts = fit_parts(schema)
-    if tried.is_full and tried.is_new(parts):
+    _check_parts(book, account, parts, data)
+    return sorted(parts)
+
+
+def check_input_schema(book: Transaction, reservation: Reservation, data: str) -> None:
+    """Check that a release may learn whether its data fit its schema, before it is bound to them.
+
+    Raises:
+        BudgetRefused: if its schema was part of a question desk's, its data are not those that fit
+            this schema, and the family may not try a further schema.
+    """
+    parts = parts_to_count(book, reservation.position)
+    if parts:
+        _check_parts(book, reservation.account, parts, data)
+
+
+def _check_parts(book: Transaction, account: str, parts: Collection[str], data: str | None) -> None:
+    tried = tried_schemas(book, account, book.today())
+    if tried.is_full and tried.is_new(parts, data):
+        desk = " Open a question desk again if its data changed." if tried.fitting else ""
         raise BudgetRefused(
             f"{MOST_SCHEMAS} different schemas were tried on the data of account"
             f" {_with_family(book, account)} in this period. Whether data fit a further one is an"
             " exact answer about them. Use a schema that was tried, or let a person allow more:"
-            f" `dp-release ledger allow-retry {account} --by NAME --reason TEXT`.",
+            f" `dp-release ledger allow-retry {account} --by NAME --reason TEXT`.{desk}",
             row="schemas-tried",
         )
-    return sorted(parts)
 
 
 def check_new_attempt(book: Transaction, account: str) -> None:

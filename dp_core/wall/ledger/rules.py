@@ -97,7 +97,7 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             return attempts_after(entry, book)
         case "allow-retry":
             return attempts_after(entry, book) | tried_after(entry, book)
-        case "open-desk":
+        case "open-desk" | "input":
             return tried_after(entry, book)
         case "close-desk":
             return attempts_after(entry, book) if "refused" in entry.body else {}
@@ -105,7 +105,7 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             return _settle(entry, book) | attempts_after(entry, book)
         case "restate":
             return _restate(entry, book)
-        case "ledger" | "key" | "raise" | "close" | "approve" | "withdraw" | "input" | "attempt":
+        case "ledger" | "key" | "raise" | "close" | "approve" | "withdraw" | "attempt":
             return {}
         case "adopt" | "declare-public":
             return {}
@@ -333,6 +333,7 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
             if book.has(f"input/{promise.position}"):
                 # The input itself is the last: a release is bound to that one.
                 return "names a table after the input it is part of"
+            return broken_by_schemas(entry, book)
         case "charge":
             if not book.has(f"input/{promise.position}"):
                 return "charges before the input is known"

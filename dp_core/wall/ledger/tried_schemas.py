@@ -8,8 +8,11 @@ opened, and one more row makes another input, so the limit belongs to the family
 input. The data of one family are never used by another one.
 
 A part of a schema is another schema: after the whole was refused, a release with each rule alone
-would give further answers. A question desk is an exception, because each question reserves with the
-columns that it needs: the desk's schema counts once, when a person opens the desk.
+would give further answers. But if data fit the whole, that they fit a part follows and is no new
+answer. When a person opens a question desk, the program checks its data against its whole schema
+and records that they fit (`fits` in the body, the keyed hash of the data). So the desk's schema
+counts once, and questions with some of its columns do not count. This does not depend on who
+reserves, or for what: a reservation of such a part is counted when it is bound to other data.
 """
 
 from __future__ import annotations
@@ -40,29 +43,37 @@ class TriedSchemas:
         recent: Number in this period since a person last allowed further ones.
         total: Number since the topmost account was opened.
         known: Hash of each schema that was tried in this period.
-        desks: Parts of the schema of each desk that was opened, also in earlier periods.
+        fitting: Keyed hash of the data of each desk that fitted its schema when it was opened, and
+            the parts of this schema; also in earlier periods.
     """
 
     period: int = 0
     recent: int = 0
     total: int = 0
     known: frozenset[str] = frozenset()
-    desks: tuple[frozenset[str], ...] = ()
+    fitting: tuple[tuple[str, frozenset[str]], ...] = ()
 
     @property
     def is_full(self) -> bool:
         """Whether a person must allow further schemas."""
         return self.recent >= MOST_SCHEMAS
 
-    def is_new(self, parts: Collection[str]) -> bool:
-        """Return whether the schema with these parts was not tried and is not part of a desk's."""
-        return _hash(parts) not in self.known and not any({*parts} <= desk for desk in self.desks)
+    def is_new(self, parts: Collection[str], data: str | None = None) -> bool:
+        """Return whether a schema was not tried, and its verdict does not follow from another one.
+
+        Args:
+            parts: Parts of the schema.
+            data: Keyed hash of the data. If None (the default), they are not known yet, and may be
+                any data that fit a schema with these parts.
+        """
+        implied = any(data in (None, known) and {*parts} <= whole for known, whole in self.fitting)
+        return not implied and _hash(parts) not in self.known
 
     def text(self) -> str:
         """Return the text of its running total."""
         numbers = self.period, self.recent, self.total
-        desks = [sorted(desk) for desk in self.desks]
-        return canonical_json([*numbers, sorted(self.known), desks]).decode()
+        fitting = [[data, sorted(whole)] for data, whole in self.fitting]
+        return canonical_json([*numbers, sorted(self.known), fitting]).decode()
 
 
 def tried_schemas(book: Book, account: str, day: date) -> TriedSchemas:
@@ -74,9 +85,9 @@ def tried_schemas(book: Book, account: str, day: date) -> TriedSchemas:
     text = book.total(_subject(book, account))
     found = TriedSchemas()
     if text is not None:
-        period, recent, total, known, desks = json.loads(text)
-        desk_parts = tuple(frozenset(parts) for parts in desks)
-        found = TriedSchemas(period, recent, total, frozenset(known), desk_parts)
+        period, recent, total, known, fitting = json.loads(text)
+        fitted = tuple((data, frozenset(whole)) for data, whole in fitting)
+        found = TriedSchemas(period, recent, total, frozenset(known), fitted)
     calendar = lineage(book, account)[-1].calendar
     current = 0 if calendar is None else calendar.index(day)
     if current <= found.period:
@@ -85,34 +96,71 @@ def tried_schemas(book: Book, account: str, day: date) -> TriedSchemas:
 
 
 def tried_after(entry: Entry, book: Book) -> dict[str, str]:
-    """Return the running total that an entry changes.
+    """Return the running totals that an entry changes.
 
     Args:
-        entry: Entry of kind `reserve`, `open-desk` or `allow-retry`; it breaks no rule.
+        entry: Entry of kind `reserve`, `open-desk`, `input` or `allow-retry`; it breaks no rule.
         book: The ledger before the entry.
     """
-    account, parts = entry.receipt.account, entry.body.get("schema", ())
-    before = tried_schemas(book, account, date.fromisoformat(entry.receipt.at))
+    subject = _subject(book, entry.receipt.account)
+    before = _before(entry, book)
     if entry.kind == "allow-retry":
-        return {_subject(book, account): replace(before, recent=0).text()} if before.total else {}
-    if not parts or not before.is_new(parts):
-        return {}
-    after = replace(before, recent=before.recent + 1, total=before.total + 1)
-    if entry.kind == "open-desk":
-        after = replace(after, desks=(*before.desks, frozenset(parts)))
-    else:
-        after = replace(after, known=before.known | {_hash(parts)})
-    return {_subject(book, account): after.text()}
+        return {subject: replace(before, recent=0).text()} if before.total else {}
+    parts = _parts_of(entry, book)
+    after = before
+    if parts and before.is_new(parts, _data_of(entry)):
+        known = before.known | {_hash(parts)}
+        after = replace(before, recent=before.recent + 1, total=before.total + 1, known=known)
+    data = str(entry.body.get("fits", ""))
+    if data and (data, frozenset(parts)) not in before.fitting:
+        after = replace(after, fitting=(*after.fitting, (data, frozenset(parts))))
+    found = {subject: after.text()} if after != before else {}
+    if entry.kind == "reserve" and parts and _hash(parts) not in after.known:
+        # Counted with its input, unless these are the data that fit.
+        found[_reserved(entry.position)] = canonical_json(sorted(parts)).decode()
+    return found
 
 
 def broken_by_schemas(entry: Entry, book: Book) -> str | None:
-    """Return how a `reserve` or `open-desk` breaks the limit; None if it does not."""
-    parts = entry.body.get("schema", ())
+    """Return how a `reserve`, `open-desk` or `input` breaks the limit; None if it does not."""
+    parts = _parts_of(entry, book)
     if not parts:
         return None
-    before = tried_schemas(book, entry.receipt.account, date.fromisoformat(entry.receipt.at))
-    more = before.is_full and before.is_new(parts)
+    before = _before(entry, book)
+    more = before.is_full and before.is_new(parts, _data_of(entry))
     return "tries more schemas than are allowed" if more else None
+
+
+def parts_to_count(book: Book, reservation: int) -> Collection[str]:
+    """Return the parts of a schema that counts unless its data fit a desk's; empty for others.
+
+    Args:
+        book: The ledger.
+        reservation: Position of the reservation.
+    """
+    text = book.total(_reserved(reservation))
+    return () if text is None else json.loads(text)
+
+
+def _before(entry: Entry, book: Book) -> TriedSchemas:
+    return tried_schemas(book, entry.receipt.account, date.fromisoformat(entry.receipt.at))
+
+
+def _parts_of(entry: Entry, book: Book) -> Collection[str]:
+    if entry.kind != "input":
+        parts: Collection[str] = entry.body.get("schema", ())
+        return parts
+    # An input of several parts comes after them, and is the one that is compared.
+    if entry.reservation is None or "table" in entry.body:
+        return ()
+    return parts_to_count(book, entry.reservation)
+
+
+def _data_of(entry: Entry) -> str | None:
+    """Return the hash of the data whose verdict an entry precedes; None if they are not known."""
+    if entry.kind == "reserve":
+        return None
+    return str(entry.about if entry.kind == "input" else entry.body.get("fits", ""))
 
 
 def schemas_stated(book: Book, account: str) -> int:
@@ -128,3 +176,7 @@ def _hash(parts: Collection[str]) -> str:
 def _subject(book: Book, account: str) -> str:
     found = lineage(book, account)
     return f"schemas/{found[-1].name if found else account}"
+
+
+def _reserved(reservation: int) -> str:
+    return f"schema of {reservation}"

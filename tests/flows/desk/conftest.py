@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dp_core.wall.accounting.composition import Terms
+from flows.cli.actions.file_check import check
 from flows.desk import asking
 from flows.desk.desk import Desk, find_desk, open_desk
 from flows.release import carry_out
@@ -17,6 +18,11 @@ from tests.flows.conftest import Project, plainly
 
 WHO = {"by": "Ana Officer", "reason": "a test"}
 """Who opens and closes desks, and why."""
+
+
+def fits(schema: Path, data: str) -> bool:
+    """Return whether data fit a schema, in this process."""
+    return check(schema, [data]).fits
 
 
 @dataclass
@@ -39,7 +45,7 @@ class Office:
             "version: 1\naccount: rand\ndata: town.csv\nschema: town.schema.yaml\n"
             f"privacy: {{delta: {delta}}}\nlargest_epsilon: {largest}\n{more}"
         )
-        return open_desk(path, self.project.ledger(), **WHO)
+        return open_desk(path, self.project.ledger(), **WHO, fits=fits)
 
     @property
     def desk(self) -> Desk:

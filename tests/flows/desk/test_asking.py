@@ -13,12 +13,13 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, Held, StageFailed, Unpublished
 from dp_core.wall.accounting.composition import Terms
 from flows.cli.actions.publication_decisions import publish, withdraw
+from flows.desk import own_process
 from flows.desk.asking import admit_question, answer_question, plan_question
 from flows.desk.desk import close_desk, find_desk, open_desk
 from flows.desk.desk_answers import desk_shown
 from flows.desk.kept_questions import KeptQuestions
 from tests.flows.conftest import COLUMNS, plainly, survey
-from tests.flows.desk.conftest import WHO
+from tests.flows.desk.conftest import WHO, fits
 
 row = pytest.mark.runbook
 
@@ -134,7 +135,7 @@ def test_a_regression_is_answered_like_the_files_own(office):
     text = (office.project.folder / "questions.yaml").read_text()
     path = office.project.folder / "large.yaml"
     path.write_text(text.replace("rand", "large").replace("epsilon: 1", "epsilon: 60"))
-    open_desk(path, office.project.ledger(), **WHO)
+    open_desk(path, office.project.ledger(), **WHO, fits=fits)
     desk = find_desk("large")
     number = admit_question(desk, "income ~ age + sex", "50")
     found = answer_question(desk, number, carry_out=office.carry_out)
@@ -333,7 +334,7 @@ def test_the_accounts_of_a_desk_are_checked_when_it_is_opened(office):
         path.write_text(path.read_text().partition("users")[0].replace("rand", account))
 
         with pytest.raises(BudgetRefused, match=says):
-            open_desk(path, office.project.ledger(), **WHO)
+            open_desk(path, office.project.ledger(), **WHO, fits=fits)
         path.write_text(path.read_text().replace(account, "rand"))
     assert office.desk.terms.users == {}
 
@@ -366,7 +367,9 @@ def test_the_data_of_a_desk_must_be_there(office):
         office.open()
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("town.csv", "part-*.csv"))
-    assert open_desk(path, office.project.ledger(), **WHO).terms.data == "files/part-*.csv"
+    assert (
+        open_desk(path, office.project.ledger(), **WHO, fits=fits).terms.data == "files/part-*.csv"
+    )
     assert office.ask("count by sex").answer.determined
 
 
@@ -374,7 +377,7 @@ def test_gaussian_noise_is_taken_where_it_costs_less(office):
     office.project.open_account("many", terms=Terms("zcdp", Fraction(5), Fraction("1e-6")))
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("account: rand", "account: many"))
-    open_desk(path, office.project.ledger(), **WHO)
+    open_desk(path, office.project.ledger(), **WHO, fits=fits)
     found = plan_question(find_desk("many"), "count by sex", "0.5")
     # Laplace noise would cost a rho of epsilon^2 / 2.
     assert found.cost.rho < Fraction(1, 8) / 10
@@ -419,11 +422,49 @@ def test_a_desk_that_was_moved_to_other_data_does_not_move_an_admitted_question(
     (other / "town.csv").write_text((office.project.folder / "town.csv").read_text())
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("data: town.csv", "data: other/town.csv"))
-    moved = open_desk(path, office.project.ledger(), **WHO)
+    moved = open_desk(path, office.project.ledger(), **WHO, fits=fits)
     assert moved.terms.data == "files-2/town.csv"
     spec = json.loads(next(moved.folder.glob("*-0001.release.yaml")).read_text())
     assert spec["data"] == "files/town.csv"
     assert (moved.folder / spec["data"]).resolve() == office.project.folder / "town.csv"
+
+
+def test_a_desk_opens_for_data_that_fit_and_its_questions_are_no_further_schemas(office):
+    for question in ("count by sex", "count by marital", "count by sex, marital"):
+        office.ask(question, "0.1")
+    ledger = office.project.ledger()
+    assert len(ledger.entries(kinds=("reserve",))) == 3
+    assert ledger.tried_schemas("rand").total == 1
+
+
+def test_questions_about_a_changed_file_are_further_schemas(office):
+    with (office.project.folder / "town.csv").open("a") as file:
+        last = (office.project.folder / "town.csv").read_text().splitlines()[-1]
+        file.write(f"{last}\n")
+    office.ask("count by sex", "0.1")
+    assert office.project.ledger().tried_schemas("rand").total == 2
+    office.open()
+    assert office.project.ledger().tried_schemas("rand").total == 2
+    office.ask("count by marital", "0.1")
+    assert office.project.ledger().tried_schemas("rand").total == 2
+
+
+def test_a_desk_whose_data_do_not_fit_is_not_opened(office):
+    path = office.project.folder / "town.csv"
+    path.write_text(path.read_text().replace(",1,", ",zebra,"))
+    position = office.project.ledger().head().position
+    with pytest.raises(BadInput, match="do not fit its schema") as refused:
+        office.open()
+    assert "zebra" not in refused.value.message
+    assert office.project.ledger().head().position == position
+
+
+def test_the_check_of_a_desks_data_has_its_own_process(office, tmp_path):
+    schema, data = office.desk.folder / "checked.schema.yaml", office.project.folder / "town.csv"
+    assert own_process.fits_in_own_process(schema, str(data))
+    other = tmp_path / "other.csv"
+    other.write_text(data.read_text().replace(",1,", ",zebra,"))
+    assert not own_process.fits_in_own_process(schema, str(other))
 
 
 def test_data_that_do_not_fit_are_refused_with_the_fixed_sentence(office):
@@ -480,7 +521,7 @@ def test_a_plan_that_must_be_approved_waits_before_the_data_are_opened(office):
     )
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("account: rand", "account: strict"))
-    open_desk(path, office.project.ledger(), **WHO)
+    open_desk(path, office.project.ledger(), **WHO, fits=fits)
     desk = find_desk("strict")
     planned = plan_question(desk, "count by sex", "1")
     assert planned.awaits

@@ -12,7 +12,7 @@ from flows.desk.desk_answers import desk_shown
 from tasks.run.file_hashes import file_hashes
 from tasks.run.home import home_key
 from tests.flows.conftest import as_csv, survey
-from tests.flows.desk.conftest import WHO, Office
+from tests.flows.desk.conftest import WHO, Office, fits
 from tests.ledgers import HOME, LAPLACE
 from tests.specs import plan_of
 
@@ -107,7 +107,7 @@ def open_with(office, data):
         f"version: 1\naccount: rand\ndata: '{data}'\nschema: town.schema.yaml\n"
         "privacy: {delta: 1e-9}\nlargest_epsilon: 1\n"
     )
-    return open_desk(path, office.project.ledger(), **WHO)
+    return open_desk(path, office.project.ledger(), **WHO, fits=fits)
 
 
 def test_an_own_file_a_new_one_and_one_of_the_family_open(shut, use, says):

@@ -660,3 +660,24 @@ def test_persons_are_not_told_apart_by_decimals_of_which_one_has_several_texts(
     with pytest.raises(BadInput, match=r"'id' .* stored as decimal numbers"):
         open_input(spec, schema, folder)
     assert list(folder.iterdir()) == []
+
+
+def test_a_view_that_sorts_writes_no_row_to_a_temporary_file(tmp_path, monkeypatch):
+    """SQLite deletes the file at once but keeps it open, so it is among the open files."""
+    database = sqlite_database(tmp_path)
+    monkeypatch.setenv(VARIABLE, database.url)
+    database.run("CREATE TABLE persons (a TEXT, b INTEGER)")
+    rows = [(f"{CANARY}{number:0400d}", -number) for number in range(40_000)]
+    database.insert("persons", rows)
+    database.run("CREATE VIEW sorted AS SELECT a, b FROM persons ORDER BY b")
+
+    def files_while_read(connection):
+        assert connection.exec_driver_sql("PRAGMA temp_store").scalar() == 2
+        found = connection.exec_driver_sql("SELECT a, b FROM sorted")
+        assert found.fetchone()[1] == -39_999
+        links = [os.path.join("/proc/self/fd", number) for number in os.listdir("/proc/self/fd")]
+        return [os.readlink(link) for link in links if os.path.lexists(link)]
+
+    opened = reading(parse_table(VARIABLE, "sorted"), files_while_read)
+    assert any("survey.db" in name for name in opened)
+    assert not [name for name in opened if "etilqs" in name]

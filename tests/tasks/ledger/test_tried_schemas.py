@@ -8,12 +8,11 @@ import pytest
 
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
-from dp_core.schema.fit_parts import fit_parts
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.ledger.tried_schemas import MOST_SCHEMAS
 from tasks.ledger.ledger import Ledger
-from tests.ledgers import GAUSSIAN, basic, monthly, on, open_town, refuse, reserve, spend
+from tests.ledgers import GAUSSIAN, HOME, KEY, basic, monthly, on, open_town, refuse, reserve, spend
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
@@ -122,20 +121,91 @@ def test_a_new_period_gives_further_schemas_and_a_clock_that_is_set_back_does_no
     ledger.verify()
 
 
-def test_questions_of_a_desk_count_once_for_the_desk(ledger, plans, monkeypatch):
+def part_of(plan, names, release):
+    """Return a plan of a release with some of the columns."""
+    spec = replace(plan.spec, schema=restricted_schema(plan.spec.schema, names), release=release)
+    return replace(plan, spec=spec)
+
+
+def bound(ledger, plan, data):
+    """Reserve, bind to data, and let the release end."""
+    with ledger.lease(plan.spec.release, HOME) as writer:
+        reservation = writer.reserve(plan)
+        writer.bind_input(reservation, data, KEY)
+        writer.settle(reservation, "returned")
+
+
+def test_questions_about_data_that_fit_the_whole_schema_of_a_desk_count_once(
+    ledger, plans, monkeypatch
+):
     on(monkeypatch, "2026-11-20")
     open_town(ledger, calendar=monthly("1"))
     plan = plans("any")
-    schema = plan.spec.schema
-    ledger.open_desk("town", "f" * 64, schema, **WHO)
-    ledger.open_desk("town", "f" * 64, schema, **WHO)
+    for _ in range(2):
+        ledger.open_desk("town", "f" * 64, plan.spec.schema, **WHO, fits="d" * 64)
     assert tried(ledger) == (1, 1)
     on(monkeypatch, "2026-12-01")
-    for name in schema.names:
-        part = replace(plan, spec=replace(plan.spec, schema=restricted_schema(schema, [name])))
-        spend(ledger, replace(part, spec=replace(part.spec, release=f"about-{name}")))
+    number = 0
+    for names in (*plan.spec.schema.names, ("a", "b"), ("b", "c"), ("a", "c")):
+        for _ in range(3):
+            number += 1
+            bound(ledger, part_of(plan, [*names], f"question-{number}"), "d" * 64)
     assert tried(ledger) == (1, 0)
-    ledger.verify()
+    ledger.verify(KEY)
+
+
+def test_a_part_of_a_desks_schema_counts_for_data_that_nobody_checked(ledger, plans):
+    """A desk of other data, such as an empty copy, gives no exact answers about these."""
+    open_town(ledger)
+    plan = plans("any")
+    ledger.open_desk("town", "f" * 64, plan.spec.schema, **WHO, fits="e" * 64)
+    for number, name in enumerate(plan.spec.schema.names, start=1):
+        bound(ledger, part_of(plan, [name], f"about-{name}"), "d" * 64)
+        assert tried(ledger) == (1 + number, 1 + number)
+    bound(ledger, part_of(plan, ["a"], "again"), "d" * 64)
+    assert tried(ledger) == (4, 4)
+    ledger.verify(KEY)
+
+
+def test_a_desk_whose_data_were_not_checked_frees_no_question(ledger, plans):
+    open_town(ledger)
+    plan = plans("any")
+    ledger.open_desk("town", "f" * 64, plan.spec.schema, **WHO)
+    bound(ledger, part_of(plan, ["a"], "about-a"), "d" * 64)
+    assert tried(ledger) == (2, 2)
+
+
+def test_a_part_of_a_desks_schema_is_refused_for_other_data_when_ten_were_tried(ledger, plans):
+    open_town(ledger)
+    plan = plans("any")
+    ledger.open_desk("town", "f" * 64, plan.spec.schema, **WHO, fits="e" * 64)
+    for number in range(MOST_SCHEMAS - 1):
+        spend(ledger, plans(f"probe-{number}", number))
+    question = part_of(plan, ["a"], "question")
+    with ledger.lease("question", HOME) as writer:
+        reservation = writer.reserve(question)
+        with pytest.raises(BudgetRefused, match="Open a question desk again"):
+            writer.bind_input(reservation, "d" * 64, KEY)
+        assert not ledger.entries(kinds=("input",), release="question")
+        writer.bind_input(reservation, "e" * 64, KEY)
+        writer.settle(reservation, "returned")
+    assert tried(ledger) == (10, 10)
+    ledger.verify(KEY)
+
+
+def test_an_input_beyond_the_limit_is_found(ledger, plans, monkeypatch):
+    open_town(ledger)
+    plan = plans("any")
+    ledger.open_desk("town", "f" * 64, plan.spec.schema, **WHO, fits="e" * 64)
+    for number in range(MOST_SCHEMAS - 1):
+        spend(ledger, plans(f"probe-{number}", number))
+    with monkeypatch.context() as patch:
+        patch.setattr("dp_core.wall.ledger.tried_schemas.MOST_SCHEMAS", 20)
+        patch.setattr("tasks.ledger.reservation_check.MOST_SCHEMAS", 20)
+        bound(ledger, part_of(plan, ["a"], "question"), "d" * 64)
+        ledger.verify(KEY)
+    with pytest.raises(LedgerCorrupt, match="more schemas than are allowed"):
+        ledger.verify(KEY)
 
 
 def test_part_of_a_schema_that_is_no_desk_is_another_schema(ledger, plans):
@@ -176,36 +246,3 @@ def test_an_entry_beyond_the_limit_is_found(ledger, plans, monkeypatch):
         ledger.verify()
     with pytest.raises(LedgerCorrupt, match="more schemas than are allowed"):
         ledger.verify()
-
-
-def test_words_and_bins_change_no_part_and_bounds_and_rules_do(plans):
-    schema = plans("any").spec.schema
-    parts = fit_parts(schema)
-    same = (
-        {"title": "Another title"},
-        {"description": "Another description"},
-        {"rows_about": "77"},
-        {"columns": _changed(schema, description="a column")},
-    )
-    for keys in same:
-        assert fit_parts(other(schema, **keys)) == parts
-    for keys in (
-        {"missing_values": ["?"]},
-        {"impossible": [[{name: _first(schema, name)} for name in schema.names[:2]]]},
-        {"columns": _changed(schema, missing="level")},
-        {"unit": {"column": "person", "max_rows": "2"}},
-    ):
-        assert fit_parts(other(schema, **keys)) - parts
-    for name in schema.names:
-        assert fit_parts(restricted_schema(schema, [name])) < parts
-
-
-def _first(schema, name):
-    return schema.column(name).levels[0].text if schema.column(name).levels else ">0"
-
-
-def _changed(schema, **keys):
-    return [
-        {name: {**definition, **keys} for name, definition in column.items()}
-        for column in schema.document["columns"]
-    ]
