@@ -1,10 +1,10 @@
 """Limits the rows of a person, by a rule that depends on that person's rows alone.
 
 Rows with the same identifier belong to one person, however it is stored
-(`dp_core.confidential.values.stored_texts`): blanks around it do not count, and 7, 7.0 and the text
-`7.0` are one identifier. For each person,
-the rows are ordered by a hash of identifier and codes, and the first ones are kept. So the kept
-rows of a person depend on that person's rows only, not on other persons or on the order of the file
+(`dp_core.confidential.values.stored_texts`): blanks around it do not count, and 7, 7.0 and the
+texts `7.0` and `007` are one identifier. For each person, the rows are ordered by a hash of
+identifier and codes, and the first ones are kept. So the kept rows of a person depend on that
+person's rows only, not on other persons or on the order of the file
 or its parts. Every person has an order of their own, so no kind of row is preferred throughout.
 Rows of one person with the same codes are interchangeable in every later step.
 
@@ -37,7 +37,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.values.stored_texts import identifier_texts
+from dp_core.confidential.values.stored_texts import identifier_texts, missing_identifiers
 
 BUCKETS = 64
 """Parts of the rows on disk, by person; one part is in memory at a time."""
@@ -182,8 +182,8 @@ def _identifiers(
     used, where = np.unique(index, return_inverse=True)
     known = values.dictionary.take(pa.array(used, pa.int64(), mask=used < 0))
     texts = identifier_texts(known, identifying(column))
-    listed = identifier_texts(pa.array(list(missing), pa.string()), "")
-    nothing = {None, "", *listed.to_pylist()}
+    listed = missing_identifiers(missing)
+    nothing = {None, *listed.to_pylist()}
     return [None if text in nothing else text for text in texts.to_pylist()], where
 
 

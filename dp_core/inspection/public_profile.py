@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from dp_core.confidential.source import Source
 from dp_core.confidential.source_files import is_readable
 from dp_core.confidential.values.parsed_texts import INTEGER_TEXT, NUMBER_TEXT
-from dp_core.confidential.values.stored_texts import is_text, local_times, plain
+from dp_core.confidential.values.stored_texts import is_text, plain
 from dp_core.inspection.file_check import data_files, table_of
 from dp_core.inspection.value_findings import fitting_formats, looks_missing
 from dp_core.schema.bin_edges import MAX_INTEGER, exact_text
@@ -142,7 +142,7 @@ def _add(columns: dict[str, _Seen], records: pa.RecordBatch, names: Iterable[str
                     seen.texts[text] = seen.texts.get(text, 0) + rows
         elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             seen.kind = "date"
-            _ends(seen, local_times(values).cast(pa.date32(), safe=False))
+            _ends(seen, values.cast(pa.date32(), safe=False))
         elif pa.types.is_integer(kind):
             seen.kind = "integer"
             _ends(seen, values)

@@ -198,7 +198,6 @@ _CAUSES = {
     "spaces": ("differs", "differ", " from a level only in spaces"),
     "composition": ("differs", "differ", " from a level only in how letters are encoded"),
     "case": ("differs", "differ", " from a level only in capital letters"),
-    "numbers": ("writes", "write", " a level's number differently, such as `01` for `1`"),
     "comma": (
         "is not a level, but part",
         "are not levels, but parts",
@@ -230,13 +229,12 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
     folded = {text.casefold(): text for text in levels}
     others = {text.strip() for text in strangers}
     joined = {part: level for level in levels for part in _joined(level, others)}
-    numbers = {value: text for text in levels if (value := _number_of(text)) is not None}
     seen = {visible(text): text for text in levels}
 
-    def either(own: str, text: str, rest: str = "") -> str:
+    def either(own: str, text: str) -> str:
         """Return the advice to make the file and the schema write a level in the same way."""
         schema = "" if own in used else f", or {text} in the schema"
-        return f"Write {shown(own)} in the file{schema}{rest}."
+        return f"Write {shown(own)} in the file{schema}."
 
     def cause_of(text: str) -> tuple[str, str]:
         stripped = text.strip()
@@ -258,9 +256,6 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
             return "spaces" if same_letters else "composition", how_to_encode(alike, text)
         if stripped.casefold() in folded:
             return "case", either(folded[stripped.casefold()], shown(stripped))
-        value = _number_of(stripped)
-        if value is not None and value in numbers:
-            return "numbers", either(numbers[value], shown(stripped), ": levels are exact texts")
         if stripped in joined:
             own = joined[stripped]
             parts = ", ".join(_joined(own, others))
@@ -335,7 +330,6 @@ _TYPE_CAUSES = {
     "decimal-comma": ("it has a decimal comma", "they have a decimal comma"),
     "thousands": ("it has thousands separators", "they have thousands separators"),
     "fractions": ("it has decimals", "they have decimals"),
-    "exponent": ("it is written with an exponent", "they are written with an exponent"),
     "ratio": ("it is written as a ratio", "they are written as ratios"),
     "unit": ("it has a unit or a currency", "they have a unit or a currency"),
     "missing-codes": ("it looks like a code for missing", "they look like codes for missing"),
@@ -354,9 +348,7 @@ def _type_cause(column: Column, text: str) -> str:
         return "thousands"
     value = _number_of(stripped)
     if isinstance(value, Fraction):
-        if "/" in stripped:
-            return "ratio"
-        return "exponent" if value.denominator == 1 else "fractions"
+        return "ratio" if "/" in stripped else "fractions"
     return "unit" if _WITH_UNIT.fullmatch(stripped) else "unreadable"
 
 
@@ -369,8 +361,6 @@ def _type_fix(tally: Tally, advice: Advice, cause: str, group: Mapping[str, int]
         return "Save the file with decimal points."
     if cause == "thousands":
         return "Save the file without thousands separators."
-    if cause == "exponent":
-        return "Write the values without an exponent, as in 1200 for 1.2e3."
     if cause == "ratio":
         return "Write the values as decimal numbers, as in 0.5 for 1/2."
     if cause == "fractions":

@@ -84,7 +84,7 @@ def frame_codes(frame: pd.DataFrame | Mapping[str, pd.DataFrame], schema: Schema
     codes = _codes(table.select(list(schema.reads)), stored) if fits else None
     if codes is None:
         check = check_frame(table, schema.coarse or schema)
-        raise DataDoNotFit([_of_frame(one, table) for one in check.of("refusal")])
+        raise DataDoNotFit([_of_frame(one) for one in check.of("refusal")])
     return Dataset(stored.domain, codes)
 
 
@@ -126,18 +126,10 @@ def linked_frame_codes(
         raise BadInput(f"The frames do not fit the schema: {error.message}{where}") from None
 
 
-def _of_frame(finding: Finding, table: pa.Table) -> Finding:
+def _of_frame(finding: Finding) -> Finding:
     """Return a finding about a file in the words of a frame."""
     message = finding.message.replace("The file ", "The frame ").replace(" the file", " the frame")
-    fix = finding.fix
-    if finding.column in table.column_names and table.column_names.count(finding.column) == 1:
-        kind = table.schema.field(finding.column).type
-        if finding.kind == "numbers" and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            fix += (
-                " This column holds numbers. Read the file with dtype=str to keep its texts as"
-                " written."
-            )
-    return replace(finding, message=message, fix=fix)
+    return replace(finding, message=message)
 
 
 def _codes(table: pa.Table, schema: Schema) -> Codes | None:

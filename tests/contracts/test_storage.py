@@ -30,8 +30,13 @@ from tasks.inputs.coding import write_codes
 
 LENIENT = {"missing": "level", "out_of_range": "missing"}
 COLUMNS = {
-    "firm": {"type": "category", "levels": ["7", "12345678901", "20000000000"], **LENIENT},
+    "firm": {"type": "category", "levels": ["7", "12345678901", "20000000000"], **LENIENT}
+    | {"missing_values": ["", "09", "99.", "-9.00", "+8", "1e3"]},
     "share": {"type": "category", "levels": ["0.5", "0.7", "3"], **LENIENT},
+    "month": {"type": "category", "levels": ["01", "02", "10"], **LENIENT},
+    "area": {"type": "category", "levels": ["1", "2", "07", "1e+05"], **LENIENT},
+    "step": {"type": "category", "levels": [".5", "1.0", "1.50", "2"], **LENIENT},
+    "visit": {"type": "category", "levels": ["2000-02-29 00:00:00", "2001-01-01T12:30"], **LENIENT},
     "works": {"type": "category", "levels": ["true", "false"], **LENIENT},
     "smokes": {"type": "category", "levels": ["0", "1"], **LENIENT},
     "moved": {"type": "category", "levels": ["2000-02-29", "2001-01-01"], **LENIENT},
@@ -53,10 +58,13 @@ COLUMNS = {
     | {**LENIENT, "format": "%d.%m.%Y", "missing_values": ["", "31.12.9999"]},
     "exit": {"type": "date", "min": "1999-01-01", "max": "2001-12-31", "bins": "year"}
     | {**LENIENT, "format": "%Y%m%d"},
+    "left": {"type": "date", "min": "1999-01-01", "max": "2001-12-31", "bins": "year"}
+    | {**LENIENT, "format": "%d%m%Y"},
 }
 SMALL, LARGE = [0, 1, 7, 17, 18, 99, 999, -9], [7, 12345678901, 20000000000, -30000000000]
 SHARES, DAYS = [0.5, 0.7, 3.0, 0.1, 0.3, 0.9, 99.9], ["2000-02-29", "2001-01-01", "9999-12-31"]
 FLOATS = (pa.float32(), pa.float64())
+FORMS = ("{:f}", "{:.2f}", "{:e}", "{:+.3f}", " {:08.4f}")
 
 
 def whole_numbers(values):
@@ -69,8 +77,9 @@ def whole_numbers(values):
             continue
         if array.cast(pa.float64() if pa.types.is_floating(kind) else kind).to_pylist() == values:
             yield array
-    for form in ("{}", "{}.0", "{}.00"):
+    for form in ("{}", "{}.0", "{}.00", "{}.", " {} ", "{:+}", "{:07}", "{:.12e}"):
         yield pa.array([form.format(value) for value in values])
+    yield pa.array([f"{Decimal(value).normalize():E}" for value in values])
 
 
 def numbers(values):
@@ -79,7 +88,8 @@ def numbers(values):
     short = pa.array(values, pa.float32())
     yield from (pa.array(values), short, short.cast(pa.float64()))
     yield from (pa.array(decimals, kind) for kind in (pa.decimal128(5, 1), pa.decimal128(30, 12)))
-    yield from (pa.array([form.format(value) for value in values]) for form in ("{:f}", "{:.2f}"))
+    yield from (pa.array([form.format(value) for value in values]) for form in FORMS)
+    yield pa.array([f"{value:g}".lstrip("0") for value in values])
 
 
 def days(values, form="%Y-%m-%d"):
@@ -89,9 +99,7 @@ def days(values, form="%Y-%m-%d"):
     yield pa.array([f"{day.strftime(form)} 00:00:00" for day in found])
     yield from (pa.array(found, kind) for kind in (pa.date32(), pa.date64()))
     yield from (pa.array(found).cast(pa.timestamp(unit)) for unit in ("s", "ms", "us"))
-    zoned = pa.array(found).cast(pa.timestamp("s"))
-    yield pa.compute.assume_timezone(zoned, "+05:00")
-    if form == "%Y%m%d":
+    if form in ("%Y%m%d", "%d%m%Y"):
         yield from whole_numbers([int(day.strftime(form)) for day in found])
 
 
@@ -100,11 +108,24 @@ def truths(values):
     yield pa.array(values)
     for words in (("false", "true"), ("False", "True")):
         yield pa.array([words[value] for value in values])
+    yield from whole_numbers([int(value) for value in values])
+
+
+def times(values):
+    """Yield arrays of the same times."""
+    found = [datetime.datetime.fromisoformat(value) for value in values]
+    yield from (pa.array(found, pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns"))
+    for form in ("%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S.%f"):
+        yield pa.array([time.strftime(form) for time in found])
 
 
 ARRAYS = {
     "firm": whole_numbers(LARGE[:3]),
     "share": numbers(SHARES),
+    "month": whole_numbers([1, 2, 10, 3]),
+    "area": whole_numbers([1, 2, 7, 100000, 3]),
+    "step": numbers([0.5, 1.0, 1.5, 2.0, 0.7]),
+    "visit": times(["2000-02-29", "2001-01-01 12:30", "2001-01-01 12:31"]),
     "works": truths([True, False]),
     "smokes": itertools.chain(whole_numbers([1, 0]), truths([True, False])),
     "moved": days(DAYS),
@@ -115,6 +136,7 @@ ARRAYS = {
     "born": days(DAYS),
     "entry": days(DAYS, "%d.%m.%Y"),
     "exit": days(DAYS, "%Y%m%d"),
+    "left": days(["2000-02-09", *DAYS], "%d%m%Y"),
 }
 CASES = [
     (name, number, array) for name, some in ARRAYS.items() for number, array in enumerate(some)
@@ -184,14 +206,54 @@ def test_floats_tell_all_whole_numbers_below_the_limit_apart():
     assert code(column, floats) == code(column, values) == [0, 1, 2, 2]
 
 
-def test_levels_that_are_no_numbers_match_texts_exactly():
-    levels = ["007", "7", "250.00", "250"]
-    document = {"type": "category", "levels": levels, **LENIENT}
-    column = parse_schema({"version": "1", "title": "t", "columns": {"code": document}}).column(
-        "code"
-    )
-    assert code(column, pa.array([*levels, "7.0", "250.0", "07"])) == [0, 1, 2, 3, 4, 4, 4]
-    assert code(column, pa.array([7, 250])) == code(column, pa.array([7.0, 250.0])) == [1, 3]
+@pytest.mark.parametrize(
+    ("definition", "whole", "texts"),
+    [
+        ({"type": "integer", "min": "0", "max": str(9 * 10**17), "bins": "9"},
+         10**15, ["1e+15", "1.2345678901234568e+17", "9007199254740992.0"]),
+        ({"type": "category", "levels": ["7", "123456789012345678"]},
+         123456789012345678, ["1.2345678901234568e+17", "123456789012345680.0", "1.23E+17"]),
+        ({"type": "integer", "min": "0", "max": "9", "bins": "9", "missing_values": ["9" * 16]},
+         7, ["9.999999999999999e+15", "1E16"]),
+    ],
+)  # fmt: skip
+def test_texts_that_lost_digits_of_large_whole_numbers_are_refused(definition, whole, texts):
+    document = {"version": "1", "title": "t", "columns": {"x": definition | LENIENT}}
+    column = parse_schema(document).column("x")
+    assert code(column, pa.array([f"{whole}", "7.0", "+07", "7e+00"]))[:2] == [
+        code(column, pa.array([whole]))[0],
+        code(column, pa.array([7]))[0],
+    ]
+    for text in texts:
+        with pytest.raises(SchemaViolation, match=r"'x' has whole numbers .* a point or an exp"):
+            Encoder(column).encode(pa.array(["7", text]))
+
+
+def test_levels_that_no_number_tells_apart_match_texts_exactly_and_no_other_values():
+    document = {"version": "1", "title": "t", "columns": {}}
+    numbers = {"type": "category", "levels": ["007", "7", "250", "a"], **LENIENT}
+    times = {"type": "category", "levels": ["2000-01-01", "2000-01-01 00:00"], **LENIENT}
+    coded = {"type": "category", "levels": ["1", "9"], **LENIENT, "missing_values": ["", "09"]}
+    document["columns"] = {"x": numbers, "t": times, "c": coded}
+    schema = parse_schema(document)
+    assert code(schema.column("x"), pa.array(["007", "7", "250.0", "a"])) == [0, 1, 2, 3]
+    assert code(schema.column("t"), pa.array(times["levels"])) == [0, 1]
+    assert code(schema.column("c"), pa.array(["1.0", "9", "09"])) == [0, 1, 2]
+    day = datetime.date(2000, 1, 1)
+    for name, texts, stored in (
+        ("x", ["7.0", "07"], [pa.array([250]), pa.array([True]), pa.array([Decimal("250.0")])]),
+        ("t", ["2000-01-01T00:00"], [pa.array([day]), pa.array([day]).cast(pa.timestamp("s"))]),
+        ("c", ["9.0"], [pa.array([1]), pa.array([1.0])]),
+    ):
+        for text in texts:
+            with pytest.raises(SchemaViolation, match=f"'{name}' has texts that may stand for"):
+                Encoder(schema.column(name)).encode(pa.array([text]))
+        for array in stored:  # by the type alone
+            for some in (array, array.dictionary_encode()):
+                with pytest.raises(SchemaViolation, match=f"'{name}' is stored as .* cannot tell"):
+                    Encoder(schema.column(name)).encode(some)
+            with pytest.raises(SchemaViolation, match=f"'{name}' is stored as .* cannot tell"):
+                Encoder(schema.column(name)).reader.texts(array)
 
 
 # Whole files, by units of privacy.
@@ -353,6 +415,21 @@ def test_a_frame_in_memory_has_the_codes_of_a_file(tmp_path, more):
     for one in (frame, frame.convert_dtypes(), frame.astype(object), texts):
         codes = frame_codes(one, schema).codes.T.tolist()
         assert Counter(map(tuple, codes)) == expected
+
+
+def test_a_constant_number_is_the_same_in_files_of_different_floats(tmp_path):
+    pay = {"type": "number", "min": "0", "max": "1", "bins": "2", "constant": "true"}
+    keys = {**PANEL, "repeated": "keep_one", "disagreeing": "reject"}
+    described = {"version": "1", "title": "t", "panel": keys, "columns": {"pay": pay}}
+    described["columns"]["age"] = {"type": "integer", "min": "0", "max": "9", "bins": "2"}
+    schema = parse_schema(described)
+    values = [0.11, 0.12, 0.7, 0.5]
+    for year, kind in ((2023, pa.float32()), (2024, pa.float64())):
+        rows = {"id": range(4), "year": [year] * 4, "age": [1] * 4, "pay": pa.array(values, kind)}
+        pq.write_table(pa.table(rows), tmp_path / f"rows-{year}.parquet")
+    source = open_source("rows-*.parquet", tmp_path, *row_columns(schema))
+    panel = PanelSource(schema, (None,), (source,), tmp_path / "records")
+    assert stored(write_codes(panel, schema, tmp_path / "codes")).total() == 4
 
 
 LINKED = {

@@ -87,7 +87,7 @@ def arrays():
     yield "days", pa.array(DAYS, pa.date64())
     for kind in STAMPS:
         yield "days", pa.array(DAYS).cast(kind)
-        yield "days", pa.compute.assume_timezone(pa.array(DAYS).cast(kind), "Asia/Tokyo")
+        yield "unreadable", pa.compute.assume_timezone(pa.array(DAYS).cast(kind), "Asia/Tokyo")
     yield "nothing", pa.nulls(3)
     yield "nothing", pa.array([None] * 3, pa.decimal128(5, 2))
     yield "nothing", pa.array([float("nan")] * 3)

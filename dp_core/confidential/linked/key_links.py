@@ -15,17 +15,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.confidential.values.stored_texts import identifier_texts
+from dp_core.confidential.values.stored_texts import identifier_texts, missing_identifiers
 from dp_core.errors import SchemaViolation
 from dp_core.schema.linked.linked_tables import LinkedTables
 
-_WHOLE = r"^-?[0-9]{1,18}$"
 _SHOWN = 5
 """Rows that the internal detail of an error names."""
 
@@ -45,8 +45,7 @@ def key_texts(table: str, name: str, values: pa.ChunkedArray, missing: Collectio
     """
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     texts = identifier_texts(array, f"Column {name!r} of the table {table} is a key and")
-    nothing = identifier_texts(pa.array(["", *missing], pa.string()), "")
-    empty = pc.or_(texts.is_null(), pc.is_in(texts, value_set=nothing))
+    empty = pc.or_(texts.is_null(), pc.is_in(texts, value_set=missing_identifiers(missing)))
     if pc.any(empty).as_py():
         raise _violation(
             f"Column {name!r} of the table {table} has rows without a key; fill in the keys,"
@@ -96,7 +95,11 @@ def linked_members(
         )
     found = pc.index_in(links, value_set=keys)
     if found.null_count:
-        raise _orphans(linked, keys, links, found)
+        raise _violation(
+            f"Column {linked.link!r} of {person} has values that are not in column {linked.key!r}"
+            f" of {home}; add these households, or remove their persons.",
+            found.is_null().to_numpy(zero_copy_only=False),
+        )
     of = found.to_numpy().astype(np.int64)
     if (repeated := _repeated(of, person_keys)).any():
         raise _violation(
@@ -155,43 +158,15 @@ def _ranks(person_keys: pa.Array) -> NDArray[np.int64]:
     encoded = person_keys.dictionary_encode()
     texts = encoded.dictionary.to_pylist()
 
-    def key(place: int) -> tuple[list[str | int], str]:
+    def key(place: int) -> tuple[list[str | Decimal], str]:
         parts = re.split("(^-?[0-9]+|[0-9]+)", texts[place])  # texts and numbers in turn
-        return [int(part) if at % 2 else part for at, part in enumerate(parts)], texts[place]
+        return [Decimal(part) if at % 2 else part for at, part in enumerate(parts)], texts[place]
 
     ranks = np.empty(len(texts), np.int64)
     # privacy: the order of two keys depends on these keys alone.
     ranks[sorted(range(len(texts)), key=key)] = np.arange(len(texts))
     found: NDArray[np.int64] = ranks[encoded.indices.to_numpy()]
     return found
-
-
-def _whole(texts: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return which texts are whole numbers, and the numbers, 0 for the others."""
-    whole = pc.match_substring_regex(texts, _WHOLE)
-    numbers = pc.if_else(whole, texts, pa.scalar("0", texts.type)).cast(pa.int64())
-    return whole.to_numpy(zero_copy_only=False), numbers.to_numpy()
-
-
-def _orphans(
-    linked: LinkedTables, keys: pa.Array, links: pa.Array, found: pa.Array
-) -> SchemaViolation:
-    """Return the error about links that are no key, where `found` is null."""
-    orphan = found.is_null().to_numpy(zero_copy_only=False)
-    said = f"Column {linked.link!r} of the table {linked.persons}"
-    whole, numbers = _whole(links)
-    key_whole, key_numbers = _whole(keys)
-    if np.isin(numbers[orphan & whole], key_numbers[key_whole]).any():
-        return _violation(
-            f"{said} and {linked.key!r} of the table {linked.households} match as whole numbers but"
-            " not as texts, like 7 and 07; write each key the same way in both files.",
-            orphan,
-        )
-    return _violation(
-        f"{said} has values that are not in column {linked.key!r} of the table {linked.households};"
-        " add these households, or remove their persons.",
-        orphan,
-    )
 
 
 def _violation(message: str, bad: NDArray[np.bool_]) -> SchemaViolation:

@@ -39,7 +39,7 @@ from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.panel.misfits import Misfits
 from dp_core.confidential.person_rows import BUCKETS, hashes, identifying, orders
 from dp_core.confidential.values.raw_values import Reader, State, Values
-from dp_core.confidential.values.stored_texts import canonical_texts, identifier_texts
+from dp_core.confidential.values.stored_texts import identifier_texts
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
 
@@ -70,7 +70,11 @@ class PersonRecords:
         panel, names = self._panel, schema.reads[:-1]
         waves = (*panel.waves, *panel.ignore_waves)
         self._wave_reader = Reader(
-            Column(name="", kind="category", levels=tuple(Level(one, one) for one in waves))
+            Column(
+                name=panel.wave or "",
+                kind="category",
+                levels=tuple(Level(one, one) for one in waves),
+            )
         )
         self._sources = panel.sources(names)
         made = {name: panel.columns.get(name, {}).values() for name in self._sources}
@@ -187,7 +191,7 @@ class PersonRecords:
 
     def _waves(self, values: pa.Array) -> NDArray[np.int16]:
         """Return the number of each row's wave, -1 for a row that is left out, and note misfits."""
-        found = self._wave_reader.read(pc.utf8_trim_whitespace(canonical_texts(values)))
+        found = self._wave_reader.read(pc.utf8_trim_whitespace(self._wave_reader.texts(values)))
         assert found.state is not None
         assert found.index is not None
         assert found.texts is not None
@@ -359,7 +363,12 @@ def _identities(typed: Values) -> NDArray[np.uint64]:
 
     All texts that are no value of the column have the same number.
     """
-    found = typed.data.astype(np.float64 if typed.data.dtype.kind == "f" else np.int64)
+    found = typed.data
+    if found.dtype.kind == "f":
+        with np.errstate(over="ignore"):  # in binary32, so that the stored type does not matter
+            found = found.astype(np.float32).astype(np.float64)
+    else:
+        found = found.astype(np.int64)
     bits = (found + 0).view(np.uint64)  # so that -0.0 is 0.0
     if typed.state is not None:
         bits[typed.state == State.MISSING] = np.uint64(2**63 + 1)

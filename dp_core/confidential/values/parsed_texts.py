@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import decimal
 import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -23,7 +24,9 @@ Array: TypeAlias = NDArray[Any]
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 INTEGER_TEXT = r"^[+-]?[0-9]+(\.0*)?$"
 NUMBER_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-DATE_TEXT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
+_TIME = "(?:[T ][0-9]{2}:[0-9:.]*(?: ?[AaPp][Mm])?)?"
+"""A time of day, without a zone: a moment has no day of its own."""
+DATE_TEXT = f"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{_TIME}$"
 
 
 def _matching(texts: pa.Array, pattern: str) -> tuple[NDArray[np.bool_], pa.Array]:
@@ -42,7 +45,9 @@ def integers_of(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
     try:
         data: Array = texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:  # one of them does not fit; this way is slower, and exact
-        whole = [min(max(int(text), INT64_MIN), INT64_MAX) for text in texts.to_pylist()]
+        least, most = decimal.Decimal(INT64_MIN), decimal.Decimal(INT64_MAX)
+        exact = [min(max(decimal.Decimal(text), least), most) for text in texts.to_pylist()]
+        whole = [int(number) for number in exact]
         data = np.array(whole, dtype=np.int64)
     return data, valid
 
@@ -72,7 +77,7 @@ def days_in_format(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]
     pattern = re.escape(form).replace("%Y", "(?P<Y>[0-9]{4})")
     for part in ("d", "m"):
         pattern = pattern.replace(f"%{part}", f"(?P<{part}>[0-9]{digits})")
-    found = pc.extract_regex(texts, rf"^{pattern}(?:[T ][0-9]{{2}}:.*)?$")
+    found = pc.extract_regex(texts, rf"^{pattern}{_TIME}$")
     year, month, day = (pc.struct_field(found, [part]) for part in ("Y", "m", "d"))
     month, day = (pc.utf8_lpad(part, width=2, padding="0") for part in (month, day))
     written = pc.binary_join_element_wise(year, month, day, "-")

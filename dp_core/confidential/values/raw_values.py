@@ -9,24 +9,27 @@ and, for each row, the index of its text.
 
 How each type is read:
 
-- Category and ordinal: the exact text. A stored number, boolean, date or time has the text that
-  `stored_texts` gives it: 1, 1.0 and 1.00 are `1`. If all levels that are numbers are written in
-  this form (unlike 007 and 7.0), a text such as `1.0` or `0.50` is the level `1` or `0.5` too. A
-  text of a day at midnight is the day. `true`, `True` and `TRUE` are the same unless two of them
-  are levels; the same holds for `false`. If the levels have none of these words but 0 and 1, true
-  is `1` and false is `0`.
-- Integer: an optional sign and digits; `3.0` is accepted for the reason above, `3.5` and `3e2` are
-  not. Stored floats and decimals count if they are whole, and booleans as 1 and 0.
+- Category and ordinal: the exact text of a level or missing code, or else a text or stored value
+  that is the same number, boolean or time as exactly one of them (`value_texts`): 1, 1.00, 01 and
+  1e+00 are the level `1`, and true is 1. If one number or time stands for several of them, such as
+  `1` and `01`, texts count exactly, and values that are stored as numbers or times are refused.
+- Integer: whole numbers, in decimal or scientific notation. Stored floats and decimals count if
+  they are whole, and booleans as 1 and 0.
 - Number: decimal or scientific notation. A value and an edge are compared as binary64. A value that
   is the binary32 of an edge equals it (`short_decimals`). Infinities are out of range.
-- Date: `YYYY-MM-DD`, or a text in the column's own `format`; a time of day after it is cut off; a
-  stored time with a zone is the day there. A stored number counts as its text, for a format such as
-  `%Y%m%d`.
+- Date: `YYYY-MM-DD`, or a text in the column's own `format`; a time of day after it is cut off. A
+  stored number counts as its text, for a format such as `%d%m%Y`, with the zeros that it lost. A
+  text with a time zone is no date.
 - Missing: a null, NaN, and every text of `missing_values`; of a number or date that such a text
   stands for, every other text or stored value as well. Spaces around numbers and dates are ignored.
 
-A float from 2^53 on (binary32: 2^24) stands for several whole numbers. So a column of floats is
-refused if the schema has such a level, bound or missing code.
+What cannot be told apart is refused, whatever `out_of_range` says:
+
+- A float from 2^53 on (binary32: 2^24) stands for several whole numbers. So a column of floats is
+  refused if the schema has such a level, bound or missing code, and so is a text with a point from
+  2^53 on, or with an exponent from 10^15 on.
+- A moment with a time zone is on different days in different zones, and the zone belongs to the
+  column rather than to the value. So a column of such moments is refused.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_core.confidential.values.parsed_texts import (
+    DATE_TEXT,
     INT64_MAX,
     INT64_MIN,
     NUMBER_TEXT,
@@ -55,13 +59,13 @@ from dp_core.confidential.values.parsed_texts import (
 from dp_core.confidential.values.short_decimals import ShortDecimals
 from dp_core.confidential.values.stored_texts import (
     DOUBLE_LIMIT,
-    WHOLE_WITH_ZEROS,
+    INFINITE,
     canonical_texts,
     doubles,
     is_day,
     is_text,
-    local_times,
     plain,
+    value_texts,
     value_type,
     whole_limit,
 )
@@ -71,13 +75,10 @@ from dp_core.schema.definition import Column
 
 Array: TypeAlias = NDArray[Any]
 
-_CANONICAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?", re.ASCII)
-"""A number as `canonical_texts` writes it."""
-_DECIMALS = r"^-?(0|[1-9][0-9]*)\.[0-9]+$"
-_MIDNIGHT = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]00:00(:00(\.0+)?)?$"
-_WORDS = {"0": ("false", "False", "FALSE"), "1": ("true", "True", "TRUE")}
-"""How programs write booleans, and the number that each is."""
-_ALL_WORDS = pa.array([word for words in _WORDS.values() for word in words])
+_LOST_DIGITS = 10**15
+"""From this number on, a text in scientific notation may have lost digits: R writes 15."""
+_TWINS, _NO_LEVEL, _NO_VALUE = -3, -2, -1
+"""In place of a level: several levels, none, or a missing code."""
 
 
 class State(IntEnum):
@@ -111,13 +112,14 @@ class Reader:
     """Reads raw arrays of one column, of any stored type.
 
     Raises:
-        SchemaViolation: when it reads an array of floats that cannot tell whole numbers of the
-            schema apart.
+        SchemaViolation: when it reads values that cannot be told apart, or moments with a time
+            zone. The message names no value of the file.
     """
 
     def __init__(self, column: Column) -> None:
         self.column = column
         self._missing = pa.array(list(column.missing_values), pa.string())
+        self._known = pa.array([*column.texts(), *column.missing_values], pa.string())
         self._dates = partial(days_in_format, column.format) if column.format else days_of
         self._levels = _Levels(column) if column.levels else None
         self._largest = _largest_whole(column)
@@ -136,7 +138,7 @@ class Reader:
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
         kind = value_type(values)
-        self._check_floats(kind)
+        self._check_type(kind)
         if self.column.levels or not self._is_typed(kind):
             return self._read_distinct(values)
         values = plain(values)
@@ -156,28 +158,56 @@ class Reader:
         """
         if pa.types.is_dictionary(values.type):
             return self.texts(values.dictionary).take(values.indices.cast(pa.int64()))
-        self._check_floats(values.type)
+        self._check_type(values.type)
         texts = canonical_texts(values)
         if self.column.kind == "date" and self.column.format and is_day(values.type):
             return texts_in_format(self.column.format, texts)
         if pa.types.is_floating(values.type) and not self.column.levels:
-            infinite = "9" * 20 if self.column.kind == "integer" else "1e999"
-            texts = pc.replace_substring(texts, "inf", infinite)
+            texts = pc.replace_substring(texts, "inf", INFINITE)
         return texts
 
-    def _check_floats(self, kind: pa.DataType) -> None:
-        """Raise if values of a type cannot tell whole numbers of the schema apart."""
+    def _check_type(self, kind: pa.DataType) -> None:
+        """Raise if values of a type cannot tell values of the schema apart, or have no day."""
+        name = self.column.name
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            raise SchemaViolation(
+                f"Column {name!r} is stored as {kind}: a moment with a time zone is on"
+                " different days in different zones; store dates, or times without a zone."
+            )
+        numeric = not (is_day(kind) or is_text(kind) or pa.types.is_null(kind))
+        twins = self._levels.twins if self._levels is not None and not is_text(kind) else {}
+        if numeric in twins:
+            one, other = twins[numeric]
+            raise SchemaViolation(
+                f"Column {name!r} is stored as {kind}, which cannot tell {one!r} and {other!r} of"
+                " the schema apart; store it as text."
+            )
         limit = whole_limit(kind)
         if limit is not None and not self.column.levels:
             limit = DOUBLE_LIMIT
         # privacy: the type alone decides. If such values counted as unreadable, they might become
         # missing, and one row that makes a column one of floats would change other rows' codes.
         if limit is not None and self._largest >= limit:
-            raise SchemaViolation(
-                f"Column {self.column.name!r} has whole numbers of {limit:,} or more in the schema"
-                f" and is stored as {kind}, which cannot tell such numbers apart; store it as whole"
-                " numbers or text."
-            )
+            raise self._merged(limit, f"is stored as {kind}")
+
+    def _check_texts(self, texts: pa.Array) -> None:
+        """Raise if texts have lost digits that tell whole numbers of the schema apart."""
+        signs = {"[eE]": _LOST_DIGITS, "[.]": DOUBLE_LIMIT}
+        known = pc.is_in(texts, value_set=self._known)
+        for sign, limit in signs.items() if self._largest >= _LOST_DIGITS else ():
+            inexact = pc.and_not(pc.match_substring_regex(texts, sign), known)
+            some = texts.filter(inexact)
+            numbers, valid = numbers_of(pc.utf8_trim_whitespace(some))
+            # privacy: as for a type; no such text becomes missing.
+            if self._largest >= limit and (valid & (np.abs(numbers) >= limit)).any():
+                raise self._merged(limit, "has texts with a point or an exponent")
+
+    def _merged(self, limit: int, how: str) -> SchemaViolation:
+        return SchemaViolation(
+            f"Column {self.column.name!r} has whole numbers of {limit:,} or more in the schema"
+            f" and {how}, which cannot tell such numbers apart; store it as whole"
+            " numbers, or as text with all digits."
+        )
 
     def _is_typed(self, kind: pa.DataType) -> bool:
         """Return whether values of a type are read without their texts; never for levels."""
@@ -197,8 +227,9 @@ class Reader:
         if index.null_count:
             index = index.fill_null(len(distinct))
         texts = self.texts(distinct)
+        self._check_texts(texts)
         if self._levels is not None:
-            data, state = self._levels.read(texts, is_text(distinct.type))
+            data, state = self._levels.read(texts)
         else:
             data, state = self._parse(texts)
         # One more entry, for rows without a value.
@@ -215,12 +246,12 @@ class Reader:
         texts = pc.utf8_trim_whitespace(texts)
         missing |= self._missing_texts(texts)
         if self.column.kind == "date":
-            data, valid = self._dates(pc.replace_substring_regex(texts, WHOLE_WITH_ZEROS, r"\1"))
+            data, valid = self._dates(self._padded(texts))
         else:
             parse = integers_of if self.column.kind == "integer" else numbers_of
             data, valid = parse(texts)
-            if not valid.all() and pc.any(pc.is_in(texts, value_set=_ALL_WORDS)).as_py():
-                data, valid = parse(_numbered(texts))
+            if not valid.all():
+                data, valid = parse(value_texts(texts).fill_null(""))
         if self.column.kind == "number":
             data = self._short.restored(data)
         state = np.where(valid, State.VALUE, State.UNKNOWN).astype(np.uint8)
@@ -230,6 +261,12 @@ class Reader:
             missing |= valid & np.isin(numbers, self._broken_codes)
         state[missing] = State.MISSING
         return data, state
+
+    def _padded(self, texts: pa.Array) -> pa.Array:
+        """Return texts of a format of digits only with the zeros that a number loses."""
+        if len(self.column.format) != len("%Y%m%d"):
+            return texts
+        return pc.utf8_lpad(pc.coalesce(value_texts(texts), texts), len("20260131"), "0")
 
     def _missing_texts(self, texts: pa.Array) -> NDArray[np.bool_]:
         mask = pc.or_(pc.is_in(texts, value_set=self._missing), texts.is_null())
@@ -266,7 +303,6 @@ class Reader:
 
     def _stored_dates(self, values: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
         state = _null_state(values)
-        values = local_times(values)
         if pa.types.is_timestamp(values.type):
             values = pc.floor_temporal(values, unit="day")
         data = (
@@ -285,12 +321,12 @@ class Reader:
         if self.column.levels:
             return none, none
         if self.column.kind == "date":
-            read = [self._dates(texts), days_of(texts)]
+            read = [self._dates(self._padded(texts)), days_of(texts)]
             return np.unique(np.concatenate([data[valid] for data, valid in read])), none
         numbers, valid = numbers_of(texts)
         if self.column.kind == "number":
             return np.unique(numbers[valid]), none
-        whole, is_whole = integers_of(texts)
+        whole, is_whole = integers_of(value_texts(texts).fill_null(""))
         return np.unique(whole[is_whole]), np.unique(numbers[valid & ~is_whole])
 
     def _mark_missing(self, data: Array, state: NDArray[np.uint8]) -> None:
@@ -302,74 +338,66 @@ class Reader:
 
 
 class _Levels:
-    """Finds the levels, and the missing codes, that texts of a column stand for."""
+    """Finds the levels, and the missing codes, that texts of a column stand for.
+
+    Attributes:
+        twins: Two texts of the schema that one stored number or time may stand for, by whether it
+            is a number; empty if there are none.
+    """
 
     def __init__(self, column: Column) -> None:
-        found: dict[str, int] = {**column.texts(), **dict.fromkeys(column.missing_values, -1)}
-        stated = {number: [word for word in _WORDS[number] if word in found] for number in _WORDS}
-        for number, words in _WORDS.items():
-            # A column of 0 and 1 may be one of booleans, unless its levels have such words.
-            alone = [number] if not any(stated.values()) and {*_WORDS} <= {*found} else []
-            for level in (stated[number] or alone)[:1]:
-                found = dict.fromkeys(words, found[level]) | found
+        self._name = column.name
+        found = {**column.texts(), **dict.fromkeys(column.missing_values, _NO_VALUE)}
         self._texts = pa.array(list(found), pa.string())
-        self._codes = np.array([*found.values(), 0], dtype=np.int64)
-        place = {text: number for number, text in enumerate(found)}
-        numbers = [text for text in found if re.match(NUMBER_TEXT, text)]
-        canonical = [text for text in numbers if _CANONICAL.fullmatch(text)]
-        # Levels such as 007 or 7.0 show that the column's texts are not numbers.
-        self._as_written = len(canonical) < len(numbers)
-        of: dict[float, int] = {}
-        for kind in (np.float32, np.float64):  # the nearest binary64 takes precedence
-            with np.errstate(over="ignore"):
-                of |= {float(kind(text)): place[text] for text in canonical}
-        of = {number: at for number, at in of.items() if abs(number) < DOUBLE_LIMIT}
-        self._numbers = np.array(sorted(of), dtype=np.float64)
-        self._places = np.array([of[number] for number in sorted(of)], dtype=np.int64)
+        self._codes = np.array([*found.values(), _NO_LEVEL], dtype=np.int64)
+        of: dict[str, str] = {}
+        self.twins: dict[bool, tuple[str, str]] = {}
+        forms = dict(zip(found, value_texts(self._texts).to_pylist(), strict=True))
+        codes: dict[str, int] = {}
+        for text, form in forms.items():
+            if form is None:
+                continue
+            first = of.setdefault(form, text)
+            codes[form] = found[text] if codes.get(form, found[text]) == found[text] else _TWINS
+            if codes[form] == _TWINS:
+                self.twins.setdefault(not re.match(DATE_TEXT, form), (first, text))
+        self._forms = pa.array(list(codes), pa.string())
+        self._form_codes = np.array([*codes.values(), _NO_LEVEL], dtype=np.int64)
+        numbers = [float(form) for form in codes if re.match(NUMBER_TEXT, form)]
+        self._short = ShortDecimals(number for number in numbers if np.isfinite(number))
 
-    def read(self, texts: pa.Array, written: bool) -> tuple[Array, NDArray[np.uint8]]:
+    def read(self, texts: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
         """Return the level and the state of each text.
 
         Args:
             texts: Texts, null for missing.
-            written: Whether the file has these texts; otherwise they are those of stored values.
+
+        Raises:
+            SchemaViolation: if a text may stand for several levels. The message names no value of
+                the file.
         """
-        places = self._found(texts)
-        if (places < 0).any() and self._numbers.size and not (written and self._as_written):
-            mask = self._matching(texts, _DECIMALS, places)
-            if mask.any():
-                numbers = texts.filter(pa.array(mask)).cast(pa.float64()).to_numpy()
-                at = np.minimum(np.searchsorted(self._numbers, numbers), self._numbers.size - 1)
-                places[mask] = np.where(self._numbers[at] == numbers, self._places[at], -1)
-        if written and (places < 0).any():
-            mask = self._matching(texts, _MIDNIGHT, places)
-            if mask.any():
-                days = pc.utf8_slice_codeunits(texts.filter(pa.array(mask)), 0, 10)
-                places[mask] = self._found(days)
-        data = self._codes[places]
-        state = np.where(places < 0, State.UNKNOWN, State.VALUE).astype(np.uint8)
-        state[(data < 0) | texts.is_null().to_numpy(zero_copy_only=False)] = State.MISSING
+        data = self._codes[_places(texts, self._texts)]
+        rest = (data == _NO_LEVEL) & texts.is_valid().to_numpy(zero_copy_only=False)
+        if rest.any():
+            forms = value_texts(texts.filter(pa.array(rest)), self._short)
+            data[rest] = self._form_codes[_places(forms, self._forms)]
+            # privacy: if such a text counted as unreadable, it might become missing, and one row
+            # that makes a column one of floats would change other rows' codes.
+            if (data == _TWINS).any():
+                one, other = next(iter(self.twins.values()))
+                raise SchemaViolation(
+                    f"Column {self._name!r} has texts that may stand for {one!r} or for {other!r},"
+                    " which the schema tells apart; write its texts as the schema does."
+                )
+        state = np.where(data == _NO_LEVEL, State.UNKNOWN, State.VALUE).astype(np.uint8)
+        state[(data == _NO_VALUE) | texts.is_null().to_numpy(zero_copy_only=False)] = State.MISSING
         return np.maximum(data, 0), state
 
-    def _found(self, texts: pa.Array) -> NDArray[np.int64]:
-        found = pc.index_in(texts, value_set=self._texts).fill_null(-1)
-        return np.array(found.to_numpy(zero_copy_only=False), dtype=np.int64)
 
-    def _matching(
-        self, texts: pa.Array, pattern: str, places: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Return which texts were not found and match a pattern."""
-        matches = pc.match_substring_regex(texts, pattern).fill_null(False)
-        mask: NDArray[np.bool_] = matches.to_numpy(zero_copy_only=False) & (places < 0)
-        return mask
-
-
-def _numbered(texts: pa.Array) -> pa.Array:
-    """Return texts with the number of each boolean word in its place."""
-    for number, words in _WORDS.items():
-        found = pc.is_in(texts, value_set=pa.array(words))
-        texts = pc.if_else(found, pa.scalar(number, texts.type), texts)
-    return texts
+def _places(texts: pa.Array, among: pa.Array) -> NDArray[np.int64]:
+    """Return the place of each text, -1 if there is none."""
+    found = pc.index_in(texts, value_set=among).fill_null(-1)
+    return np.array(found.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _limits(column: Column) -> list[Any]:
@@ -378,12 +406,13 @@ def _limits(column: Column) -> list[Any]:
     return [*column.edges, *(bound for bound in bounds if bound is not None)]
 
 
-def _largest_whole(column: Column) -> int:
+def _largest_whole(column: Column) -> float:
     """Return the largest whole number of the schema whose exact value matters, 0 without one."""
     if column.kind in ("number", "date"):
         return 0
     texts = [*column.texts(), *column.missing_values] if column.levels else column.missing_values
-    whole = [abs(int(text)) for text in texts if re.fullmatch(r"-?(0|[1-9][0-9]*)", text, re.A)]
+    forms = value_texts(pa.array(texts, pa.string())).to_pylist()
+    whole = [abs(float(form)) for form in forms if re.fullmatch("-?[0-9]+", form or "")]
     # The upper end of the last bin is not legal itself.
     limits = [] if column.levels else [abs(int(limit)) for limit in legal_range(column)]
     return max([*whole, *limits], default=0)

@@ -5,11 +5,15 @@
   are `7`. A float is the shortest decimal that binary64 reads as this float.
 - A boolean is `true` or `false`.
 - A day is an ISO date, and so is midnight; another time is `2026-01-31 12:30:00`. A time with a
-  zone is the time there.
+  zone has its time in UTC with a Z after it, which no column reads as a day.
 - Null and NaN have no text.
 
+`value_texts` does the same for the texts of values: a program that stores a text as a number,
+boolean or time, and writes it again, may change the text, but not the text that it returns.
+
 Identifiers of persons and keys of tables are compared by these texts, so a person has one
-identifier whether the column is stored as text, whole numbers, decimals or floats. A float from
+identifier whether the column is stored as text, whole numbers, decimals or floats. So zeros at the
+beginning of a whole number do not count: 007 and 7 are one identifier. A float from
 2^53 on (binary32: from 2^24 on) stands for several whole numbers, so it is no identifier; nor is a
 text such as 1.23E+11.
 """
@@ -19,6 +23,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import decimal
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -26,12 +31,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_core.confidential.values.parsed_texts import NUMBER_TEXT
+from dp_core.confidential.values.short_decimals import ShortDecimals
 from dp_core.errors import SchemaViolation
 
-WHOLE_WITH_ZEROS = r"^(-?(?:0|[1-9][0-9]*))\.0+$"
-"""A whole number as programs write floats and decimals: 7.0, 7.00; its first group is 7."""
-_SCIENTIFIC = r"^-?[0-9](\.[0-9]+)?[eE]\+[0-9]+$"
+_WHOLE = r"^[+-]?[0-9]+(\.0*)?$"
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?$"
+_WORDS = {"0": ("false", "False", "FALSE"), "1": ("true", "True", "TRUE")}
+"""How programs write booleans, and the number that each is."""
+_SCIENTIFIC = r"^[+-]?[0-9](\.[0-9]*)?[eE][+-]?[0-9]{1,3}$"
 """A number of many digits as spreadsheets and programs write it: 1.23E+11."""
+INFINITE = "9" * 400
+"""A number beyond all floats."""
 DOUBLE_LIMIT = 2**53
 """From this number on, one binary64 stands for several whole numbers."""
 
@@ -55,6 +66,48 @@ def canonical_texts(values: pa.Array) -> pa.Array:
     if is_day(kind):
         return _day_texts(values)
     return values.cast(pa.string())
+
+
+def value_texts(texts: pa.Array, short: ShortDecimals | None = None) -> pa.Array:
+    """Return the text of the number or time that each text stands for, null if it is none.
+
+    >>> texts = ["007", " 7.0", "1e+05", ".50", "TRUE", "2026-01-31T00:00", "a"]
+    >>> value_texts(pa.array(texts)).to_pylist()
+    ['7', '7', '100000', '0.5', '1', '2026-01-31', None]
+
+    A text with a point or an exponent is the number that binary64 has for it; whole numbers
+    without an exponent are exact. A boolean is 1 or 0.
+
+    Args:
+        texts: Texts; blanks around them do not count.
+        short: Restores numbers that were stored as binary32; None for none.
+    """
+    texts = pc.utf8_trim_whitespace(texts)
+    for number, words in _WORDS.items():
+        texts = pc.if_else(pc.is_in(texts, value_set=pa.array(words)), number, texts)
+    found = pc.if_else(pc.match_substring_regex(texts, _WHOLE), whole_texts(texts), None)
+    inexact = pc.and_(pc.match_substring_regex(texts, NUMBER_TEXT), found.is_null())
+    inexact = inexact.fill_null(False)
+    if pc.any(inexact).as_py():
+        numbers = texts.filter(inexact).cast(pa.float64()).to_numpy()
+        numbers = numbers if short is None else short.restored(numbers)
+        written = pc.replace_substring(_float_texts(pa.array(numbers)), "inf", INFINITE)
+        found = pc.replace_with_mask(found, inexact, written)
+    times = pc.match_substring_regex(texts, _TIME).fill_null(False)
+    if pc.any(times).as_py():
+        written = pc.replace_substring(texts.filter(times), "T", " ")
+        written = pc.replace_substring_regex(written, r"( [0-9]{2}:[0-9]{2})$", r"\1:00")
+        written = pc.replace_substring_regex(_without_zeros(written), r" 00:00:00$", "")
+        found = pc.replace_with_mask(found, times, written)
+    return found
+
+
+def whole_texts(texts: pa.Array) -> pa.Array:
+    """Return texts, whole numbers among them without superfluous zeros: 7 for 007 and 7.0."""
+    digits = pc.replace_substring_regex(texts, r"^\+|\.0*$", "")
+    digits = pc.replace_substring_regex(digits, r"^(-?)0+([0-9])", r"\1\2")
+    digits = pc.if_else(pc.equal(digits, "-0"), "0", digits)
+    return pc.if_else(pc.match_substring_regex(texts, _WHOLE), digits, texts)
 
 
 def cell_text(value: object) -> str | None:
@@ -88,7 +141,7 @@ def cell_text(value: object) -> str | None:
 def identifier_texts(values: pa.Array, what: str) -> pa.Array:
     """Return identifiers or keys as texts without surrounding blanks, null where there is none.
 
-    A text such as `7.0` is the whole number `7`, as programs write it in a column of floats.
+    A text such as `7.0` or `007` is the whole number `7`, as programs write it in other columns.
 
     Args:
         values: Texts, or whole numbers of any stored type.
@@ -118,12 +171,19 @@ def identifier_texts(values: pa.Array, what: str) -> pa.Array:
     if not is_text(kind):
         return texts
     texts = pc.utf8_trim_whitespace(texts)
-    if pc.any(pc.match_substring_regex(texts, _SCIENTIFIC)).as_py():
+    pointed = texts.filter(pc.match_substring_regex(texts, r"^[+-]?[0-9]{16,}\.0*$"))
+    large = np.abs(pointed.cast(pa.float64()).to_numpy()) >= DOUBLE_LIMIT
+    if large.any() or pc.any(pc.match_substring_regex(texts, _SCIENTIFIC)).as_py():
         raise SchemaViolation(
-            f"{what} has numbers in scientific notation, which lost digits; write them as whole"
-            " numbers."
+            f"{what} has numbers in scientific notation or with a point, which lost digits; write"
+            " them as whole numbers."
         )
-    return pc.replace_substring_regex(texts, WHOLE_WITH_ZEROS, r"\1")
+    return whole_texts(texts)
+
+
+def missing_identifiers(missing: Collection[str]) -> pa.Array:
+    """Return the texts, as `identifier_texts` gives them, that are no identifier."""
+    return whole_texts(pc.utf8_trim_whitespace(pa.array(["", *missing], pa.string())))
 
 
 def no_identifier(what: str, kind: str) -> str:
@@ -173,12 +233,6 @@ def doubles(values: pa.Array) -> NDArray[np.float64]:
     return array
 
 
-def local_times(values: pa.Array) -> pa.Array:
-    """Return times as they are in their zone, without the zone; days and other times unchanged."""
-    zoned = pa.types.is_timestamp(values.type) and values.type.tz is not None
-    return pc.local_timestamp(values) if zoned else values
-
-
 def _float_texts(values: pa.Array) -> pa.Array:
     numbers = doubles(values)
     whole = (np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**63)
@@ -203,7 +257,8 @@ def _decimal_texts(values: pa.Array) -> pa.Array:
 
 
 def _day_texts(values: pa.Array) -> pa.Array:
-    values = local_times(values)
+    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+        return values.cast(pa.timestamp(values.type.unit, "UTC")).cast(pa.string())
     days = values.cast(pa.date32(), safe=False)
     if pa.types.is_date(values.type):
         return days.cast(pa.string())

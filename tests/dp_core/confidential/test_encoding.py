@@ -67,8 +67,9 @@ def problems(column, values, kind=None):
     return dict(Encoder(column).encode(pa.array(values, kind)).problems)
 
 
-def test_levels_match_the_exact_text():
-    assert codes(category(), ["1", "2", "NA", "1 ", "01", "+1", "1e0"]) == [0, 1, 2] + [-1] * 4
+def test_levels_match_their_text_or_their_number():
+    texts = ["1", "2", "NA", "NA ", "1.5", "10", "1 ", "01", "+1", "1e0"]
+    assert codes(category(), texts) == [0, 1, 2, -1, -1, -1, 0, 0, 0, 0]
     assert problems(category(), ["1", "x", "x", ""]) == {Problem.LEVEL: 2, Problem.MISSING: 1}
 
 
@@ -137,9 +138,10 @@ def test_a_value_equal_to_an_edge_belongs_to_the_upper_bin_and_the_last_bin_of_a
 
 
 def test_what_is_an_integer():
-    texts = ["3", "+3", " 3 ", "003", "3.0", "3.", "3.5", "3e0", "0x3", "three", "--3", "9" * 30]
-    assert codes(integer(), texts) == [1] * 6 + [-1] * 6
-    assert problems(integer(), texts) == {Problem.TYPE: 5, Problem.RANGE: 1}
+    texts = ["3", "+3", " 3 ", "003", "3.0", "3.", "3e0", "3.5", "0x3", "three", "--3", "9" * 30]
+    assert codes(integer(), texts) == [1] * 7 + [-1] * 5
+    assert problems(integer(), texts) == {Problem.TYPE: 4, Problem.RANGE: 1}
+    assert codes(integer(), ["9" * 5000, "1e999", "1e-999"]) == [-1, -1, 0]
     assert codes(integer(), [3.0, 3.5, 1e300, float("inf")]) == [1, -1, -1, -1]
     assert codes(integer(), [3, 2**64 - 1], pa.uint64()) == [1, -1]
     assert codes(integer(), [True, False]) == [1, 0]
@@ -178,8 +180,6 @@ def test_what_is_a_date():
     assert codes(date(), [datetime.date(1999, 1, 1), None], pa.date32()) == [0, -1]
     assert codes(date(), [datetime.date(2000, 1, 1)], pa.date64()) == [1]
     assert codes(date(), [datetime.datetime(1999, 12, 31, 23, 59, 59, 999999)]) == [0]
-    east = pa.array([datetime.datetime(1999, 12, 31, 23, 30)], pa.timestamp("s", "UTC"))
-    assert codes(date(), east.cast(pa.timestamp("s", "+01:00"))) == [1]
     assert codes(date(), [730000]) == [-1]
     assert codes(number(), [datetime.date(1999, 1, 1)]) == [-1]
 

@@ -90,7 +90,8 @@ def test_an_identifier_is_its_text_without_blanks_around():
     texts = pa.array(["7", " 7", "07", "8"])
     one, _ = hashes("id", texts, [""])
     assert (one[0] == one[1]).all()
-    assert not (one[0] == one[2]).any()
+    assert (one[0] == one[2]).all()
+    assert not (one[0] == one[3]).any()
     for other in (
         texts.dictionary_encode(),
         pa.array(["x", *texts.to_pylist()]).dictionary_encode()[1:],
@@ -128,6 +129,8 @@ def test_blanks_around_a_text_that_means_missing_do_not_matter():
         (pa.array([float("inf")]), "stored as double"),
         (pa.array([Decimal("7.50")]), "stored as decimal"),
         (pa.array(["7", "1.23457E+11"]), "scientific notation"),
+        (pa.array(["7", "1e5"]), "scientific notation"),
+        (pa.array(["7", "9007199254740992.0"]), "with a point"),
     ],
 )
 def test_identifiers_that_do_not_tell_persons_apart_are_refused(values, why):
@@ -151,6 +154,7 @@ def test_identifiers_that_do_not_tell_persons_apart_are_refused(values, why):
         pa.array([Decimal("7.00"), None, Decimal("12345678901.00")]),
         pa.array(["7", "", "12345678901"]),
         pa.array(["7.0", " ", " 12345678901.00 "]),
+        pa.array(["007", "", "+012345678901."]),
     ],
 )
 def test_an_identifier_is_the_same_however_it_is_stored(values):
@@ -159,7 +163,6 @@ def test_an_identifier_is_the_same_however_it_is_stored(values):
         found = hashes("id", stored, [""])
         assert np.array_equal(found[0], expected)
         assert found[1] == missing == 1
-    assert not np.array_equal(hashes("id", pa.array(["007"]), [""])[0], expected[:1])
 
 
 @pytest.mark.parametrize("encoded", [False, True])

@@ -35,8 +35,6 @@ SEX = "{type: category, levels: {1: male, 2: female}}"
     ("value", "kind", "fix"),
     [
         ("male", "labels", "Write '1' in these rows too"),
-        ("01", "numbers", "Write '1' in the file"),
-        ("1 ", "spaces", "Remove the spaces in the file."),
         ("NA", "missing-codes", 'missing_values: ["", "NA"]'),
         ("-9", "missing-codes", 'missing_values: ["", "-9"]'),
         (".", "missing-codes", 'missing_values: ["", "."]'),
@@ -49,6 +47,12 @@ def test_a_text_that_is_no_level_is_told_why_and_counted(value, kind, fix):
     assert (finding.severity, finding.rows, finding.column) == ("refusal", 2, "age")
     assert fix in finding.fix
     assert texts(finding) == {repr(value): 2}
+
+
+def test_spaces_around_a_level_that_is_no_number_are_found():
+    finding = found_in("{type: category, levels: [a, b]}", ["a", "b", "a "])["spaces"]
+
+    assert (finding.severity, finding.fix) == ("refusal", "Remove the spaces in the file.")
 
 
 @pytest.mark.parametrize(

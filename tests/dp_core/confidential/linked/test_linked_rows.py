@@ -56,10 +56,15 @@ def refusal(schema, *files):
     return error.message
 
 
+def as_number(key):
+    """Return a key without the zeros that do not count."""
+    return (key.lstrip("0") or "0") if key.isdigit() else key
+
+
 @st.composite
 def files(draw, most=4):
     """Return households, and their persons mixed up, as lists of rows."""
-    keys = draw(st.lists(st.text("07a", min_size=1, max_size=3), max_size=6, unique=True))
+    keys = draw(st.lists(st.text("07a", min_size=1, max_size=3), max_size=6, unique_by=as_number))
     found, people = [], []
     for key in keys:
         found.append(
@@ -174,13 +179,13 @@ def ages(rows):
 
 
 @pytest.mark.parametrize(
-    "keys", [("-1", "9", "10"), ("9", "10", "b"), ("p9", "p10", "q1"), ("7", "07", "8"), "abc"]
+    "keys", [("-1", "9", "10"), ("9", "10", "b"), ("p9", "p10", "q1"), ("p7", "p07", "q"), "abc"]
 )
 def test_the_first_members_by_key_stay_whatever_the_order_of_the_file(keys):
     rows = [{"number": key, "age": age} for key, age in zip(keys, ("3", "20", "70"), strict=True)]
     for order in itertools.permutations(rows):
         found = ages(household_codes(CLIPPED, homes({}), persons(*order)))
-        assert found == ([1, 0] if keys[1] == "07" else [0, 1])
+        assert found == ([1, 0] if keys[1] == "p07" else [0, 1])
 
 
 def test_texts_among_the_keys_of_one_household_do_not_change_the_order_in_another():
@@ -193,7 +198,7 @@ def test_texts_among_the_keys_of_one_household_do_not_change_the_order_in_anothe
     assert ages(both) == [0, 0, 3]
 
 
-@pytest.mark.parametrize("digits", ["1" * 18, "9" * 19, "9" * 30])
+@pytest.mark.parametrize("digits", ["1" * 18, "9" * 19, "9" * 5000])
 def test_a_key_of_many_digits_is_a_number(digits):
     rows = persons({"number": digits, "age": "70"}, {"number": "5", "age": "3"})
 
@@ -274,9 +279,9 @@ REFUSED = {
         (homes({}), persons({}, {"hh": "4711"})),
         "of the table persons has values that are not in column 'hh' of the table households",
     ),
-    "a household that matches as a number": (
-        (homes({}), persons({"hh": "07"}, {"hh": "4711"})),
-        "match as whole numbers but not as texts, like 7 and 07",
+    "a household twice with other zeros": (
+        (homes({}, {"hh": "07"}), persons({})),
+        "repeats a key",
     ),
     "a household without persons": (
         (homes({}, {"hh": "4711"}), persons({})),
