@@ -27,14 +27,13 @@ import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flows.engine.forked_server import ForkedServer, can_fork, end_with_parent
 from flows.engine.orphaned_servers import SERVER
 from flows.engine.prefect_tables import lay_tables, need_whole_server
-from flows.engine.site_settings import prefect_settings, prefects_home, setting_files
+from flows.engine.site_settings import leaves, prefect_settings, prefects_home, setting_files
 
 if TYPE_CHECKING:
     from prefect.settings import Settings
@@ -198,18 +197,7 @@ def _suffices() -> bool:
 
 def has_plain_server(settings: Settings) -> bool:
     """Return whether Prefect's settings say nothing of its server that we did not set ourselves."""
-    return _leaves(settings.server.model_dump(exclude_unset=True)) <= _OURS
-
-
-def _leaves(settings: Mapping[str, object], above: str = "") -> set[str]:
-    """Return the full names of settings in a tree."""
-    found = set[str]()
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            found |= _leaves(value, f"{above}{name}.")
-        else:
-            found.add(above + name)
-    return found
+    return leaves(settings.server.model_dump(exclude_unset=True)) <= _OURS
 
 
 def _configured() -> bool:
