@@ -200,7 +200,7 @@ def prefect_settings() -> Settings:
     _require(
         {
             "PREFECT_API_SSL_CERT_FILE": settings.api.ssl_cert_file,
-            "PREFECT_SERVER_DATABASE_CONNECTION_URL": url and url.get_secret_value(),
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": url.get_secret_value() if url else None,
             "PREFECT_LOGGING_CONFIG_PATH": str(settings.logging.config_path),
         },
         lambda name: " or ".join([f"{name} in {file}" for file in _files_with({name})] or [name]),
