@@ -104,7 +104,7 @@ class OwnServer:
             self._process = ForkedServer(self._listener, self._secret, self._errors)
         else:
             # privacy: a server that cannot read the settings prints their values.
-            prefect_settings()
+            prefect_settings(own_server=True)
             self._process = self._start_whole()
 
     def wait(self) -> None:
@@ -210,7 +210,7 @@ def _suffices() -> bool:
 
     They do if nothing is set for Prefect's server, in the environment, a profile or another file.
     """
-    settings = prefect_settings()
+    settings = prefect_settings(own_server=True)
     for name in _SHARED:
         import_module(name)
     return has_plain_server(settings)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _NOTHING = "This command spent nothing."
 _ROW = "environment"
+_DATABASE = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
+"""Names of the setting that has the database of Prefect's server; not used if one is named."""
 
 
 def _has_certificates(path: str) -> bool:
@@ -34,11 +36,8 @@ def _has_certificates(path: str) -> bool:
 
 
 def _is_for_prefects_server(url: str) -> bool:
-    """Return whether Prefect's own server can use a database's URL, if it is to start at all."""
     import sqlalchemy as sa
 
-    if os.environ.get("PREFECT_API_URL"):
-        return True
     try:
         return sa.make_url(url).drivername in ("sqlite+aiosqlite", "postgresql+asyncpg")
     except (sa.exc.ArgumentError, ValueError):
@@ -80,7 +79,7 @@ _CONDITIONS = (
         " unset it",
     ),
     _Condition(
-        ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL"),
+        _DATABASE,
         _is_for_prefects_server,
         "holds no URL of a database that Prefect's server can use; write one that begins with"
         " postgresql+asyncpg:// or sqlite+aiosqlite:///, or unset it",
@@ -106,7 +105,9 @@ def require_usable_values() -> None:
     """
     paths = (prefects_home() / "logging.yml", Path(".numba_config.yaml").absolute())
     files = {path.name: str(path) for path in paths}
-    _require({**os.environ, **files}, lambda name: files.get(name, name))
+    unused = _DATABASE if os.environ.get("PREFECT_API_URL") else ()
+    values = {name: value for name, value in os.environ.items() if name.upper() not in unused}
+    _require({**values, **files}, lambda name: files.get(name, name))
 
 
 def _require(values: Mapping[str, str | None], place: Callable[[str], str]) -> None:
@@ -178,8 +179,12 @@ def _responsible(prefix: str, fault: Callable[[], object]) -> list[str]:
     return found
 
 
-def prefect_settings() -> Settings:
+def prefect_settings(*, own_server: bool = False) -> Settings:
     """Return Prefect's settings; import Prefect.
+
+    Args:
+        own_server: Whether the server that they name is the program's own, which uses the database
+            that they name; False by default.
 
     Raises:
         BadInput: if they cannot be read, or Prefect cannot use one. The message names the variables
@@ -196,11 +201,12 @@ def prefect_settings() -> Settings:
                 f"Prefect's settings cannot be read: {_fault(error)}. {_NOTHING}", row=_ROW
             ) from None
     url = settings.server.database.connection_url
+    used = own_server or not settings.api.url
     # Values of variables are usable: what is wrong now comes from a file.
     _require(
         {
             "PREFECT_API_SSL_CERT_FILE": settings.api.ssl_cert_file,
-            "PREFECT_SERVER_DATABASE_CONNECTION_URL": url.get_secret_value() if url else None,
+            _DATABASE[0]: url.get_secret_value() if url and used else None,
             "PREFECT_LOGGING_CONFIG_PATH": str(settings.logging.config_path),
         },
         lambda name: " or ".join([f"{name} in {file}" for file in _files_with({name})] or [name]),

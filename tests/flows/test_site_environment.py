@@ -257,6 +257,21 @@ def test_the_file_that_has_a_setting_is_named_and_no_variable(monkeypatch, file,
 
 
 @pytest.mark.usefixtures("clear")
+def test_a_profile_with_a_database_for_the_own_server_is_named(monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    Path("prefect").mkdir()
+    file = Path("prefect/profiles.toml").absolute()
+    value = 'PREFECT_SERVER_DATABASE_CONNECTION_URL = "postgresql://ada:hunter2@h/d"'
+    file.write_text(f'active = "a"\n[profiles.a]\n{value}')
+
+    assert python("prefect_settings") == ""
+    message = python("prefect_settings", "own_server=True")
+
+    assert f"in {file} holds no URL of a database" in message
+    assert "hunter2" not in message
+
+
+@pytest.mark.usefixtures("clear")
 def test_only_the_variable_at_fault_is_named(monkeypatch):
     for innocent, value in DEFAULTS.items():
         monkeypatch.setenv(innocent, value)
@@ -268,12 +283,12 @@ def test_only_the_variable_at_fault_is_named(monkeypatch):
     assert "the value of DASK_DISTRIBUTED" in python("require_dask_configuration")
 
 
-def python(check: str) -> str:
+def python(check: str, options: str = "") -> str:
     """Return what a check of this environment says in a new process."""
     code = (
         "from dp_core.errors import BadInput\n"
         f"from flows.engine.site_settings import {check}\n"
-        f"try: {check}()\n"
+        f"try: {check}({options})\n"
         "except BadInput as error: print(error)"
     )
     found = {**os.environ, "PYTHONPATH": str(ROOT)}
