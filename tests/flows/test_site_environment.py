@@ -120,7 +120,7 @@ def test_a_release_is_made_behind_a_proxy_without_utf8_and_under_any_umask(tmp_p
 
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "aus-ä" / "release.json").is_file()
-    asked = site.run("query", "aus-ä", "share where a = ä", umask=0o777, **strange)
+    asked = site.run("query", "aus-ä", "share of a = ä", umask=0o777, **strange)
     assert "ä" in asked.stdout
     for path in site.home.rglob("*"):
         mode = path.lstat().st_mode
