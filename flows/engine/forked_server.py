@@ -56,9 +56,10 @@ class ForkedServer:
     Args:
         listener: Socket that listens; the server accepts its connections.
         secret: Name and password that a request must give, separated by a colon.
+        errors: Descriptor of the file to which the server writes its errors.
     """
 
-    def __init__(self, listener: socket.socket, secret: str) -> None:
+    def __init__(self, listener: socket.socket, secret: str, errors: int) -> None:
         parent = os.getpid()
         # The server writes one byte when it can answer; the pipe closes when it ends.
         self._heard, said = os.pipe()
@@ -67,7 +68,7 @@ class ForkedServer:
             warnings.simplefilter("ignore", DeprecationWarning)
             self._pid = os.fork()
         if self._pid == 0:
-            _become_server(listener, secret, said, parent)
+            _become_server(listener, secret, errors, said, parent)
         os.close(said)
         self._code: int | None = None
 
@@ -123,7 +124,9 @@ class ForkedServer:
             os.kill(self._pid, number)
 
 
-def _become_server(listener: socket.socket, secret: str, said: int, parent: int) -> NoReturn:
+def _become_server(
+    listener: socket.socket, secret: str, errors: int, said: int, parent: int
+) -> NoReturn:
     """Serve until asked to end; nothing of the parent's program runs in this process again."""
     code = 1
     try:
@@ -133,6 +136,7 @@ def _become_server(listener: socket.socket, secret: str, said: int, parent: int)
                 signal.signal(number, signal.SIG_DFL)
         # Ctrl-C is for the release, which still reports its end to the server.
         os.setsid()
+        os.dup2(errors, _STDERR)
         _let_go(kept={listener.fileno(), said})
         # No object of the parent is collected here: to close its database connection would disturb
         # the parent's.
@@ -149,8 +153,9 @@ def _become_server(listener: socket.socket, secret: str, said: int, parent: int)
 def _let_go(kept: set[int]) -> None:
     """Give up the parent's open files, with their locks, and its standard input and output.
 
-    Standard error stays. They are replaced by the null device, not closed. A closed number would
-    be given to a file of the server, into which an object of the parent might then write.
+    Standard error is the file of the server's errors and stays. The others are replaced by the null
+    device, not closed. A closed number would be given to a file of the server, into which an object
+    of the parent might then write.
     """
     null = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/proc/self/fd"):

@@ -27,14 +27,13 @@ import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flows.engine.forked_server import ForkedServer, can_fork, end_with_parent
 from flows.engine.orphaned_servers import SERVER
 from flows.engine.prefect_tables import lay_tables, need_whole_server
-from flows.engine.site_settings import prefect_settings, prefects_home, setting_files
+from flows.engine.site_settings import leaves, prefect_settings, prefects_home, setting_files
 
 if TYPE_CHECKING:
     from prefect.settings import Settings
@@ -50,6 +49,8 @@ _LAUNCH = "import gc; gc.set_threshold(20_000); from uvicorn.main import main; m
 _URL = "PREFECT_API_URL"
 _SECRETS = ("PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING")
 PATIENCE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
+ERRORS = "own-server.log"
+"""File in Prefect's folder with the errors of the server that was started last."""
 _WAITING = 128  # connections that may wait until the server accepts the first
 _FAREWELL = 5.0  # seconds between the request to end and the kill
 _OURS = {
@@ -95,14 +96,15 @@ class OwnServer:
         self._secret = f"dp-release:{secrets.token_urlsafe(32)}"
         # Prefect reads these variables when it is imported.
         os.environ.update({_URL: self.url} | dict.fromkeys(_SECRETS, self._secret))
+        self._errors = _error_file()
         # What is registered first is called last: Prefect sends its last events before.
         atexit.register(self._end)
         self._process: subprocess.Popen[bytes] | ForkedServer | None = None
         if not whole and _suffices():
-            self._process = ForkedServer(self._listener, self._secret)
+            self._process = ForkedServer(self._listener, self._secret, self._errors)
         else:
             # privacy: a server that cannot read the settings prints their values.
-            prefect_settings()
+            prefect_settings(own_server=True)
             self._process = self._start_whole()
 
     def wait(self) -> None:
@@ -122,6 +124,7 @@ class OwnServer:
                 self._process.wait()
                 self._process = self._start_whole()
         self._listener.close()
+        os.close(self._errors)
         # Other code takes these variables for a server that the operator configured.
         for name in (_URL, *_SECRETS):
             os.environ.pop(name, None)
@@ -139,6 +142,7 @@ class OwnServer:
             pass_fds=[self._listener.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
+            stderr=self._errors,
             start_new_session=True,  # Ctrl-C is for this process, which reports its end to it
             preexec_fn=end_with_parent,
         )
@@ -155,9 +159,13 @@ class OwnServer:
                 raise ServerSlow("Prefect's own server did not answer in time.") from None
             except OSError:
                 code = process.wait()
-                raise RuntimeError(f"Prefect's own server ended with {code}.") from None
+                raise RuntimeError(
+                    f"Prefect's own server ended with {code}; see {prefects_home() / ERRORS}."
+                ) from None
         if status != http.client.OK:
-            raise RuntimeError(f"Prefect's own server answers {status}.")
+            raise RuntimeError(
+                f"Prefect's own server answers {status}; see {prefects_home() / ERRORS}."
+            )
 
     def _end(self) -> None:
         if self._process is None:  # its start failed
@@ -168,6 +176,18 @@ class OwnServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _error_file() -> int:
+    """Return the descriptor of a file for the server's errors, which are not for the terminal.
+
+    If there can be none, such as on a full disk, it is that of the null device.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    try:
+        return os.open(prefects_home() / ERRORS, flags, 0o600)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)
 
 
 def start_own_server() -> OwnServer | None:
@@ -190,7 +210,7 @@ def _suffices() -> bool:
 
     They do if nothing is set for Prefect's server, in the environment, a profile or another file.
     """
-    settings = prefect_settings()
+    settings = prefect_settings(own_server=True)
     for name in _SHARED:
         import_module(name)
     return has_plain_server(settings)
@@ -198,18 +218,7 @@ def _suffices() -> bool:
 
 def has_plain_server(settings: Settings) -> bool:
     """Return whether Prefect's settings say nothing of its server that we did not set ourselves."""
-    return _leaves(settings.server.model_dump(exclude_unset=True)) <= _OURS
-
-
-def _leaves(settings: Mapping[str, object], above: str = "") -> set[str]:
-    """Return the full names of settings in a tree."""
-    found = set[str]()
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            found |= _leaves(value, f"{above}{name}.")
-        else:
-            found.add(above + name)
-    return found
+    return leaves(settings.server.model_dump(exclude_unset=True)) <= _OURS
 
 
 def _configured() -> bool:

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from dp_core.errors import StageFailed
-from flows.engine.site_settings import require_dask_configuration
+from flows.engine.site_settings import require_dask_configuration, require_usable_values
 from tasks.support.lazy_packages import LazyPackages
 from tasks.support.process_environment import correct_environment, require_assertions
 
@@ -71,7 +71,7 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
         verbose: Show Prefect's log at level INFO; False by default.
 
     Raises:
-        BadInput: if Python leaves out assertions, or Dask's configuration cannot be read.
+        BadInput: if Python leaves out assertions, or a variable or file of the site cannot be used.
 
     Privacy:
         Core dumps are switched off.
@@ -92,6 +92,7 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
         os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "INFO"
     for packages in SPARED:
         packages.install()
+    require_usable_values()
     require_dask_configuration()
 
 

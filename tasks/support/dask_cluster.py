@@ -57,6 +57,10 @@ def workers(client: Client | None) -> int:
     return max(sum(_threads_there(client)), coming, 1)
 
 
+_OWN_THREADS = {"pool": None, "cache": None, "chunksize": 1, "rerun_exceptions_locally": False}
+"""All that Dask's scheduler of threads would take from the site's configuration: its defaults."""
+
+
 def workers_of_a_process(client: Client | None) -> int:
     """Return the number of tasks that run at the same time in one process and share its memory.
 
@@ -93,9 +97,11 @@ def compute(
     if client is None:
         # The scheduler itself, on a plain graph: `delayed` would import three times as much, and
         # the name of a scheduler would import `distributed`.
+        import dask.config
         from dask.threaded import get
 
-        with nullcontext() if progress is None else _told_by_threads(parts, progress):
+        told = nullcontext() if progress is None else _told_by_threads(parts, progress)
+        with dask.config.set(_OWN_THREADS), told:
             return get(graph, key, num_workers=threads())
     return outcome(lambda: client.get(graph, key, sync=False), client, parts, progress)
 

@@ -1,6 +1,7 @@
 """The environment of a process, and what the program corrects in it.
 
-A site sets proxies, a locale and a umask for all its programs, not for this one in particular.
+A site sets proxies, a locale, a umask and options of Numba for all its programs, not for this one
+in particular.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 from dp_core.errors import BadInput
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Hosts that are this machine."""
+"""Names under which the program connects to its own servers, which are on this machine."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -23,19 +24,24 @@ def correct_environment() -> None:
     """Let connections to this machine use no proxy, and let the owner read all files.
 
     Variables with a proxy that Prefect's client cannot use, such as SOCKS without its package, are
-    removed: with them, the client would not start even for this machine.
+    removed: with them, the client would not start even for this machine. So are Numba's options,
+    except for the folder of compiled loops: the program needs them compiled as it was tested.
 
     Privacy:
         Private folders have a fixed mode, whatever the umask. The umask may take rights from
         others, but not from the owner. Nobody but the owner and the group may write other files.
     """
     os.umask(os.umask(0o077) & 0o077 | 0o002)
+    for name in [name for name in os.environ if name.startswith("NUMBA_")]:
+        if name != "NUMBA_CACHE_DIR":
+            del os.environ[name]
+    os.environ["NUMBA_DISABLE_JIT"] = "0"  # a variable precedes Numba's file in the working folder
     proxies = [name for name in os.environ if name.lower() in _PROXIES]
     for name in proxies:
         if not _is_usable(os.environ[name]):
             del os.environ[name]
     if proxies:
-        given = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
+        given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
         hosts = [host.strip() for host in given.split(",") if host.strip()]
         direct = ",".join(dict.fromkeys([*hosts, *LOOPBACK])) if hosts != ["*"] else "*"
         os.environ.update(no_proxy=direct, NO_PROXY=direct)

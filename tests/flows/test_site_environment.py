@@ -15,12 +15,15 @@ from pathlib import Path
 import pytest
 
 from dp_core.errors import BadInput
+from flows.engine.settings import DEFAULTS
+from flows.engine.site_settings import require_usable_values
+from tasks.support.dask_cluster import compute
 from tasks.support.process_environment import correct_environment
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("dp-release")
 NOBODY = "http://127.0.0.1:9"
-NAMES = ("PREFECT_", "DASK_", "DP_RELEASE_", "PYTHON", "LC_", "LANG")
+NAMES = ("PREFECT_", "DASK_", "NUMBA_", "SSL_", "DP_RELEASE_", "PYTHON", "LC_", "LANG")
 
 
 class Site:
@@ -105,6 +108,11 @@ def test_a_release_is_made_behind_a_proxy_without_utf8_and_under_any_umask(tmp_p
         "COLUMNS": "x",
         "TZ": "Nowhere/Else",
         "OMP_NUM_THREADS": "x",
+        "NUMBA_DISABLE_JIT": "1",
+        "NUMBA_OPT": "x",
+        "DASK_POOL": "x",
+        "DASK_SCHEDULER": "x",
+        "DASK_CHUNKSIZE": "x",
     }
     site.open_account(umask=0o777, **strange)
 
@@ -112,7 +120,7 @@ def test_a_release_is_made_behind_a_proxy_without_utf8_and_under_any_umask(tmp_p
 
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "aus-ä" / "release.json").is_file()
-    asked = site.run("query", "aus-ä", "share where a = ä", umask=0o777, **strange)
+    asked = site.run("query", "aus-ä", "share of a = ä", umask=0o777, **strange)
     assert "ä" in asked.stdout
     for path in site.home.rglob("*"):
         mode = path.lstat().st_mode
@@ -131,6 +139,7 @@ def test_a_release_is_made_behind_a_proxy_without_utf8_and_under_any_umask(tmp_p
         (None, "", "PREFECT_API_REQUEST_TIMEOUT", "hunter2", "PREFECT_API_REQUEST_TIMEOUT"),
         (None, "", "PREFECT_LOGGING_LEVEL", "hunter2", "PREFECT_LOGGING_LEVEL"),
         (None, "", "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE", "false", "ALLOW_EPHEMERAL_MODE"),
+        ("none.pem", "", "SSL_CERT_FILE", "{place}/none.pem", "SSL_CERT_FILE"),
     ],
 )
 def test_a_setting_that_stops_a_release_is_named_and_nothing_is_reserved(
@@ -151,6 +160,181 @@ def test_a_setting_that_stops_a_release_is_named_and_nothing_is_reserved(
     assert "hunter2" not in done.stderr
     assert site.used() == [0, 0]
     assert not (site.home / "runs").exists()
+
+
+@pytest.fixture
+def clear(tmp_path, monkeypatch):
+    """An environment without settings of a site, in an empty working folder."""
+    for name in list(os.environ):
+        if name.upper().startswith(NAMES):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    monkeypatch.chdir(tmp_path)
+    for made in ("empty", "not.yaml"):
+        Path(made).write_text("" if made == "empty" else "a: [hunter2")
+
+
+@pytest.mark.runbook("environment")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SSL_CERT_FILE", "hunter2.pem"),
+        ("SSL_CERT_FILE", "empty"),
+        ("SSL_CERT_FILE", "."),
+        ("PREFECT_API_SSL_CERT_FILE", "hunter2.pem"),
+        ("prefect_api_ssl_cert_file", "empty"),
+        ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "postgresql://ada:hunter2@h/d"),
+        ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "postgresql+asyncpg://h:hunter2/d"),
+        ("PREFECT_API_DATABASE_CONNECTION_URL", "hunter2"),
+        ("PREFECT_LOGGING_SETTINGS_PATH", "not.yaml"),
+        ("PREFECT_LOGGING_CONFIG_PATH", "."),
+    ],
+)
+@pytest.mark.usefixtures("clear")
+def test_a_variable_that_a_library_cannot_use_is_named(monkeypatch, says, name, value):
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(BadInput) as failure:
+        require_usable_values()
+
+    says(failure.value)
+    assert str(failure.value).startswith(f"{name} ")
+    assert "hunter2" not in str(failure.value)
+
+
+@pytest.mark.usefixtures("clear")
+def test_values_that_libraries_can_use_are_accepted(monkeypatch):
+    import certifi
+
+    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
+    monkeypatch.setenv("PREFECT_API_SSL_CERT_FILE", "")
+    monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", "postgresql+asyncpg://a:b@h/d")
+    monkeypatch.setenv("PREFECT_LOGGING_SETTINGS_PATH", "empty")
+    Path(".numba_config.yaml").write_text("disable_jit: 1")
+    require_usable_values()
+
+    # Prefect's own database does not matter if another server is named.
+    monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", "postgresql://h/d")
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    require_usable_values()
+
+
+@pytest.mark.usefixtures("clear")
+@pytest.mark.parametrize("file", [".numba_config.yaml", "prefect/logging.yml"])
+def test_a_damaged_file_of_a_library_is_named(file):
+    path = Path(file).absolute()
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("a: [b")
+    with pytest.raises(BadInput, match=f"^{path} cannot be read as YAML"):
+        require_usable_values()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("prefect.toml", '[logging]\nlevel = "hunter2"'),
+        (".env", "PREFECT_LOGGING_LEVEL=hunter2"),
+        ("pyproject.toml", '[tool.prefect.logging]\nlevel = "hunter2"'),
+        ("prefect.toml", '[api]\nssl_cert_file = "hunter2"'),
+        (".env", "export PREFECT_SERVER_DATABASE_CONNECTION_URL=postgresql://hunter2@h/d"),
+    ],
+)
+@pytest.mark.usefixtures("clear")
+def test_the_file_that_has_a_setting_is_named_and_no_variable(monkeypatch, file, text):
+    for innocent, value in DEFAULTS.items():
+        monkeypatch.setenv(innocent, value)
+    for other in {"prefect.toml", ".env", "pyproject.toml"} - {file}:
+        Path(other).write_text('[a]\nb = "level"' if other.endswith("toml") else "A=level")
+    if "logging" in text.lower():
+        monkeypatch.delenv("PREFECT_LOGGING_LEVEL")
+    Path(file).write_text(text)
+
+    message = python("prefect_settings")
+
+    assert f"in {file}" in message
+    assert not any(name in message for name in DEFAULTS)
+    assert "hunter2" not in message
+
+
+@pytest.mark.usefixtures("clear")
+def test_a_profile_with_a_database_for_the_own_server_is_named(monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    Path("prefect").mkdir()
+    file = Path("prefect/profiles.toml").absolute()
+    value = 'PREFECT_SERVER_DATABASE_CONNECTION_URL = "postgresql://ada:hunter2@h/d"'
+    file.write_text(f'active = "a"\n[profiles.a]\n{value}')
+
+    assert python("prefect_settings") == ""
+    message = python("prefect_settings", "own_server=True")
+
+    assert f"in {file} holds no URL of a database" in message
+    assert "hunter2" not in message
+
+
+@pytest.mark.usefixtures("clear")
+def test_only_the_variable_at_fault_is_named(monkeypatch):
+    for innocent, value in DEFAULTS.items():
+        monkeypatch.setenv(innocent, value)
+    monkeypatch.setenv("PREFECT_LOGGING_LEVEL", "LOUD")
+    assert "the value of PREFECT_LOGGING_LEVEL is not valid" in python("prefect_settings")
+
+    monkeypatch.setenv("DASK_DISTRIBUTED", "x")
+    monkeypatch.setenv("DASK_DISTRIBUTED__DASHBOARD__LINK", "")
+    assert "the value of DASK_DISTRIBUTED" in python("require_dask_configuration")
+
+
+def python(check: str, options: str = "") -> str:
+    """Return what a check of this environment says in a new process."""
+    code = (
+        "from dp_core.errors import BadInput\n"
+        f"from flows.engine.site_settings import {check}\n"
+        f"try: {check}({options})\n"
+        "except BadInput as error: print(error)"
+    )
+    found = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=found, capture_output=True, text=True, check=True
+    )
+    assert not done.stderr
+    return done.stdout
+
+
+@pytest.mark.usefixtures("clear")
+def test_options_of_numba_are_removed(monkeypatch):
+    Path(".numba_config.yaml").write_text("disable_jit: 1")
+    for name in ("NUMBA_DISABLE_JIT", "NUMBA_OPT", "NUMBA_DUMP_IR", "NUMBA_CACHE_DIR"):
+        monkeypatch.setenv(name, "1")
+
+    correct_environment()
+
+    left = {name: text for name, text in os.environ.items() if name.startswith("NUMBA_")}
+    assert left == {"NUMBA_DISABLE_JIT": "0", "NUMBA_CACHE_DIR": "1"}
+    config = subprocess.run(
+        [sys.executable, "-c", "from numba import config; print(config.DISABLE_JIT)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert config.stdout == "0\n"
+
+
+def test_counting_takes_no_scheduler_from_the_configuration_of_a_site():
+    import dask.config
+
+    wrong = dict.fromkeys(
+        ("pool", "scheduler", "cache", "chunksize", "num_workers", "rerun_exceptions_locally"), "x"
+    )
+    with dask.config.set(wrong):
+        assert compute({"a": (abs, -2), "b": (abs, "a")}, "b", None) == 2
+
+
+@pytest.mark.usefixtures("clear")
+def test_an_empty_list_of_hosts_does_not_hide_the_other(monkeypatch):
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    monkeypatch.setenv("HTTP_PROXY", NOBODY)
+    correct_environment()
+    assert os.environ["no_proxy"].split(",")[0] == "example.org"
 
 
 @pytest.mark.parametrize("found", ["example.org, 10.0.0.0/8", "", None])

@@ -165,8 +165,8 @@ def _opening(
             check_cluster(plan.spec.dask)
         check_start(plan, out)
         require_room(home())
-        require_server()
         prepare(home(), verbose=verbose)
+        require_server()
         return plan
 
 

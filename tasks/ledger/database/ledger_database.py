@@ -197,6 +197,8 @@ class Database:
                 raise Damaged(_damaged(self.url)) from None
             if _is_denied(error):
                 raise Denied(_denied(self.url)) from None
+            if _is_not_writable(error, self.url):
+                raise _not_writable(self.url) from None
             if _is_full(error):
                 raise StageFailed(
                     f"The disk is full: the ledger at {_shown(self.url)} did not take the entry."
@@ -403,7 +405,9 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _unopened(url: str, error: Exception) -> StageFailed:
+def _unopened(url: str, error: Exception) -> ReleaseError:
+    if _is_not_writable(error, url):
+        return _not_writable(url)
     if _is_full(error):
         return StageFailed(
             f"The disk is full: the ledger at {_shown(url)} cannot be opened. Free some space.",
@@ -423,6 +427,29 @@ def _unopened(url: str, error: Exception) -> StageFailed:
         " and DP_RELEASE_LEDGER, and that the disk is writable.",
         row="ledger-not-opened",
     )
+
+
+def _is_not_writable(error: Exception, url: str) -> bool:
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", None)
+    if code is None:
+        return False
+    if code & 0xFF == sqlite3.SQLITE_CANTOPEN:  # the journal, or what is no file at all
+        return not os.access(_folder(url), os.W_OK)
+    return code & 0xFF in (sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
+
+
+def _not_writable(url: str) -> BadInput:
+    return BadInput(
+        f"The ledger in the folder {_folder(url)} cannot be written: the disk is read-only, or this"
+        " user lacks the right. Nothing was recorded there; make folder and ledger writable, then"
+        " type the same command again.",
+        row="not-written",
+    )
+
+
+def _folder(url: str) -> Path:
+    """Return the folder of an SQLite ledger."""
+    return Path(str(sa.make_url(url).database).removeprefix("file:")).absolute().parent
 
 
 def _is_damaged(error: Exception) -> bool:

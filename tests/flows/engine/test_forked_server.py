@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.engine.own_server import has_plain_server
+from flows.engine.own_server import ERRORS, has_plain_server
 from flows.engine.prefect_tables import NAME
 from flows.engine.settings import DEFAULTS, QUIET
 
@@ -84,6 +84,22 @@ def test_it_keeps_no_file_and_no_lock_of_its_parent(start, tmp_path):
     with (tmp_path / "held").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the lock was the parent's alone
     server.wait(timeout=60)
+
+
+@pytest.mark.parametrize("kind", ["forked", "whole"])
+def test_its_errors_are_in_a_file_and_not_on_the_terminal(start, tmp_path, kind):
+    (tmp_path / "another_app.py").write_text(f"import sys; sys.stderr.write('wrong')\n{APP}")
+    said = "os.write(2, b'wrong'); " + READY if kind == "forked" else "os._exit(3)"
+    _, number = start(said, PREFECT_HOME=str(tmp_path))
+    log = tmp_path / ERRORS
+    assert os.readlink(f"/proc/{number}/fd/2") == str(log)
+    assert "wrong" in log.read_text()
+    assert log.stat().st_mode & 0o077 == 0
+
+
+def test_without_a_file_for_its_errors_it_still_answers(start, tmp_path):
+    _, number = start(READY, PREFECT_HOME=str(tmp_path / "none"))
+    assert os.readlink(f"/proc/{number}/fd/2") == os.devnull
 
 
 def test_an_interruption_at_the_terminal_is_for_its_parent_alone(start):

@@ -292,6 +292,17 @@ def test_a_folder_that_takes_no_ledger_is_named(tmp_path):
 # -- transactions
 
 
+@pytest.mark.runbook("not-written")
+def test_a_ledger_on_a_read_only_disk_names_the_folder_and_nothing_to_resume(tmp_path, says):
+    Ledger(f"sqlite:///{tmp_path}/ledger.db")
+    ledger = Ledger(f"sqlite:///file:{tmp_path}/ledger.db?mode=ro&uri=true")
+    with pytest.raises(BadInput) as failure:
+        open_town(ledger)
+    says(failure.value)
+    assert f"folder {tmp_path} cannot be written" in str(failure.value)
+    assert "resume" not in str(failure.value)
+
+
 def test_a_question_and_a_failure_leave_no_trace(used):
     before = used.verify()
     with used._database.trying() as rows:
