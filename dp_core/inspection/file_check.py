@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from dp_core.confidential.data_files import Kind, kind_of, matching_files
 from dp_core.confidential.source import BATCH_ROWS, Source
+from dp_core.confidential.values.common_types import common_type, in_common_type
 from dp_core.confidential.values.stored_texts import cell_text
 from dp_core.errors import BadInput
 from dp_core.inspection.column_tally import Tally
@@ -101,6 +102,7 @@ def check_frame(frame: pd.DataFrame | pa.Table | Mapping[str, Any], schema: Sche
 
     Raises:
         TypeError: if it is not a frame, such as a dictionary of several frames.
+        ValueError: if the columns of a dictionary are not lists of one length.
     """
     table = table_of(frame)
     return check_batches(table.schema, table.to_batches(max_chunksize=BATCH_ROWS), schema)
@@ -150,7 +152,7 @@ def data_files(patterns: Sequence[str], folder: Path) -> tuple[list[Path], Kind]
 
 
 def table_of(frame: Any) -> pa.Table:
-    """Return a frame as a table; mixed columns become texts.
+    """Return a frame as a table in common types; mixed columns become texts.
 
     Args:
         frame: A pandas frame, an Arrow table, any other frame that offers `__arrow_c_stream__`, or
@@ -158,13 +160,29 @@ def table_of(frame: Any) -> pa.Table:
 
     Raises:
         TypeError: if it is none of these, such as a dictionary of frames.
+        ValueError: if the columns of a dictionary are not lists of one length.
     """
+    table = _table_as_given(frame)
+    columns = [
+        pa.chunked_array(map(in_common_type, column.chunks), common_type(column.type))
+        for column in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def _table_as_given(frame: Any) -> pa.Table:
     import pandas as pd
 
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, Mapping) and not any(hasattr(one, "columns") for one in frame.values()):
-        frame = pd.DataFrame(frame)
+        try:
+            frame = pd.DataFrame(frame)
+        except ValueError:
+            raise ValueError(
+                "A dictionary of columns needs lists of one length; give each column as many values"
+                " as there are rows."
+            ) from None
     if not isinstance(frame, pd.DataFrame):
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.table(frame)

@@ -347,3 +347,10 @@ def test_floats_that_cannot_tell_levels_apart_are_a_finding():
     (found,) = check_frame({"age": [1.0]}, schema).of("refusal")
     assert found.kind == "stored-type"
     assert "stored as double, which cannot tell such numbers apart" in found.message
+
+
+@pytest.mark.parametrize("columns", [{"age": [1, 2], "sex": ["f"]}, {"age": 1, "sex": "f"}])
+def test_a_dictionary_that_is_no_frame_is_refused_in_one_sentence(columns):
+    schema = read(column("{type: integer, min: 0, max: 9}"))
+    with pytest.raises(ValueError, match="A dictionary of columns needs lists of one length"):
+        check_frame(columns, schema)
