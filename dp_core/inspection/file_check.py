@@ -24,6 +24,7 @@ from dp_core.confidential.source import BATCH_ROWS, Source
 from dp_core.confidential.values.common_types import common_type, in_common_type
 from dp_core.confidential.values.stored_texts import cell_text
 from dp_core.errors import BadInput
+from dp_core.inspection.advice import definition_of
 from dp_core.inspection.column_tally import Tally
 from dp_core.inspection.findings import FileCheck, Finding, joined_findings
 from dp_core.inspection.header_check import (
@@ -216,7 +217,7 @@ class _Check:
         self._written, self._whole, self._schema, self.rows = schema, whole, stored, 0
         checked = {column.name for column in stored.checked}
         self._tallies = {
-            column.name: Tally(column)
+            column.name: Tally(column, definition_of(schema.document, column.name))
             for column in stored.released
             if column.name in present and column.name in checked
         }

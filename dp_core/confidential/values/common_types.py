@@ -1,6 +1,6 @@
-"""Arrow types that all of Arrow's functions accept, in place of those that few accept. Confidential.
+"""Arrow types that all of Arrow's functions accept, in place of other types. Confidential.
 
-Files and frames change to these types where they are read, so no later code meets another one.
+Files and frames change to these types where they are read, so no later code meets others.
 """
 
 from __future__ import annotations
