@@ -30,7 +30,7 @@ from dp_core.inspection.findings import FileCheck, Finding, joined_findings
 from dp_core.inspection.header_check import (
     check_header,
     encoding_finding,
-    ragged_line,
+    ragged_finding,
     readable_or_refused,
     typed_header,
     wrong_encoding,
@@ -279,7 +279,7 @@ def _about(path: Path, files: Sequence[Path], finding: Finding) -> Finding:
 
 
 def _unread(files: Sequence[Path], kind: Kind, error: BadInput) -> Finding:
-    """Return the finding about rows that cannot be read; it names the line if that is known."""
+    """Return the finding about rows that cannot be read; it names the rows if they are known."""
     if kind == "csv" and "UTF-8" in error.message:
         for path in files:
             opener: Callable[..., Any] = gzip.open if path.name.lower().endswith(".gz") else open
@@ -288,13 +288,11 @@ def _unread(files: Sequence[Path], kind: Kind, error: BadInput) -> Finding:
                     if (encoding := wrong_encoding(line)) is not None:
                         text = line.decode("cp1252", errors="replace").strip()
                         return encoding_finding(encoding, line=number, text=text[:80])
-    found = readable_or_refused(error)
     if kind == "csv" and "more or fewer fields" in error.message:
         for path in files:
-            if (line := ragged_line(path)) is not None:
-                message = f"{found.message.removesuffix('.')}: line {line:,}."
-                return replace(found, message=message)
-    return found
+            if (ragged := ragged_finding(path)) is not None:
+                return _about(path, files, ragged)
+    return readable_or_refused(error)
 
 
 def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:

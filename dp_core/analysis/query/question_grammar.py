@@ -230,7 +230,8 @@ class _Reader(TokenReader):
         if not 0 < found < 1:
             raise BadInput(
                 f"{text} is no {kind}, which is above 0 and below"
-                f" {100 if percent else _PARTS[kind]}: ask for `quantile 0.9 of COLUMN`, or for `90th percentile of COLUMN`."
+                f" {100 if percent else _PARTS[kind]}: ask for `quantile 0.9 of COLUMN`, or for"
+                " `90th percentile of COLUMN`."
             )
         return found
 

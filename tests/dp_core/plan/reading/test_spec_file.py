@@ -390,7 +390,7 @@ def refusal(path) -> str:
         ("method: privsyn", "\tmethod: privsyn", ["line 7", "tab"]),
         ("rand-2026q4", "../rand", ["line 2, release", "not a valid name"]),
         ("rand-2026q4", "..", ["line 2, release", "not a valid name"]),
-        ("rand-2026q4", "rand 2026", ["line 2, release", "letters, digits"]),
+        ("rand-2026q4", "rand 2026", ["line 2, release", "digits, dots, _ and -"]),
         ("rand-2026q4", "r" * 101, ["line 2, release", "at most 100"]),
         ("rand-2026q4", "ränd", ["line 2, release", "letters a to z or A to Z"]),
         ("account: rand", "account: a/b", ["line 5, account", "not a valid name"]),
