@@ -30,6 +30,7 @@ from dp_core.confidential.source_files import (
     is_text,
     open_text,
 )
+from dp_core.confidential.values.common_types import with_common_types
 from dp_core.errors import BadInput, DataRefused
 
 BATCH_ROWS = 1 << 18
@@ -192,7 +193,7 @@ class Source:
                             batch_size=BATCH_ROWS, row_groups=[group], columns=list(self.columns)
                         ):
                             rows += records.num_rows
-                            chosen = records.select(list(self.columns))
+                            chosen = with_common_types(records.select(list(self.columns)))
                             yield Batch(partition, chosen, rows / total)
                         partition += 1
             except (pa.ArrowException, OSError) as error:

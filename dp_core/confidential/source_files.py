@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_core.confidential.data_files import Kind
+from dp_core.confidential.values.common_types import common_type
 from dp_core.errors import BadInput
 
 NAMED = 5
@@ -166,11 +167,11 @@ def is_text(kind: pa.DataType) -> bool:
 
 def is_readable(kind: pa.DataType) -> bool:
     """Return whether values of an Arrow type can be read as a column."""
+    kind = common_type(kind)
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(
         is_text(kind)
-        or pa.types.is_string_view(kind)
         or pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
         or pa.types.is_decimal(kind)

@@ -38,7 +38,7 @@ class Advice:
     """
 
     def __init__(self, tally: Tally, texts: Iterable[str] = ()) -> None:
-        self.column = tally.column
+        self.tally, self.column = tally, tally.column
         self.changes: tuple[Keys, ...] = ()
         self._values = _stored(tally, [text for text in texts if text != NULL])
 
@@ -53,7 +53,7 @@ class Advice:
         if not new or not self._helps(new):
             return ""
         self.changes += (new,)
-        return f" {sentence.format(f'`{yaml_text(new)}`')}"
+        return f" {sentence.format(change_text(new, self.tally.definition))}"
 
     def _helps(self, keys: Keys) -> bool:
         if self.column.role and keys.get("missing") == "level":
@@ -74,6 +74,32 @@ def with_keys(column: Column, keys: Keys) -> Column:
     return replace(column, **new, kind=keys.get("type", column.kind))
 
 
+def definition_of(document: Mapping[str, Any], column: str) -> Keys:
+    """Return a column as a schema's document has it; empty if the document does not have it."""
+    tables = document.get("tables", {"": document}).values()
+    found = (each for table in tables for each in table.get("columns", ()) if column in each)
+    return next((each[column] for each in found), {})
+
+
+def change_text(keys: Keys, definition: Keys) -> str:
+    """Return a change as a sentence names it: what to write, and which key to remove.
+
+    Args:
+        keys: The keys with their new values.
+        definition: The column as the schema's document has it.
+
+    >>> change_text({"edges": ("0", "5", "10")}, {"type": "integer", "bins": "2"})
+    '`edges: [0, 5, 10]` instead of `bins`'
+    """
+    return f"`{yaml_text(keys)}`{instead_of(keys, definition)}"
+
+
+def instead_of(keys: Iterable[str], definition: Keys) -> str:
+    """Return which key of a column's definition other keys replace; empty for none."""
+    replaced = [_OTHER_OF[key] for key in keys if _OTHER_OF.get(key) in definition]
+    return f" instead of `{replaced[0]}`" if replaced else ""
+
+
 def with_change(document: Mapping[str, Any], column: str, keys: Keys) -> dict[str, Any]:
     """Return a schema's document with new values of some keys of a column.
 
@@ -84,7 +110,7 @@ def with_change(document: Mapping[str, Any], column: str, keys: Keys) -> dict[st
     """
 
     def changed(definition: Mapping[str, Any]) -> dict[str, Any]:
-        removed = {_OTHER_OF[key] for key in keys if key in _OTHER_OF}
+        removed = {_OTHER_OF.get(key) for key in keys}
         kept = {key: value for key, value in definition.items() if key not in removed}
         return kept | {k: list(v) if isinstance(v, tuple) else v for k, v in keys.items()}
 

@@ -7,7 +7,7 @@ validation finds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -45,6 +45,7 @@ class Tally:
 
     Attributes:
         column: Column of the schema.
+        definition: The column as the schema's document has it; empty if unknown, the default.
         rows: Number of rows.
         stored: Arrow type in which the file stores the values; null before the first batch.
         problems: Number of rows with each problem.
@@ -63,8 +64,9 @@ class Tally:
         unique: Whether no value of the first batch occurs twice.
     """
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: Column, definition: Mapping[str, Any] | None = None) -> None:
         self.column = column
+        self.definition = definition or {}
         self.encoder = Encoder(column)
         self.rows = 0
         self.stored: pa.DataType = pa.null()

@@ -21,14 +21,16 @@ import pyarrow as pa
 
 from dp_core.confidential.data_files import Kind, kind_of, matching_files
 from dp_core.confidential.source import BATCH_ROWS, Source
+from dp_core.confidential.values.common_types import common_type, in_common_type
 from dp_core.confidential.values.stored_texts import cell_text
 from dp_core.errors import BadInput
+from dp_core.inspection.advice import definition_of
 from dp_core.inspection.column_tally import Tally
 from dp_core.inspection.findings import FileCheck, Finding, joined_findings
 from dp_core.inspection.header_check import (
     check_header,
     encoding_finding,
-    ragged_line,
+    ragged_finding,
     readable_or_refused,
     typed_header,
     wrong_encoding,
@@ -101,6 +103,7 @@ def check_frame(frame: pd.DataFrame | pa.Table | Mapping[str, Any], schema: Sche
 
     Raises:
         TypeError: if it is not a frame, such as a dictionary of several frames.
+        ValueError: if the columns of a dictionary are not lists of one length.
     """
     table = table_of(frame)
     return check_batches(table.schema, table.to_batches(max_chunksize=BATCH_ROWS), schema)
@@ -150,7 +153,7 @@ def data_files(patterns: Sequence[str], folder: Path) -> tuple[list[Path], Kind]
 
 
 def table_of(frame: Any) -> pa.Table:
-    """Return a frame as a table; mixed columns become texts.
+    """Return a frame as a table in common types; mixed columns become texts.
 
     Args:
         frame: A pandas frame, an Arrow table, any other frame that offers `__arrow_c_stream__`, or
@@ -158,13 +161,29 @@ def table_of(frame: Any) -> pa.Table:
 
     Raises:
         TypeError: if it is none of these, such as a dictionary of frames.
+        ValueError: if the columns of a dictionary are not lists of one length.
     """
+    table = _table_as_given(frame)
+    columns = [
+        pa.chunked_array(map(in_common_type, column.chunks), common_type(column.type))
+        for column in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def _table_as_given(frame: Any) -> pa.Table:
     import pandas as pd
 
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, Mapping) and not any(hasattr(one, "columns") for one in frame.values()):
-        frame = pd.DataFrame(frame)
+        try:
+            frame = pd.DataFrame(frame)
+        except ValueError:
+            raise ValueError(
+                "A dictionary of columns needs lists of one length; give each column as many values"
+                " as there are rows."
+            ) from None
     if not isinstance(frame, pd.DataFrame):
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.table(frame)
@@ -198,7 +217,7 @@ class _Check:
         self._written, self._whole, self._schema, self.rows = schema, whole, stored, 0
         checked = {column.name for column in stored.checked}
         self._tallies = {
-            column.name: Tally(column)
+            column.name: Tally(column, definition_of(schema.document, column.name))
             for column in stored.released
             if column.name in present and column.name in checked
         }
@@ -260,7 +279,7 @@ def _about(path: Path, files: Sequence[Path], finding: Finding) -> Finding:
 
 
 def _unread(files: Sequence[Path], kind: Kind, error: BadInput) -> Finding:
-    """Return the finding about rows that cannot be read; it names the line if that is known."""
+    """Return the finding about rows that cannot be read; it names the rows if they are known."""
     if kind == "csv" and "UTF-8" in error.message:
         for path in files:
             opener: Callable[..., Any] = gzip.open if path.name.lower().endswith(".gz") else open
@@ -269,13 +288,11 @@ def _unread(files: Sequence[Path], kind: Kind, error: BadInput) -> Finding:
                     if (encoding := wrong_encoding(line)) is not None:
                         text = line.decode("cp1252", errors="replace").strip()
                         return encoding_finding(encoding, line=number, text=text[:80])
-    found = readable_or_refused(error)
     if kind == "csv" and "more or fewer fields" in error.message:
         for path in files:
-            if (line := ragged_line(path)) is not None:
-                message = f"{found.message.removesuffix('.')}: line {line:,}."
-                return replace(found, message=message)
-    return found
+            if (ragged := ragged_finding(path)) is not None:
+                return _about(path, files, ragged)
+    return readable_or_refused(error)
 
 
 def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import re
@@ -18,10 +19,11 @@ from dp_core.confidential.data_files import Kind
 from dp_core.confidential.source_files import damaged, is_readable
 from dp_core.errors import BadInput, SchemaViolation, similar
 from dp_core.inspection.file_content import lines_above_header, other_content
-from dp_core.inspection.findings import Example, Finding, joined_findings
+from dp_core.inspection.findings import EXAMPLES, Example, Finding, joined_findings, some_rows
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.likely_meant import how_to_encode, visible
 from dp_core.text.documents.typed_text import shown
+from dp_core.text.pages.number_texts import plural
 
 _START_BYTES = 1 << 20
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -186,27 +188,42 @@ def wrong_encoding(raw: bytes) -> str | None:
     return None
 
 
-def ragged_line(path: Path) -> int | None:
-    """Return the line where the first row with more or fewer fields than the header begins.
+def ragged_finding(path: Path) -> Finding | None:
+    """Return the finding about all rows of a CSV file with more or fewer fields than its header.
 
     Args:
-        path: A CSV file.
+        path: The file.
 
     Returns:
-        The line, from 1; None if no row is found, or the file cannot be read that far.
+        The finding, with the first rows; None if no row is found.
     """
     opener: Callable[..., Any] = gzip.open if path.name.lower().endswith(".gz") else open
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
-            reader = csv.reader(lines)
-            fields, line = len(next(reader, [])), reader.line_num + 1
-            for row in reader:
-                if row and len(row) != fields:
-                    return line
-                line = reader.line_num + 1
-    except (OSError, EOFError, csv.Error):
+    rows, number, examples = 0, 0, list[Example]()
+    with (
+        contextlib.suppress(OSError, EOFError, csv.Error),
+        opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines,
+    ):
+        reader = csv.reader(lines)
+        fields, line = len(next(reader, [])), reader.line_num + 1
+        for cells in reader:
+            rows += bool(cells) or fields == 1  # a reader of several columns skips empty lines
+            if cells and len(cells) != fields:
+                number += 1
+                if number <= EXAMPLES:
+                    where = f"row {rows:,} (line {line:,}), {plural(len(cells), 'field')}"
+                    examples.append(Example(f"{where}: {','.join(cells)[:80]}"))
+            line = reader.line_num + 1
+    if not number:
         return None
-    return None
+    return Finding(
+        "refusal",
+        "damaged",
+        "",
+        f"{some_rows(number, 'have')} more or fewer fields than the header, which has {fields:,}.",
+        "Correct these rows; a text with a comma needs quotation marks.",
+        number,
+        tuple(examples),
+    )
 
 
 def encoding_finding(encoding: str, *, line: int | None = None, text: str = "") -> Finding:

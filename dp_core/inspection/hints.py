@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from fractions import Fraction
 from math import floor, log10
 from typing import Any
 
 import numpy as np
 
-from dp_core.inspection.advice import Advice, is_accepted, yaml_text
+from dp_core.inspection.advice import Advice, change_text, instead_of, is_accepted
 from dp_core.inspection.column_tally import MOST_DISTINCT, Tally
 from dp_core.inspection.findings import EXAMPLES, Example, Finding
+from dp_core.inspection.value_findings import FEWEST_ROWS, far_codes, offer_codes
 from dp_core.schema.bin_edges import value_text
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.problems import Problem
+from dp_core.schema.problems import Problem, refused
 from dp_core.text.pages.number_texts import percentage
 
 FEW_VALUES = 20
@@ -24,8 +25,6 @@ MANY_POINTS = 200
 """Fewest legal whole numbers, or bins of a number, at which it is asked."""
 NEARLY_ALL = 0.9
 """Share of the rows from which a single bin says little."""
-FEWEST_ROWS = 20
-"""Fewest rows of a file whose counts suggest anything."""
 HEAPED = 0.1
 """Smallest share of all rows at which a value should have a bin of its own."""
 TIMES_USUAL = 5
@@ -35,8 +34,8 @@ MOST_OF_BIN = 0.75
 PRIVATE_BINS = 12
 STEPS = 10_000
 """Fewest steps in the range of a number without `decimals`. A bin of one value is one step wide."""
-MOST_EDGES = 12
-"""Most bin edges that a hint writes out."""
+MOST_EDGES = 40
+"""Most bin edges that a hint writes out; `--json` has more."""
 
 
 def hints(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding]:
@@ -109,7 +108,9 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
             "A column with one value contains no information; list it under `ignore`, or keep it.",
         )
         return
-    many = points >= MANY_POINTS or column.kind == "number"
+    # So few values need levels, not bins of their own.
+    codes = HEAPED * distinct <= 1 and 2 * distinct < points
+    many = points >= MANY_POINTS or column.kind == "number" or codes
     few = column.kind != "date" and 1 < distinct <= FEW_VALUES and many and distinct < points
     if few and not column.role:
         where = f"{points:,} bins" if column.kind == "number" else f"{points:,} legal values"
@@ -128,13 +129,17 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
             f"No value occurs twice in the first {tally.rows:,} rows: is it an identifier?",
             "Give it `role: id`, or name it under `ignore`.",
         )
+    missing = _codes_for_missing(tally)
+    codes_shown = {example.text for example in missing.examples} if missing else set[str]()
+    retyped = tally.problems[Problem.TYPE] and Problem.TYPE in refused(column)
     # A private choice, or a finer grid, is stored in other bins than those of the schema.
-    if schema.column(column.name) == column and column.bins > 1:
-        if (heaped := None if few else _heaped(tally, whole)) is not None:
+    if schema.column(column.name) == column and column.bins > 1 and not retyped:
+        if (heaped := None if few else _heaped(tally, whole, codes_shown)) is not None:
             yield heaped
         elif (one_bin := _one_bin(tally, whole)) is not None:
             yield one_bin
-    yield from _codes_for_missing(tally)
+    if missing is not None:
+        yield missing
 
 
 def _one_bin(tally: Tally, schema: Schema) -> Finding | None:
@@ -147,25 +152,35 @@ def _one_bin(tally: Tally, schema: Schema) -> Finding | None:
     share = percentage(int(rows[code]), int(rows.sum()))
     keys = {"bins": {"private": str(PRIVATE_BINS)}}
     helps = is_accepted(schema, column.name, keys)
-    private = f", or `{yaml_text(keys)}`, which places the edges where the records are"
+    written = change_text(keys, tally.definition)
+    private = f", or {written}, which places the edges where the records are"
     return _hint(
         tally,
         "one-bin",
         f"The bin {column.code_labels()[code]} contains {share} of the values, so the release says"
         " little about how values vary within it.",
-        f"State `edges` that divide it{private if helps else ''}.",
+        f"State `edges` that divide it{instead_of(['edges'], tally.definition)}"
+        f"{private if helps else ''}.",
         changes=(keys,) if helps else (),
     )
 
 
-def _heaped(tally: Tally, schema: Schema) -> Finding | None:
-    """Return the hint about values that many rows share in bins with other values; or None."""
+def _heaped(tally: Tally, schema: Schema, codes: Set[str]) -> Finding | None:
+    """Return the hint about values that many rows share in bins with other values; or None.
+
+    Args:
+        tally: The column's counts.
+        schema: The schema of all tables.
+        codes: Texts of values that may mean missing; they need no bin.
+    """
     column, rows = tally.column, tally.codes[: tally.column.bins]
     kind = column.kind
     assert kind in ("integer", "number", "date")
     step, own = _step(column), dict[Fraction, None]()
     said = []
     for value, count in sorted(tally.heaps.items(), key=lambda item: (-item[1], item[0])):
+        if tally.text(value) in codes:
+            continue
         code = min(int(np.searchsorted(tally.edges, value, side="right")) - 1, column.bins - 1)
         low, high = column.edges[code : code + 2]
         usual = float(step / (high - low)) * rows[code]
@@ -183,9 +198,10 @@ def _heaped(tally: Tally, schema: Schema) -> Finding | None:
     keys = {"edges": tuple(value_text(edge, kind) for edge in sorted({*column.edges, *own}))}
     if not own or not is_accepted(schema, column.name, keys):
         return None
-    fix = f"write `{yaml_text(keys)}`"
+    fix = f"write {change_text(keys, tally.definition)}"
     if len(keys["edges"]) > MOST_EDGES:
-        fix = f"state `edges` with {', '.join(value_text(edge, kind) for edge in own)}"
+        removed = instead_of(keys, tally.definition)
+        fix = f"write the {len(keys['edges'])} `edges` that `--json` lists under `changes`{removed}"
     one = len(said) == 1
     return _hint(
         tally,
@@ -206,23 +222,20 @@ def _step(column: Column) -> Fraction:
     return Fraction(10) ** floor(log10((column.edges[-1] - column.edges[0]) / STEPS))
 
 
-def _codes_for_missing(tally: Tally) -> Iterator[Finding]:
-    """Yield legal values such as 999 that are far from all others."""
-    low, high = tally.usual_low, tally.usual_high
-    if low is None or high is None:
-        return
-    far = {text: rows for text, rows in tally.suspects.items() if rows > 1 and tally.is_far(text)}
+def _codes_for_missing(tally: Tally) -> Finding | None:
+    """Return the hint about legal values such as 999 that are far from all others; or None."""
+    low, high, far = tally.usual_low, tally.usual_high, far_codes(tally)
     advice = Advice(tally, far)
-    listed = tuple(dict.fromkeys((*tally.column.missing_values, *far)))
-    if far and (said := advice.offer("write {}", missing="level", missing_values=listed)):
-        texts = ", ".join(far)
-        yield _hint(
-            tally,
-            "missing-codes",
-            f"{texts} {'is' if len(far) == 1 else 'are'} far from all other values"
-            f" ({tally.text(low)} to {tally.text(high)})."
-            f" {'Does it' if len(far) == 1 else 'Do they'} mean missing?",
-            f"If {'it means' if len(far) == 1 else 'they mean'} missing,{said}.",
-            *(Example(text, rows) for text, rows in far.items()),
-            changes=advice.changes,
-        )
+    if low is None or high is None or not far or not (said := offer_codes("write {}", advice, far)):
+        return None
+    one = len(far) == 1
+    return _hint(
+        tally,
+        "missing-codes",
+        f"{', '.join(far)} {'is' if one else 'are'} far from all other values"
+        f" ({tally.text(low)} to {tally.text(high)})."
+        f" {'Does it' if one else 'Do they'} mean missing?",
+        f"If {'it means' if one else 'they mean'} missing,{said}.",
+        *(Example(text, rows) for text, rows in far.items()),
+        changes=advice.changes,
+    )

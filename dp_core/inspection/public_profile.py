@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from dp_core.confidential.source import Source
 from dp_core.confidential.source_files import is_readable
 from dp_core.confidential.values.parsed_texts import INTEGER_TEXT, NUMBER_TEXT
-from dp_core.confidential.values.stored_texts import is_text, plain
+from dp_core.confidential.values.stored_texts import is_text, plain, value_type
 from dp_core.inspection.file_check import data_files, table_of
 from dp_core.inspection.value_findings import fitting_formats, looks_missing
 from dp_core.schema.bin_edges import MAX_INTEGER, exact_text
@@ -127,11 +127,12 @@ def _add(columns: dict[str, _Seen], records: pa.RecordBatch, names: Iterable[str
         seen, values = columns[name], records.column(name)
         seen.rows += len(values)
         seen.nulls += values.null_count
+        if not is_readable(values.type):
+            seen.unreadable = str(value_type(values))
+            continue
         values = plain(values)
         kind = values.type
-        if not is_readable(kind):
-            seen.unreadable = str(kind)
-        elif is_text(kind) or kind in (pa.bool_(), pa.null()) or pa.types.is_decimal(kind):
+        if is_text(kind) or kind in (pa.bool_(), pa.null()) or pa.types.is_decimal(kind):
             counted = pc.value_counts(values.cast(pa.string()))
             for text, rows in zip(
                 counted.field("values").to_pylist(),

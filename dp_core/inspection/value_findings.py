@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -34,6 +34,14 @@ DATE_FORMATS = (
     "%d%m%Y",
 )
 """Formats of dates that are tried, those that more files use first."""
+
+EXAMPLE_DAY = datetime.date(2024, 2, 15)
+"""The day that shows how dates are written."""
+_SHORT_YEAR = re.compile(r"[0-9]{1,2}([./ -]?)[0-9]{1,2}\1[0-9]{2}", re.ASCII)
+MOST_CODES = 5
+"""Most codes for missing of one kind that an advice lists."""
+FEWEST_ROWS = 20
+"""Fewest rows of a file whose counts suggest anything."""
 
 _MISSING_WORDS = frozenset(
     "na,n/a,#n/a,nan,null,#null!,none,missing,unknown,refused,dk,.,-,--,?,*".split(",")  # noqa: SIM905
@@ -101,6 +109,42 @@ def _is_day(text: str, form: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def far_codes(tally: Tally) -> dict[str, int]:
+    """Return rows by text, of legal values that may mean missing; none for a file of few rows."""
+    if tally.rows < FEWEST_ROWS:
+        return {}
+    return {text: rows for text, rows in tally.suspects.items() if rows > 1 and tally.is_far(text)}
+
+
+def offer_codes(sentence: str, advice: Advice, texts: Iterable[str]) -> str:
+    """Return the advice to list texts as `missing_values`, without a full stop; or nothing.
+
+    The list has all such texts of the column, so that the advice of one finding keeps what the
+    advice of another one lists.
+
+    Args:
+        sentence: The advice, with `{}` for the change.
+        advice: Of the finding about the texts.
+        texts: The texts of the finding.
+    """
+    tally, own = advice.tally, list(texts)
+    codes = own[:MOST_CODES]
+    if not tally.column.levels:
+        unreadable = Problem.TYPE in refused(tally.column)
+        codes = [text for text in tally.strangers if unreadable and looks_missing(text)]
+        codes = [*codes[:MOST_CODES], *_codes_outside(tally), *far_codes(tally)]
+    listed = tuple(dict.fromkeys((*tally.column.missing_values, *codes)))
+    others = set(codes) - {*own, NULL}
+    said = advice.offer(sentence, missing="level", missing_values=listed)
+    return f"{said}, which lists the column's other such values too" if said and others else said
+
+
+def _codes_outside(tally: Tally) -> list[str]:
+    """Return values out of range that look like codes for missing."""
+    found = [text for text in tally.outside if looks_missing(text) and tally.is_far(text)]
+    return found[:MOST_CODES]
 
 
 def _severity(column: Column, problem: Problem) -> Severity:
@@ -182,10 +226,8 @@ def _looks_like_others(text: str, known: Set[str]) -> bool:
 def _as_missing(advice: Advice, cause: str, group: Mapping[str, int]) -> str:
     """Return how to make texts missing, for causes in which they may mean missing."""
     if cause == "missing-codes":
-        texts = tuple(dict.fromkeys((*advice.column.missing_values, *list(group)[:5])))
-        keys = {"missing": "level", "missing_values": texts}
-        said = advice.offer("If they mean missing, write {}.", **keys)
-        return said.strip() or "Correct the file, or complete it."
+        said = offer_codes("If they mean missing, write {}", advice, group)
+        return f"{said.strip()}." if said else "Correct the file, or complete it."
     if cause in ("levels", "unreadable"):
         return advice.offer(
             "To treat such texts as missing, write {}.", missing="level", out_of_range="missing"
@@ -390,6 +432,7 @@ def _as_number(column: Column) -> dict[str, Any]:
 def _date_fix(tally: Tally, advice: Advice, group: Mapping[str, int]) -> str:
     """Return the format to state, or how to write the dates if no format fits all of them."""
     own = tally.column.format or "%Y-%m-%d"
+    example = EXAMPLE_DAY.strftime(own)
     formats = [form for form in fitting_formats({**group, **tally.days}) if form != own]
     offers = [offer for form in formats if (offer := advice.offer("{}", format=form))]
     if len(offers) == 1:
@@ -405,7 +448,7 @@ def _date_fix(tally: Tally, advice: Advice, group: Mapping[str, int]) -> str:
     if any(re.fullmatch(_digits(own), text.strip()) for text in group) and not any(
         fitting_formats({text: 1}) for text in group
     ):
-        return f"The calendar has no such days in the column's format, {own}; correct the file."
+        return f"No such days exist if dates are written as {example}; correct the file."
     if not tally.days:
         counts = {
             form: sum(rows for text, rows in group.items() if _is_day(text, form))
@@ -419,7 +462,10 @@ def _date_fix(tally: Tally, advice: Advice, group: Mapping[str, int]) -> str:
             )
         if counts[form] and not is_text(tally.stored):
             return "Store the dates of the file as dates, or as texts in the column's format."
-    return f"A column has one date format; write all dates of the file as {own}."
+    fix = f"A column has one date format; write all dates of the file as in {example}."
+    if any(_SHORT_YEAR.fullmatch(text.strip()) for text in group):
+        return f"Years of two digits leave the century open. {fix}"
+    return fix
 
 
 def _digits(form: str) -> str:
@@ -438,7 +484,7 @@ def _outside(tally: Tally) -> Finding:
         f"{some_rows(rows, 'are')} out of range: the schema allows {low} to {high}; values in the"
         f" file run from {tally.low[-1]} to {tally.high[-1]}."
     )
-    codes = [text for text in tally.outside if looks_missing(text) and tally.is_far(text)]
+    codes = _codes_outside(tally)
     advice = Advice(tally, tally.outside)
     if severity == "settled":
         fix = _settled(column, Problem.RANGE)
@@ -451,9 +497,9 @@ def _outside(tally: Tally) -> Finding:
         )
         fix += " Widen the bounds only if public knowledge supports it."
     if codes:
-        texts = tuple(dict.fromkeys((*column.missing_values, *codes[:5])))
-        keys = {"missing": "level", "missing_values": texts}
-        fix += advice.offer(f"If {', '.join(codes[:3])} means missing, write {{}}.", **keys)
+        mean = "means" if len(codes) == 1 else "mean"
+        said = offer_codes(f"If {', '.join(codes)} {mean} missing, write {{}}", advice, codes)
+        fix += f"{said}." if said else ""
     examples = examples_of(tally.outside)
     return Finding(
         severity,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dp_core.confidential.source_files import is_readable
+from dp_core.confidential.values.common_types import in_common_type
 from dp_core.confidential.values.stored_texts import cell_text
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
@@ -79,7 +80,7 @@ def _stored(values: pd.Series[Any], name: str) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if array is not None and is_readable(array.type):
-        return array
+        return in_common_type(array)
     if values.dtype == object or str(values.dtype) == "category":
         try:
             return pa.array([cell_text(value) for value in values], pa.string())

@@ -36,7 +36,7 @@ def check_name(text: str, *, what: str) -> str:
         article = "an" if what[0] in "aeiou" else "a"
         raise BadInput(
             f"{text[:40]!r} is not a valid name of {article} {what}; use at most {MAX_NAME}"
-            " letters, digits, dots, _ and -, and begin with a letter or digit."
+            " letters a to z or A to Z, digits, dots, _ and -, and begin with a letter or digit."
         )
     return text
 

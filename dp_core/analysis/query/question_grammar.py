@@ -228,10 +228,10 @@ class _Reader(TokenReader):
             raise BadInput(f"{text} divides by 0; write a number between 0 and 1, such as 0.9.")
         found = parse_fraction(text) / (100 if percent else _PARTS[kind])
         if not 0 < found < 1:
-            most = {100: "0 and 100", 1: "0 and 1"}.get(100 if percent else _PARTS[kind])
             raise BadInput(
-                f"{text} is not between {most or f'0 and {_PARTS[kind]}'}, as a {kind} must be:"
-                " ask for `quantile 0.9 of COLUMN`, or for `90th percentile of COLUMN`."
+                f"{text} is no {kind}, which is above 0 and below"
+                f" {100 if percent else _PARTS[kind]}: ask for `quantile 0.9 of COLUMN`, or for"
+                " `90th percentile of COLUMN`."
             )
         return found
 
@@ -295,14 +295,42 @@ class _Reader(TokenReader):
         found = [self._condition()]
         while True:
             if self.mark(",") or (joined and self.word("and", "&")):
+                self._assert_other_column(found[-1])
                 found.append(self._condition())
             elif self.word("or"):
+                self._assert_other_column(found[-1])
                 raise BadInput(
                     "`or` is not known here: for several levels of one column write"
                     " COLUMN in (LEVEL, LEVEL)."
                 )
             else:
                 return tuple(found)
+
+    def _assert_other_column(self, before: Condition) -> None:
+        """Raise if a level of the same column follows a condition, as in `sex = male, female`.
+
+        Raises:
+            BadInput: with the condition to write.
+        """
+        start = self.place
+        name, _, first = before.text.partition(" = ")
+        levels, values = codes_by_text(self.columns[before.column]), [first]
+        while self.longest(self.names) is None:
+            begin = self.place
+            if self.longest(levels) is None:
+                break
+            used = self.tokens[begin : self.place]
+            if self.sign() is not None:  # `2 <= age`
+                break
+            values.append(self.text[used[0].start : used[-1].end])
+            if not (self.mark(",") or self.word("and", "or", "&")):
+                break
+        self.place = start
+        if first and len(values) > 1:
+            raise BadInput(
+                f"A record has one value of {name!r}; for several values write"
+                f" `{name} in ({', '.join(values)})`."
+            )
 
     def _condition(self) -> Condition:
         token = self.next_token()
@@ -340,7 +368,10 @@ class _Reader(TokenReader):
             return alone
         self.place = start
         self.longest(self.names)
-        raise self.unexpected(f"=, <, >= or `in` after {column.name!r}")
+        error = self.unexpected(f"=, <, >= or `in` after {column.name!r}")
+        if self.word("missing", "unknown", "null", "na"):
+            raise BadInput(f"{error.message} Write `{column.name} = missing`.")
+        raise error
 
     def _valued(self, column: Column, sign: str) -> Condition:
         if sign in ("=", "!="):

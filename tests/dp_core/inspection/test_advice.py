@@ -90,11 +90,25 @@ def expect_useful_advice(schema, judge):
             before = (finding.severity, finding.kind, finding.column, finding.message,
                       finding.examples)  # fmt: skip
             assert before not in told(judge(other)), (finding, change)
-        for text in re.findall("`([^`]*)`", finding.fix) if finding.severity != "settled" else ():
-            if re.match(r"[a-z_]+: ", text) and "..." not in text:
-                keys = plain(parse(f"{{{text}}}", source="advice"))
-                assert any(definition.get(key) != value for key, value in keys.items()), finding
+        written = [with_change(schema.document, "age", each) for each in finding.changes]
+        for keys, removed in advised(finding.fix) if finding.severity != "settled" else ():
+            assert any(definition.get(key) != value for key, value in keys.items()), finding
+            if keys.keys() & {"edges", "bins", "missing_values", "format", "out_of_range"}:
+                kept = {key: value for key, value in definition.items() if key != removed} | keys
+                as_printed = {**schema.document, "columns": [{"age": kept}]}
+                parse_schema(as_printed)  # whoever writes what the sentence says is not refused
+                assert as_printed in written, finding
     return check
+
+
+def advised(sentence):
+    """Return the keys that a sentence writes out, each with the key that it removes."""
+    found = re.findall("`([a-z_]+: [^`]*)`(?: instead of `([a-z]+)`)?", sentence)
+    return [
+        (plain(parse(f"{{{text}}}", source="advice")), removed)
+        for text, removed in found
+        if "..." not in text
+    ]
 
 
 def plain(node):
@@ -224,11 +238,11 @@ def test_other_spaces_are_shown(text):
 @pytest.mark.parametrize(
     ("own", "texts", "words"),
     [
-        ("", ["2020-01-31", "31.01.2020"], "all dates of the file as %Y-%m-%d"),
-        (', format: "%d.%m.%Y"', ["2020-01-31", "31.01.2020"], "all dates of the file as %d.%m.%Y"),
-        ("", ["01/02/2020", "2020-01-31"], "all dates of the file as %Y-%m-%d"),
-        (', format: "%d/%m/%Y"', ["01/13/2020", "13/01/2020"], "all dates of the file as %d/%m/%Y"),
-        ("", ["2020-02-30", "2020-01-31"], "The calendar has no such days"),
+        ("", ["2020-01-31", "31.01.2020"], "all dates of the file as in 2024-02-15"),
+        (', format: "%d.%m.%Y"', ["2020-01-31", "31.01.2020"], "of the file as in 15.02.2024"),
+        ("", ["01/02/2020", "2020-01-31"], "all dates of the file as in 2024-02-15"),
+        (', format: "%d/%m/%Y"', ["01/13/2020", "13/01/2020"], "of the file as in 15/02/2024"),
+        ("", ["2020-02-30", "2020-01-31"], "No such days exist if dates are written as 2024-02-15"),
         ("", ["31.01.2020", "30.01.2020", "2020/01/31"], '"%d.%m.%Y"`, which fits most'),
     ],
 )  # fmt: skip
@@ -417,13 +431,85 @@ def test_a_value_that_many_rows_share_gets_a_bin_by_the_advice(definition, heap,
     assert f"of the values are {heap:g};" in finding.message
 
 
+@pytest.mark.parametrize("text", ["01.02.24", "1.2.24", "24-02-15", "02/15/24", "150224"])
+@pytest.mark.parametrize("form", ["", ', format: "%d.%m.%Y"'])
+def test_years_of_two_digits_are_the_reason(text, form):
+    schema = read(column(f"{{type: date, min: 1990-01-01, max: 2030-12-31, bins: year{form}}}"))
+    (finding,) = check_frame(pd.DataFrame({"age": [text] * 30}), schema).of("refusal")
+
+    assert finding.fix.startswith("Years of two digits leave the century open.")
+    assert finding.fix.endswith(f"as in {'15.02.2024' if form else '2024-02-15'}.")
+
+
+@pytest.mark.parametrize("bins", [10, 20, 100])
+def test_several_values_that_many_rows_share_get_one_list_of_edges(bins):
+    schema = read(column(f"{{type: integer, min: 0, max: 999, bins: {bins}}}"))
+    values = [*range(1000)] * 2 + [405] * 900 + [121] * 700 + [380] * 800
+    check = expect_useful_advice(
+        schema, lambda one: check_frame(pd.DataFrame({"age": values}), one)
+    )
+    (finding,) = [one for one in check.findings if one.kind == "heaped"]
+    edges = [int(edge) for edge in finding.changes[0]["edges"]]
+
+    assert edges == sorted({*edges, 0, 121, 122, 380, 381, 405, 406, 1000})
+    assert finding.fix.count("instead of `bins`") == 1
+
+
+@pytest.mark.parametrize("number", [3, 9, 10])
+def test_a_few_numbers_are_a_category(number):
+    values = [5 + 10 * place for place in range(number)] * 30
+    check = check_frame(
+        pd.DataFrame({"age": values}), read(column("{type: integer, min: 0, max: 99, bins: 10}"))
+    )
+    assert [one.kind for one in check.findings] == ["category"]
+
+
+def test_a_value_that_may_mean_missing_gets_no_bin():
+    schema = read(column("{type: integer, min: 0, max: 999, bins: 10}"))
+    frame = pd.DataFrame({"age": [*range(98)] * 9 + [999] * 400})
+    check = expect_useful_advice(schema, lambda one: check_frame(frame, one))
+    assert "heaped" not in [one.kind for one in check.findings]
+    assert "missing-codes" in [one.kind for one in check.findings]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["-99", "-9", "3", "NA", "."],
+        ["-99", "999", "3", "NA", "."],
+        ["-1", "N/A", "3", "-9", "4"],
+        ["99", "?", "1", "2", "3"],
+        ["999", "-9", "refused", "1", "2"],
+    ],
+)
+@pytest.mark.parametrize(
+    "definition", ["type: integer, max: 30", "type: number, max: 100, bins: 5"]
+)
+def test_advice_of_one_finding_keeps_what_another_one_advises(definition, values):
+    schema = read(column(f"{{{definition}, min: 0, missing_values: ['-99']}}"))
+    frame = pd.DataFrame({"age": values * 9})
+    check = expect_useful_advice(schema, lambda one: check_frame(frame, one))
+    listed = {
+        tuple(change["missing_values"])
+        for finding in check.findings
+        for change in finding.changes
+        if "missing_values" in change
+    }
+
+    (codes,) = listed
+    assert "-99" in codes
+    other = reread(schema, {"missing": "level", "missing_values": codes})
+    assert check_frame(frame, other).fits
+
+
 def test_linked_tables_get_no_advice_that_their_schema_refuses(tmp_path):
     schema = read(FLATS)
     rows = "".join(f"{n},{1 + n % 2},{n % 19},{n % 3},x\n" for n in range(300))
     (tmp_path / "h.csv").write_text(f"hh,district,income,children,street\n{rows}")
     check = check_files(["h.csv"], schema.household_schema, tmp_path, whole=schema)
     (finding,) = [one for one in check.findings if one.kind == "one-bin"]
-    assert finding.fix == "State `edges` that divide it."  # the reader refuses private bins
+    # the reader refuses private bins
+    assert finding.fix == "State `edges` that divide it instead of `bins`."
 
     rows = "".join(f"{n},{n},{40 if n % 3 else n % 90},m,none,1,x\n" for n in range(300))
     (tmp_path / "p.csv").write_text(f"number,hh,age,sex,job,passport,street\n{rows}")

@@ -92,7 +92,7 @@ def test_rows_that_cannot_be_read_are_one_finding_with_its_line(packed, raw, kin
 
     (finding,) = check.findings
     assert (finding.severity, finding.kind) == ("refusal", kind)
-    assert line in finding.message
+    assert line in f"{finding.message} {finding.examples[0].text}"
 
 
 def test_other_capital_letters_and_near_levels_are_named():
@@ -351,3 +351,29 @@ def test_floats_that_cannot_tell_levels_apart_are_a_finding():
     (found,) = check_frame({"age": [1.0]}, schema).of("refusal")
     assert found.kind == "stored-type"
     assert "stored as double, which cannot tell such numbers apart" in found.message
+
+
+@pytest.mark.parametrize("columns", [{"age": [1, 2], "sex": ["f"]}, {"age": 1, "sex": "f"}])
+def test_a_dictionary_that_is_no_frame_is_refused_in_one_sentence(columns):
+    schema = read(column("{type: integer, min: 0, max: 9}"))
+    with pytest.raises(ValueError, match="A dictionary of columns needs lists of one length"):
+        check_frame(columns, schema)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+def test_rows_with_more_or_fewer_fields_are_one_finding(suffix, tmp_path):
+    rows = ["1,a", "2", "3,a,b", '"4","a\nb"', "", "5,a", *["6"] * 20]
+    text = "\n".join(["age,x", *rows]) + "\n"
+    path = tmp_path / f"f.{suffix}"
+    path.write_bytes(gzip.compress(text.encode()) if suffix == "csv.gz" else text.encode())
+    schema = read(column("{type: integer, min: 0, max: 9}", extra="ignore: [x]\n"))
+
+    (finding,) = check_files([path.name], schema, tmp_path).of("refusal")
+
+    assert finding.message == "22 rows have more or fewer fields than the header, which has 2."
+    assert [one.text for one in finding.examples[:3]] == [
+        "row 2 (line 3), 1 field: 2",
+        "row 3 (line 4), 3 fields: 3,a,b",
+        "row 6 (line 9), 1 field: 6",
+    ]
+    assert len(finding.examples) == EXAMPLES

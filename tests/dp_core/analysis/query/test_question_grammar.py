@@ -137,11 +137,18 @@ WRONG = {
     "meidan of age": ["'median'"],
     "quantile of age": ["not stated which quantile", "quantile 0.9 of COLUMN"],
     "quartile of age": ["not stated which quartile"],
-    "quantile 90 of age": ["90 is not between 0 and 1", "90th percentile"],
+    "quantile 90 of age": ["90 is no quantile, which is above 0 and below 1", "90th percentile"],
     "quantile 1/0 of age": ["divides by 0"],
-    "quantile 0 of age": ["not between 0 and 1"],
-    "100th percentile of age": ["100 is not between 0 and 100"],
-    "4th quartile of age": ["4 is not between 0 and 4"],
+    "quantile 0 of age": ["0 is no quantile, which is above 0 and below 1"],
+    "share of sex = male, female": ["`sex in (male, female)`"],
+    "share of sex = 1 or 2 by health": ["`sex in (male, 2)`"],
+    "share of health = good, fair, poor by sex": ["`health in (good, fair, poor)`"],
+    "count where rooms = 2 and 3": ["`rooms in (2, 3)`"],
+    "difference in share of good between sex = 1, 2 and sex = 2": ["`sex in (male, 2)`"],
+    "share of rooms missing": ["Write `rooms = missing`"],
+    "count where health unknown by sex": ["Write `health = missing`"],
+    "100th percentile of age": ["100 is no percentile, which is above 0 and below 100"],
+    "4th quartile of age": ["4 is no quartile, which is above 0 and below 4"],
     "difference in median of age between sex = 1 and sex = 2": ["not available", "median of"],
     "mean of health": ["median of health"],
     "count by sexx": ["'sexx'", "'sex'"],
@@ -253,3 +260,10 @@ def test_conditions_that_are_answered_differently_say_so():
     assert [each.codes for each in found.where] == [(1, 2), (1, 2, 3)]
     assert "height >= 1.5" in found.where[0].note
     assert "missing" in found.where[1].note
+
+
+@pytest.mark.parametrize(
+    "text", ["count where rooms = 2 and 30 <= age", "count where sex = male, health = good"]
+)
+def test_a_condition_on_another_column_may_follow(text):
+    assert len(read_question(text, SCHEMA).where) == 2

@@ -1,0 +1,52 @@
+"""Arrow types that all of Arrow's functions accept, in place of other types. Confidential.
+
+Files and frames change to these types where they are read, so no later code meets others.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def common_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type to which `in_common_type` changes values of a type.
+
+    >>> common_type(pa.string_view()), common_type(pa.decimal32(5, 2)), common_type(pa.int8())
+    (DataType(string), Decimal128Type(decimal128(5, 2)), DataType(int8))
+    """
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, common_type(kind.value_type), kind.ordered)
+    if pa.types.is_run_end_encoded(kind):
+        return common_type(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return common_type(kind.storage_type)
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
+
+
+def in_common_type(values: pa.Array) -> pa.Array:
+    """Return the same values in their common type."""
+    kind = values.type
+    if common_type(kind) == kind:
+        return values
+    if pa.types.is_dictionary(kind):
+        entries = in_common_type(values.dictionary)
+        return pa.DictionaryArray.from_arrays(values.indices, entries, ordered=kind.ordered)
+    if pa.types.is_run_end_encoded(kind):
+        runs = pa.array(range(len(values.values)), pa.int64())
+        places = pa.RunEndEncodedArray.from_arrays(values.run_ends, runs)
+        places = pc.run_end_decode(places.slice(values.offset, len(values)))
+        return in_common_type(values.values).take(places)
+    if isinstance(kind, pa.BaseExtensionType):
+        return in_common_type(values.storage)
+    return values.cast(common_type(kind))
+
+
+def with_common_types(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the same rows with every column in a common type."""
+    columns = [in_common_type(column) for column in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
