@@ -2,8 +2,8 @@
 
 Each case makes a generated file (nobody's data, as in `wide.py`) and a release of it in a process
 of its own, without Prefect's engine. Memory is the largest resident set of that process, as Linux
-counts it, in MB (a million bytes). The constants of `dp_core/plan/resource_forecast.py` were
-fitted to the cases before `HELD`; those after it were not looked at.
+counts it, in MB (a million bytes). The constants of `dp_core/plan/forecast/resource_forecast.py`
+were fitted to the cases before `HELD`; those after it were not looked at.
 
     python benchmarks/memory_forecast.py
     python benchmarks/memory_forecast.py --case small --stages
@@ -69,8 +69,8 @@ EVERY = CASES | HELD
 
 def made(folder: Path, *, by_stage: bool) -> dict[str, Any]:
     """Make the release of a folder in this process; return its bound and its memory, in MB."""
-    from dp_core.plan.machine_speed import Machine
-    from dp_core.plan.resource_forecast import forecast_resources
+    from dp_core.plan.forecast.machine_speed import Machine
+    from dp_core.plan.forecast.resource_forecast import forecast_resources
 
     peaks: dict[str, float] = {}
     last = ""

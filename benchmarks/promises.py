@@ -16,7 +16,7 @@ left out; cases that are in `--kept` are not made again.
 
 `report` plans each kept case again with the program as it is, and prints for every preset and mode
 how many ranges contain the truth, on files of each half, and a row for every case.
-`calibrate` prints the constants of `dp_core/plan/error_calibration.py` from files of half A.
+`calibrate` prints the constants of `dp_core/plan/forecast/error_calibration.py`, from half A.
 The halves divide the files by their names, in alphabetical order: A is the first, third, ...
 """
 
@@ -49,7 +49,7 @@ from benchmarks.auto_parts.files import rows_about
 from benchmarks.auto_parts.generated import GENERATED
 from benchmarks.promise_parts.calibrating import Sample, calibrations, tables
 from dp_core.errors import ReleaseError
-from dp_core.plan.error_forecast import SetError, ends_of, forecast_error
+from dp_core.plan.forecast.error_forecast import SetError, ends_of, forecast_error
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.release_spec import Mode
 from dp_core.plan.trial import trial_plan

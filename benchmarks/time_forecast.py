@@ -3,8 +3,8 @@
 Each case makes a generated file (random, nobody's data) and a release of it in a process of its
 own. The CPU time of a stage is that of all threads of the process, so the forecast is that of one
 processor. Prefect's engine is left out, and so is the stage `start` of the forecast. The unit costs
-in `dp_core/plan/resource_forecast.py` were fitted to the cases before `HELD`; those after it were
-not looked at.
+in `dp_core/plan/forecast/resource_forecast.py` were fitted to the cases before `HELD`; those after
+it were not looked at.
 
     python benchmarks/time_forecast.py
     python benchmarks/time_forecast.py --case small
@@ -126,7 +126,7 @@ def make_input(folder: Path, case: Case) -> Path:
 
 def in_this_process(case: Case) -> dict[str, Any]:
     """Make a release; return the forecast and what it took, in seconds by stage."""
-    from dp_core.plan.resource_forecast import forecast_resources
+    from dp_core.plan.forecast.resource_forecast import forecast_resources
     from tasks.run.machine_note import machine_of
 
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,4 +1,4 @@
-"""The constants of `dp_core/plan/error_calibration.py`, from releases that were made."""
+"""The constants of `dp_core/plan/forecast/error_calibration.py`, from releases that were made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.plan.error_calibration import USUAL_COLUMNS, USUAL_ERROR, Calibration
+from dp_core.plan.forecast.error_calibration import USUAL_COLUMNS, USUAL_ERROR, Calibration
 
 _DENSE, _TREES = ("auto", "densemarg", "aim"), ("mst", "privbayes")
 FAMILIES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (

@@ -13,8 +13,8 @@ from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.noise_aware import unshrunk
 from dp_core.methods.selection.selector import Selector
+from dp_core.plan.forecast.one_step import better_plan
 from dp_core.plan.method_options import plain_options
-from dp_core.plan.one_step import better_plan
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.method_reader import check_mode, check_pair, for_posterior

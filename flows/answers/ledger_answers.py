@@ -17,9 +17,9 @@ from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.accounting.currency import THEOREMS
 from dp_core.wall.ledger.account_balance import Standing, room
 from dp_core.wall.ledger.account_terms import OF_ACCOUNT
+from dp_core.wall.ledger.attempts.tried_schemas import MOST_SCHEMAS
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.receipts import AccountKind
-from dp_core.wall.ledger.tried_schemas import MOST_SCHEMAS
 from flows.answers.amounts import (
     AccountAbove,
     PrivacyAmount,

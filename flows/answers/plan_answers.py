@@ -15,9 +15,10 @@ from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.prior.public_prior import PublicPrior
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
-from dp_core.plan.error_forecast import SetError, forecast_error
-from dp_core.plan.machine_speed import REFERENCE, Machine
-from dp_core.plan.many_levels import ManyLevels, many_levels
+from dp_core.plan.forecast.error_forecast import SetError, forecast_error
+from dp_core.plan.forecast.machine_speed import REFERENCE, Machine
+from dp_core.plan.forecast.many_levels import ManyLevels, many_levels
+from dp_core.plan.forecast.resource_forecast import ResourceForecast, forecast_resources
 from dp_core.plan.plan import (
     Plan,
     PlannedTable,
@@ -25,7 +26,6 @@ from dp_core.plan.plan import (
     check_reach,
     with_gaussian_noise,
 )
-from dp_core.plan.resource_forecast import ResourceForecast, forecast_resources
 from dp_core.plan.steps.statistics_measurement import margin_in_limits, margin_in_records
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import PAYING_STAGES

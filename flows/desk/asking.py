@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_core.errors import BadInput, BudgetRefused, Held, Unpublished, similar
-from dp_core.plan.error_forecast import forecast_error
+from dp_core.plan.forecast.error_forecast import forecast_error
 from dp_core.plan.plan import Plan
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash

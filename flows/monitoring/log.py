@@ -27,7 +27,7 @@ from dp_core.errors import BadInput
 if TYPE_CHECKING:
     from prefect import Task
 
-    from dp_core.plan.stage_pace import Moment
+    from dp_core.plan.forecast.stage_pace import Moment
     from flows.monitoring.outcome import Outcome
     from tasks.ledger.reservations import Charge
     from tasks.run.release_run import Run

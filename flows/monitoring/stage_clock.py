@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from dp_core.plan.forecast.resource_forecast import forecast_resources
+from dp_core.plan.forecast.stage_pace import Moment, StagePace
 from dp_core.plan.plan import Plan
-from dp_core.plan.resource_forecast import forecast_resources
-from dp_core.plan.stage_pace import Moment, StagePace
 from flows.monitoring import log
 from tasks.run.machine_note import machine_of
 from tasks.run.progress_note import remove_note, write_note

@@ -16,8 +16,8 @@ from typing import Literal
 from dp_core.errors import BadInput, BudgetRefused, DataRefused, ReleaseError, StageFailed
 from dp_core.plan.plan import Plan
 from dp_core.wall.ledger.approval import ENDS, Cause, Decision, Gate, gate_of
+from dp_core.wall.ledger.attempts.refused_attempts import Verdict, examination_of
 from dp_core.wall.ledger.entries import Entry, charge_key
-from dp_core.wall.ledger.refused_attempts import Verdict, examination_of
 from dp_core.wall.ledger.running_totals import barred_by, use
 from dp_core.wall.ledger.session import Step, check_steps
 from dp_core.wall.stage_grant import PAYS, StageGrant

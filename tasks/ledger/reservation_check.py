@@ -12,15 +12,15 @@ from dp_core.plan.plan import Plan
 from dp_core.schema.definition import Schema
 from dp_core.schema.fit_parts import fit_parts
 from dp_core.wall.ledger.account_terms import Charter
-from dp_core.wall.ledger.refused_attempts import (
+from dp_core.wall.ledger.attempts.refused_attempts import (
     MOST_REFUSED,
     attempts_of,
     attempts_of_family,
     examination_of,
     family,
 )
+from dp_core.wall.ledger.attempts.tried_schemas import MOST_SCHEMAS, parts_to_count, tried_schemas
 from dp_core.wall.ledger.running_totals import balance, lineage, room_on
-from dp_core.wall.ledger.tried_schemas import MOST_SCHEMAS, parts_to_count, tried_schemas
 from tasks.ledger.accounts import account_names, read_recent_uses
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.leases import holder_of

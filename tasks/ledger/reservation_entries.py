@@ -9,9 +9,9 @@ from typing import Any
 from dp_core.errors import BudgetRefused, StageFailed
 from dp_core.plan.plan import Plan
 from dp_core.wall.ledger.approval import gate_of, settled_with
+from dp_core.wall.ledger.attempts.refused_attempts import attempts_stated
 from dp_core.wall.ledger.ledger_position import whereabouts
 from dp_core.wall.ledger.receipts import EntryKind
-from dp_core.wall.ledger.refused_attempts import attempts_stated
 from dp_core.wall.ledger.running_totals import use
 from dp_core.wall.ledger.session import Step, check_left
 from tasks.ledger.database.transaction import Transaction

@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from dp_core.plan.stage_pace import Moment
+from dp_core.plan.forecast.stage_pace import Moment
 from tasks.support.run_folder import RunFolder
 
 NOTE = "progress.json"

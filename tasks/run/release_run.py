@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from dp_core.schema.definition import Schema
-    from dp_core.wall.ledger.refused_attempts import Verdict
+    from dp_core.wall.ledger.attempts.refused_attempts import Verdict
     from dp_core.wall.stage_grant import StageGrant
 
 OF_SETS = ("reconstruct", "synthesize", "check")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from dp_core.methods.reconstruction.reconstructor import Model
 
 LEARNT = 7
-"""What posterior models share takes as long as so many draws (`dp_core.plan.resource_forecast`).
-"""
+"""What posterior models share takes as long as so many draws
+(`dp_core.plan.forecast.resource_forecast`)."""
 
 
 @stage("reconstruct")

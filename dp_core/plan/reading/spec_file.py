@@ -18,7 +18,7 @@ from dp_core.methods.private_domain.questions import default_share
 from dp_core.methods.replicates.noise_aware import SETS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.plan.earlier_release import EarlierRelease
-from dp_core.plan.one_step import better_plan
+from dp_core.plan.forecast.one_step import better_plan
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS, Preset
 from dp_core.plan.reading.analyses_reader import (

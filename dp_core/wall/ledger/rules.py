@@ -22,11 +22,12 @@ from dp_core.wall.ledger.account_terms import (
     promise_of,
 )
 from dp_core.wall.ledger.approval import broken_by_gate, gate_of, gate_total, passed
+from dp_core.wall.ledger.attempts.refused_attempts import attempts_after, broken_by_attempts
+from dp_core.wall.ledger.attempts.tried_schemas import broken_by_schemas, tried_after
 from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.ledger_position import broken_adoption, whereabouts
 from dp_core.wall.ledger.receipts import UNKNOWN_KIND, Receipt, known_kind
-from dp_core.wall.ledger.refused_attempts import attempts_after, broken_by_attempts
 from dp_core.wall.ledger.running_totals import (
     Balance,
     Book,
@@ -47,7 +48,6 @@ from dp_core.wall.ledger.running_totals import (
     use_text,
     used_in_period,
 )
-from dp_core.wall.ledger.tried_schemas import broken_by_schemas, tried_after
 
 OUTCOMES = ("finished", "abandoned", "returned", "withdrawn", "failed-thresholds")
 """Possible outcomes of a release."""

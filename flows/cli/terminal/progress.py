@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dp_core.plan.stage_pace import StagePace
+from dp_core.plan.forecast.stage_pace import StagePace
 from flows.monitoring.stage_clock import SHORT_S, Lines
 
 WORDS = {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from dp_core.plan.forecast.stage_pace import span
 from dp_core.plan.presets import PRESETS
-from dp_core.plan.stage_pace import span
 from dp_core.schema.privacy import unit_words
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page_text import fact, sentence, table_of
@@ -24,7 +24,7 @@ from flows.cli.terminal.view_parts import (
 )
 
 if TYPE_CHECKING:
-    from dp_core.plan.error_forecast import SetError
+    from dp_core.plan.forecast.error_forecast import SetError
     from flows.answers import release_answers as answers
     from flows.answers.plan_answers import PlanAnswer
     from flows.answers.wanted_answers import WantedMargin

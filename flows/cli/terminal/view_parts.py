@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from dp_core.text.pages.page_text import LABEL
-from dp_core.wall.ledger.refused_attempts import MOST_REFUSED
+from dp_core.wall.ledger.attempts.refused_attempts import MOST_REFUSED
 
 if TYPE_CHECKING:
     from flows.answers.amounts import AccountAbove, PrivacyAmount

@@ -2,4 +2,5 @@
 
 `public_input` records the declaration and refuses data of an account; comparisons, drafts of
 schemas and priors call it. `priors` finds the public records that a spec names under `prior`.
+`file_hashes` gives the keyed hashes by which the ledger recognises files.
 """

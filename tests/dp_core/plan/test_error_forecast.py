@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.metrics.marginal_error import average_tvd
-from dp_core.plan.error_calibration import THREE_WAY, TWO_WAY, USUAL_ERROR, Calibration
-from dp_core.plan.error_forecast import (
+from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, USUAL_ERROR, Calibration
+from dp_core.plan.forecast.error_forecast import (
     MOSTLY_NOISE,
     SUPPOSED_ROWS,
     KnownTable,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dp_core.methods import registry
-from dp_core.plan.many_levels import many_levels
+from dp_core.plan.forecast.many_levels import many_levels
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 
 CODES = [f"k{at}" for at in range(2000)]

@@ -6,11 +6,8 @@ from fractions import Fraction
 import pytest
 
 from dp_core.methods.reconstruction.reconstructor import LANES, piece_rows
-from dp_core.plan.in_memory.stated_plan import memory_plan
-from dp_core.plan.machine_speed import REFERENCE, Machine
-from dp_core.plan.plan import make_plan
-from dp_core.plan.presets import PRESETS
-from dp_core.plan.resource_forecast import (
+from dp_core.plan.forecast.machine_speed import REFERENCE, Machine
+from dp_core.plan.forecast.resource_forecast import (
     BASE_MB,
     PAIR_ROWS,
     SAFETY,
@@ -18,6 +15,9 @@ from dp_core.plan.resource_forecast import (
     held_by,
     size_of,
 )
+from dp_core.plan.in_memory.stated_plan import memory_plan
+from dp_core.plan.plan import make_plan
+from dp_core.plan.presets import PRESETS
 from dp_core.plan.trial import trial_plan
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.domain import Domain

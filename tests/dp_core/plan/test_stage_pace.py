@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from dp_core.plan.stage_pace import MOST_WRONG, TRUSTED, Moment, StagePace, span
+from dp_core.plan.forecast.stage_pace import MOST_WRONG, TRUSTED, Moment, StagePace, span
 
 
 class Clock:

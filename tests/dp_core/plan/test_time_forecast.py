@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.plan.machine_speed import REFERENCE, Machine, measure_machine
+from dp_core.plan.forecast.machine_speed import REFERENCE, Machine, measure_machine
+from dp_core.plan.forecast.resource_forecast import Work, forecast_resources, size_of, stage_work
 from dp_core.plan.presets import PRESETS
-from dp_core.plan.resource_forecast import Work, forecast_resources, size_of, stage_work
 from dp_core.plan.trial import trial_plan
 from dp_core.tables.domain import Domain
 from flows.answers.release_answers import stages_of

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from dp_core.errors import StageFailed
-from dp_core.plan.stage_pace import Moment
+from dp_core.plan.forecast.stage_pace import Moment
 from flows.cli.terminal.progress import StageProgress
 from flows.monitoring import log, stage_clock
 from flows.monitoring.stage_clock import LINE_S, SHORT_S, Lines, followed, ticking
@@ -203,7 +203,7 @@ def test_a_finished_release_leaves_no_duration_behind(project):
 
 
 def test_a_calibration_is_kept_and_the_fastest_measurement_counts(tmp_path, monkeypatch):
-    from dp_core.plan.machine_speed import Machine
+    from dp_core.plan.forecast.machine_speed import Machine
 
     measured = iter([Machine(2.0, 1.0, 2), Machine(1.0, 3.0, 2)])
     monkeypatch.setattr(machine_note, "measure_machine", lambda *_, **__: next(measured))
@@ -218,7 +218,7 @@ def test_a_calibration_is_kept_and_the_fastest_measurement_counts(tmp_path, monk
     "text", ["", "[1]", '{"version": 1, "machine": {"arrays": 0}}', '{"version": 9}']
 )
 def test_a_damaged_calibration_is_measured_again(tmp_path, monkeypatch, text):
-    from dp_core.plan.machine_speed import Machine
+    from dp_core.plan.forecast.machine_speed import Machine
 
     calibrate(tmp_path, times=1)
     (kept,) = (tmp_path / machine_note.FOLDER).iterdir()

@@ -6,7 +6,7 @@ import pytest
 
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.wall.ledger.refused_attempts import attempts_of
+from dp_core.wall.ledger.attempts.refused_attempts import attempts_of
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservation_entries import add
 from tests.ledgers import GAUSSIAN, HOME, KEY, measure, open_town, refuse, reserve, spend, steps_of

@@ -10,7 +10,7 @@ from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.wall.ledger.tried_schemas import MOST_SCHEMAS
+from dp_core.wall.ledger.attempts.tried_schemas import MOST_SCHEMAS
 from tasks.ledger.ledger import Ledger
 from tests.ledgers import GAUSSIAN, HOME, KEY, basic, monthly, on, open_town, refuse, reserve, spend
 from tests.specs import plan_of
@@ -200,7 +200,7 @@ def test_an_input_beyond_the_limit_is_found(ledger, plans, monkeypatch):
     for number in range(MOST_SCHEMAS - 1):
         spend(ledger, plans(f"probe-{number}", number))
     with monkeypatch.context() as patch:
-        patch.setattr("dp_core.wall.ledger.tried_schemas.MOST_SCHEMAS", 20)
+        patch.setattr("dp_core.wall.ledger.attempts.tried_schemas.MOST_SCHEMAS", 20)
         patch.setattr("tasks.ledger.reservation_check.MOST_SCHEMAS", 20)
         bound(ledger, part_of(plan, ["a"], "question"), "d" * 64)
         ledger.verify(KEY)
@@ -240,7 +240,7 @@ def test_an_entry_beyond_the_limit_is_found(ledger, plans, monkeypatch):
     open_town(ledger)
     fill(ledger, plans)
     with monkeypatch.context() as patch:
-        patch.setattr("dp_core.wall.ledger.tried_schemas.MOST_SCHEMAS", 20)
+        patch.setattr("dp_core.wall.ledger.attempts.tried_schemas.MOST_SCHEMAS", 20)
         patch.setattr("tasks.ledger.reservation_check.MOST_SCHEMAS", 20)
         spend(ledger, plans("eleventh", 10))
         ledger.verify()

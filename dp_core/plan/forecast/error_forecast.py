@@ -26,7 +26,7 @@ from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.budget.residual_balance import Parts, expected
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.selector import Expected
-from dp_core.plan.error_calibration import THREE_WAY, TWO_WAY, Range
+from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, Range
 from dp_core.plan.plan import Plan
 from dp_core.plan.release_spec import Mode
 from dp_core.plan.steps.statistics_measurement import declared_pieces

@@ -30,7 +30,7 @@ from dp_core.metrics.marginal_error import (
     within_limit,
 )
 from dp_core.plan.data_location import places_of
-from dp_core.plan.machine_speed import Machine
+from dp_core.plan.forecast.machine_speed import Machine
 from dp_core.plan.plan import Plan
 from dp_core.schema.privacy import OCCASIONAL
 from dp_core.tables.domain import Domain

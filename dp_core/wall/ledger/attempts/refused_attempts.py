@@ -23,8 +23,8 @@ from datetime import date
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from dp_core.text.canonical import canonical_json
+from dp_core.wall.ledger.attempts.tried_schemas import schemas_stated, tried_schemas
 from dp_core.wall.ledger.running_totals import lineage, other_owner, subtree, use
-from dp_core.wall.ledger.tried_schemas import schemas_stated, tried_schemas
 
 if TYPE_CHECKING:
     from dp_core.wall.ledger.entries import Entry
