@@ -23,6 +23,8 @@ def common_type(kind: pa.DataType) -> pa.DataType:
         return common_type(kind.storage_type)
     if pa.types.is_string_view(kind):
         return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
     if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
         return pa.decimal128(kind.precision, kind.scale)
     return kind
