@@ -263,10 +263,15 @@ class Reader:
         return data, state
 
     def _padded(self, texts: pa.Array) -> pa.Array:
-        """Return texts of a format of digits only with the zeros that a number loses."""
-        if len(self.column.format) != len("%Y%m%d"):
+        """Return texts of a format of digits only with the zero that a number loses."""
+        form = self.column.format
+        if len(form) != len("%Y%m%d"):
             return texts
-        return pc.utf8_lpad(pc.coalesce(value_texts(texts), texts), len("20260131"), "0")
+        texts = pc.coalesce(value_texts(texts), texts)
+        if form.startswith("%Y"):  # no year begins with a zero
+            return texts
+        short = pc.match_substring_regex(texts, "^[0-9]{7}$")
+        return pc.if_else(short, pc.utf8_lpad(texts, len("20260131"), "0"), texts)
 
     def _missing_texts(self, texts: pa.Array) -> NDArray[np.bool_]:
         mask = pc.or_(pc.is_in(texts, value_set=self._missing), texts.is_null())

@@ -134,6 +134,8 @@ FIT = {
     "windows line ends",
     "number with a space",
     "level with a decimal",
+    "level with a space",
+    "level with a zero",
     "whole number as float",
     "exponent",
     "time of day",
