@@ -207,10 +207,6 @@ def repeated_person(found):
     found["people"] = pd.concat([found["people"], found["people"].iloc[:1]])
 
 
-def leading_zero(found):
-    found["people"].loc[found["people"]["home_id"] == "10", "home_id"] = "010"
-
-
 def institution(found):
     more = [
         {"home_id": "10", "nr": str(number), "age": "30", "work": "1"} for number in range(50, 90)
@@ -238,7 +234,6 @@ def working_child(found):
         (empty_home, "households in the table homes have no members in the table people"),
         (repeated_home, "repeats a key"),
         (repeated_person, "repeats a key within a household"),
-        (leading_zero, "match as whole numbers but not as texts"),
         (institution, "more than 4 members"),
         (no_key, "rows without a key"),
         (other_value, "column 'work' holds texts that are not among its levels"),
