@@ -63,8 +63,9 @@ NOT_COVERED = (
     " condition, still stops a release.",
     "Refused attempts. A refusal by the validation tells whoever may see the internal files which"
     " rules and columns of the schema the confidential data break, and everyone else that they"
-    " break one of them. The section `refusals` states how many attempts of the account were"
-    " refused. After three, a person must allow further attempts.",
+    " break one of them. That the data fit a schema is an exact answer too. The section `refusals`"
+    " states how many attempts of the account were refused, and how many different schemas were"
+    " tried. After three refusals, or ten schemas in one period, a person must allow more.",
     "Guessed files. Whoever may run commands in the home of the ledger can ask whether a file"
     " equals the confidential one, by resuming a release with it or by declaring it public for a"
     " comparison. The ledger records each such declaration before it answers. A file that resumes"
