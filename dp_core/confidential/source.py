@@ -7,7 +7,6 @@ can be read repeatedly. CSV is read as text, so `?`, `NA`, `None` and `007` arri
 
 from __future__ import annotations
 
-import csv
 import hmac
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,33 +15,20 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
+from dp_core.confidential.csv_files import bad_csv, check_csv, count_csv_rows, csv_blocks
 from dp_core.confidential.data_files import Kind, find_data_files
-from dp_core.confidential.source_files import (
-    bad_csv,
-    check_csv,
-    check_parquet,
-    damaged,
-    footer,
-    has_rows,
-    is_text,
-    open_text,
-)
+from dp_core.confidential.source_files import check_parquet, damaged, footer, is_text
 from dp_core.confidential.values.common_types import with_common_types
 from dp_core.errors import BadInput, DataRefused
 
 BATCH_ROWS = 1 << 18
 """Most rows of a batch; with 20 text columns it takes some tens of megabytes."""
-CSV_BLOCK_BYTES = 2 << 20
-"""Bytes of a CSV block, in which a record must fit; a few blocks are in memory at a time."""
 DIGEST_BLOCK_BYTES = 1 << 20
 """Bytes that are read at a time for the digest."""
 PART_ROWS = 100
 """Least number of rows of a file that is recognised by itself if it is one of several."""
-
-TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -149,7 +135,7 @@ class Source:
                         digest.update(block)
             if len(self.files) == 1:
                 continue
-            if has_rows(path, self.kind, PART_ROWS):
+            if _has_rows(path, self.kind, PART_ROWS):
                 parts[f"file {number}"] = alone.hexdigest()
             else:
                 small.append(alone.hexdigest())
@@ -204,8 +190,8 @@ class Source:
         before = 0
         for partition, path in enumerate(self.files):
             try:
-                with pa.OSFile(str(path)) as raw, _csv_reader(path, raw, self.columns) as reader:
-                    for block in reader:
+                with pa.OSFile(str(path)) as raw:
+                    for block in csv_blocks(path, raw, self.columns):
                         done = (before + min(raw.tell(), raw.size())) / total
                         for start in range(0, block.num_rows, BATCH_ROWS):
                             yield Batch(partition, block.slice(start, BATCH_ROWS), done)
@@ -303,26 +289,8 @@ def _stamp(path: Path) -> Stamp:
         damaged(path, error)
 
 
-def _csv_reader(path: Path, raw: pa.OSFile, columns: Sequence[str]) -> pv.CSVStreamingReader:
-    compressed = path.name.lower().endswith(".gz")
-    return pv.open_csv(
-        pa.CompressedInputStream(raw, "gzip") if compressed else raw,
-        read_options=pv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-        parse_options=pv.ParseOptions(
-            newlines_in_values=True,
-            # In a file of one column an empty line is a record with an empty text.
-            ignore_empty_lines=len(columns) > 1 or _header_length(path) > 1,
-        ),
-        convert_options=pv.ConvertOptions(
-            # Declared for every column, so that the reader infers nothing from the first block.
-            column_types=dict.fromkeys(columns, TEXT),
-            include_columns=list(columns),
-            null_values=[],
-            strings_can_be_null=False,
-        ),
-    )
-
-
-def _header_length(path: Path) -> int:
-    with open_text(path) as text:
-        return len(next(csv.reader(text), []))
+def _has_rows(path: Path, kind: Kind, least: int) -> bool:
+    """Return whether a file, whose header or footer was checked before, has so many rows."""
+    if kind == "parquet":
+        return int(footer(path).num_rows) >= least
+    return count_csv_rows(path, least) >= least

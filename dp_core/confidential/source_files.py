@@ -6,18 +6,13 @@ its rows, so it goes into `internal`, never into a message.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import itertools
-import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NoReturn, TextIO, cast
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.confidential.data_files import Kind
 from dp_core.confidential.values.common_types import common_type
 from dp_core.errors import BadInput
 
@@ -49,56 +44,6 @@ def check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -
                 " which cannot be read; store it as text, number, boolean or date."
             )
     return bool(footer(path).num_rows)
-
-
-def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bool:
-    """Check the header; return whether a row follows."""
-    header, rows = _beginning(path, 1)
-    if not header:
-        raise BadInput(
-            f"The data file {path.name} has no header line; add one with the column names."
-        )
-    # privacy: without a header the first line is a record, so no message quotes the line.
-    if columns and not set(columns) & set(header):
-        mark = next((m for m in ";\t|" if len(header) == 1 and m in header[0]), None)
-        raise BadInput(
-            f"The first line of {path.name} names none of the schema's columns;"
-            + (
-                f" the file seems to be separated by {mark!r}; separate the columns by commas."
-                if mark
-                else " put a header line with the column names first."
-            )
-        )
-    check_columns(f"The data file {path.name}", header, columns, ignore)
-    return bool(rows)
-
-
-def has_rows(path: Path, kind: Kind, least: int) -> bool:
-    """Return whether a file, whose header or footer was checked before, has so many rows."""
-    if kind == "parquet":
-        return int(footer(path).num_rows) >= least
-    return _beginning(path, least)[1] >= least
-
-
-def _beginning(path: Path, most: int) -> tuple[list[str], int]:
-    """Return the header of a CSV file, and the number of rows that follow, `most` at the most."""
-    try:
-        with open_text(path) as text:
-            reader = csv.reader(text)
-            header = next(reader, [])
-            rows = (record for record in reader if record or len(header) == 1)
-            return header, sum(1 for _ in itertools.islice(rows, most))
-    except UnicodeDecodeError as error:
-        bad_csv(path, error)
-    except (OSError, EOFError, csv.Error) as error:
-        damaged(path, error)
-
-
-def open_text(path: Path) -> TextIO:
-    """Open a CSV file, compressed or not, for the csv module."""
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
-    # `utf-8-sig` drops the byte order mark that spreadsheets write.
-    return cast(TextIO, opener(path, "rt", encoding="utf-8-sig", newline=""))
 
 
 def check_columns(
@@ -197,23 +142,3 @@ def damaged(path: Path, error: Exception) -> NoReturn:
     else:
         message = f"The data file {path.name} is damaged or truncated; copy it again."
     raise BadInput(message, row="data-damaged", internal=str(error)) from None
-
-
-def bad_csv(path: Path, error: Exception) -> NoReturn:
-    """Translate the reader's error; its text quotes the row, so it stays internal."""
-    text = str(error)
-    if isinstance(error, UnicodeDecodeError) or "UTF8" in text or "UTF-8" in text:
-        message = f"The data file {path.name} is not UTF-8 text; save it as UTF-8."
-    elif re.search(r"Expected \d+ columns, got \d+", text):
-        message = (
-            f"The data file {path.name} has a row with more or fewer fields than its header;"
-            " correct that row, which the internal folder names."
-        )
-    elif "straddling object" in text:
-        message = (
-            f"The data file {path.name} has a record that is too long; look for a quotation mark"
-            " that is not closed."
-        )
-    else:
-        damaged(path, error)
-    raise BadInput(message, row="data-damaged", internal=text) from None

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.statement.used_prior import protected_by, source_in_words
+from dp_core.confidential.csv_files import check_csv, open_text
 from dp_core.confidential.data_files import kind_of
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import Source
-from dp_core.confidential.source_files import check_csv, check_parquet, open_text
+from dp_core.confidential.source_files import check_parquet
 from dp_core.confidential.values.stored_texts import canonical_texts
 from dp_core.errors import BadInput
 from dp_core.methods.prior.public_prior import Codes, PublicPrior, as_codes

@@ -28,8 +28,6 @@ What cannot be told apart is refused, whatever `out_of_range` says:
 - A float from 2^53 on (binary32: 2^24) stands for several whole numbers. So a column of floats is
   refused if the schema has such a level, bound or missing code, and so is a text with a point from
   2^53 on, or with an exponent from 10^15 on.
-- A text with a line break that is no level: a quote that is not closed makes one value of several
-  rows.
 - A moment with a time zone is on different days in different zones, and the zone belongs to the
   column rather than to the value. So a column of such moments is refused.
 """
@@ -193,15 +191,9 @@ class Reader:
             raise self._merged(limit, f"is stored as {kind}")
 
     def _check_texts(self, texts: pa.Array) -> None:
-        """Raise if texts are several rows, or have lost digits that tell whole numbers apart."""
+        """Raise if texts have lost digits that tell whole numbers apart."""
         signs = {"[eE]": _LOST_DIGITS, "[.]": DOUBLE_LIMIT}
         known = pc.is_in(texts, value_set=self._known)
-        # privacy: a quote that is not closed makes one value of the rows up to the next quote.
-        if pc.any(pc.and_not(pc.match_substring(texts, "\n"), known)).as_py():
-            raise SchemaViolation(
-                f"Column {self.column.name!r} has values with line breaks, as a quote that is not"
-                " closed makes of several rows; correct the quotes in the file."
-            )
         for sign, limit in signs.items() if self._largest >= _LOST_DIGITS else ():
             inexact = pc.and_not(pc.match_substring_regex(texts, sign), known)
             some = texts.filter(inexact)

@@ -1,5 +1,4 @@
 import datetime
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.confidential.encoding import Encoder, settle_zeros
-from dp_core.errors import SchemaViolation
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.problems import Problem, refused
@@ -404,14 +402,6 @@ def test_levels_beyond_16_bits_are_coded_as_themselves_and_obey_rules():
     (broken,) = settle_zeros(schema, found)
     assert broken.settled == 1
     assert found[1].tolist() == [70_000, 69_999, 4463, 70_000]
-
-
-@pytest.mark.parametrize("column", [category(), integer(), number(), date()])
-def test_a_value_of_several_rows_is_refused_whatever_the_schema_does_with_strangers(column):
-    """One quote that is not closed would make other people's rows missing."""
-    merged = pa.array(["open\n1,2\n2,ab"])
-    with pytest.raises(SchemaViolation, match="line breaks"):
-        Encoder(replace(column, out_of_range="missing", missing="level")).encode(merged)
 
 
 def test_a_level_may_have_a_line_break():

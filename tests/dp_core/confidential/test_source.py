@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dp_core.confidential import csv_files as csv_module
 from dp_core.confidential import source as source_module
 from dp_core.confidential.source import Source, keyed_digest, keyed_digests, open_source
 from dp_core.errors import BadInput
@@ -34,13 +35,13 @@ def refusal(folder, pattern="*", columns=("a", "b"), ignore=()):
 
 
 def test_csv_texts_arrive_as_they_stand_in_the_file(tmp_path):
-    write(tmp_path / "d.csv", 'a,b\n007,?\nNA,None\n"x,\ny",\n1e-9,""\n')
+    write(tmp_path / "d.csv", 'a,b\n007,?\nNA,None\n"x,""y",\n1e-9,""\n')
     source = open_source("d.csv", tmp_path, ["b", "a"], [])
-    assert rows_of(source) == [("?", "007"), ("None", "NA"), ("", "x,\ny"), ("", "1e-9")]
+    assert rows_of(source) == [("?", "007"), ("None", "NA"), ("", 'x,"y'), ("", "1e-9")]
 
 
 def test_a_later_block_of_another_type_is_read_as_text_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(source_module, "CSV_BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_module, "BLOCK_BYTES", 64)
     rows = [(str(i), "1") for i in range(50)] + [("x", "é")] * 50
     write(tmp_path / "d.csv", "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
     assert rows_of(open_source("d.csv", tmp_path, ["a", "b"], [])) == rows
@@ -122,9 +123,48 @@ def test_a_bad_csv_file_is_refused_without_a_value(tmp_path, text, words):
 
 
 def test_an_unclosed_quote_is_refused_without_a_value(tmp_path, monkeypatch):
-    monkeypatch.setattr(source_module, "CSV_BLOCK_BYTES", 100)
+    monkeypatch.setattr(csv_module, "BLOCK_BYTES", 100)
     write(tmp_path / "d.csv", f'a,b\n1,2\n3,"{CANARY}\n' + "5,6\n" * 200)
     assert "d.csv" in refusal(tmp_path, "d.csv")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a,b,note\n1,2,"open\n3,4,x\n5,6,"closed"\n',
+        'a,b,note\n1,2,x\n3,4,"open\n5,6,x\n',
+        'a,b,note\r\n1,2,"two\r\nlines"\r\n3,4,x\r\n',
+        'a,b,note\r1,2,"two\rlines"\r3,4,x\r',
+        'a,b,note\n1,2,"one\n\nempty"\n',
+        'a,"b",note\n1,"2\n",x\n',
+        '"a",b,"no\nte"\n1,2,x\n',
+        'a,b,note\n1,2,"' + "x" * 140_000 + "\n3,4,x\n",
+    ],
+)
+def test_a_row_that_goes_on_in_the_next_line_is_refused_in_any_column(tmp_path, text):
+    """Other people's rows would become a part of one value."""
+    write(tmp_path / "d.csv", text)
+    ignore = ("note", "no\nte", "no\r\nte")
+    assert "does not end with its line" in refusal(tmp_path, "d.csv", ("a", "b"), ignore)
+
+
+def test_the_internal_text_names_the_line_that_goes_on(tmp_path):
+    write(tmp_path / "d.csv", 'a,b\n1,2\n\n3,"x\n5,6\n')
+    with pytest.raises(BadInput) as refused:
+        rows_of(open_source("d.csv", tmp_path, ["a", "b"], []))
+    assert refused.value.internal == "Line 4 goes on in the next line."
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("last", [True, False])
+def test_lines_are_counted_as_the_parser_tells_them_apart(tmp_path, monkeypatch, end, last):
+    monkeypatch.setattr(csv_module, "BLOCK_BYTES", 32)
+    rows = [f'{i},5" x' for i in range(40)]
+    text = end.join(["a,b", "", *rows[:20], "", "", *rows[20:]]) + end * last
+    write(tmp_path / "d.csv", text)
+    assert len(rows_of(open_source("d.csv", tmp_path, ["a", "b"], []))) == 40
+    write(tmp_path / "one.csv", end.join(["a", "1", "", "", "2"]) + end * last)
+    assert rows_of(open_source("one.csv", tmp_path, ["a"], [])) == [("1",), ("",), ("",), ("2",)]
 
 
 def test_every_missing_column_is_named(tmp_path):
