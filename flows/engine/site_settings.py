@@ -14,7 +14,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dp_core.errors import BadInput
 
@@ -272,10 +272,9 @@ def _fault_of_prefect() -> object:
 
 def _invalid_fields(error: Exception) -> set[tuple[str, str]]:
     """Return the names of the settings that an error of Pydantic is about, and what is wrong."""
-    faults: list[Mapping[str, object]] = getattr(error, "errors", list)()
+    faults: list[Mapping[str, Any]] = getattr(error, "errors", list)()
     fields = {
-        ("_".join(map(str, fault.get("loc") or ())), str(fault.get("type")))  # type: ignore
-        for fault in faults
+        ("_".join(map(str, fault.get("loc") or ())), str(fault.get("type"))) for fault in faults
     }
     return {(name, kind) for name, kind in fields if name and kind != "default_factory_not_called"}
 
