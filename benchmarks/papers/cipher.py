@@ -50,13 +50,13 @@ from benchmarks.papers.common import (
 )
 from benchmarks.papers.common_inference import combine, logistic, significant, sss
 from dp_core.lab.comparison.significance_plot import Bar, Panel, significance_png
+from dp_core.lab.measures.significance import Outcome, shares
 from dp_core.methods.reconstruction.cipher import Cipher
 from dp_core.methods.reconstruction.dense import Dense
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.selection.fixed import Fixed
 from dp_core.methods.selection.full import Full
 from dp_core.methods.selection.ways import Ways
-from dp_core.metrics.significance import Outcome, shares
 from dp_core.plan.plan import Plan
 from dp_core.plan.presets import PRESETS
 from dp_core.tables.dataset import Dataset

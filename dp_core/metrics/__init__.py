@@ -1,5 +1,5 @@
-"""Measures of error, as pure functions of arrays: distances, and the expected size of noise.
+"""Measures that releases show and checks use, as pure functions of arrays.
 
 Imports `tables` only. One file per measure. `noise_size` has the margin of error of a noisy cell;
-the others compare tables, records or estimates. `resource_usage` is time and memory.
+`marginal_error` compares tables.
 """

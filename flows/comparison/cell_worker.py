@@ -36,11 +36,10 @@ from dp_core.lab.comparison.judging import (
 from dp_core.lab.comparison.linked_judging import judge_linked
 from dp_core.lab.comparison.variants import planned
 from dp_core.lab.evaluation.release_scores import code_values
+from dp_core.lab.measures.scaled_error import cost_normalised_error
 from dp_core.methods.parametric.adapters import Modelling
 from dp_core.methods.reconstruction.reconstructor import Model
-from dp_core.metrics.linked.household_tally import HouseholdTally
-from dp_core.metrics.relative_error import cost_normalised_error
-from dp_core.metrics.resource_usage import Meter
+from dp_core.metrics.household_tally import HouseholdTally
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.plan.release_spec import ReleaseSpec
@@ -51,6 +50,7 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Counter
 from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.noise.exact_samplers import add_noise
+from flows.comparison.resource_usage import Meter
 
 _MEGABYTE = 10**6
 

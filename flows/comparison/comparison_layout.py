@@ -34,7 +34,7 @@ from dp_core.lab.comparison.variants import (
     variants,
 )
 from dp_core.lab.field_scores.file_scores import MOST_LEVELS
-from dp_core.metrics.classification import MOST_CLASSES
+from dp_core.lab.measures.classification import MOST_CLASSES
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
 from flows.comparison.comparison_request import Request

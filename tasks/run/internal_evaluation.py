@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
     from dp_core.lab.field_scores.file_scores import ScoredColumns
-    from dp_core.metrics.linked.kind_error import PairRows
+    from dp_core.lab.measures.kind_error import PairRows
     from dp_core.plan.plan import Plan
     from dp_core.schema.definition import Schema
     from dp_core.tables.dataset import Dataset
@@ -231,7 +231,7 @@ def _published(path: Path, schema: Schema) -> Dataset:
 def _classifiers(real: Dataset, sets: Sequence[Dataset], asked: AskedEvaluation) -> dict[str, Any]:
     from dp_core.lab.comparison.judging import split, untested
     from dp_core.lab.field_scores.file_scores import sampled
-    from dp_core.metrics.classification import misclassification, svm_accuracy
+    from dp_core.lab.measures.classification import misclassification, svm_accuracy
 
     real, first = (sampled(one, most=MOST_LEARNT) for one in (real, sets[0]))
     _, test = split(real, 0.0)

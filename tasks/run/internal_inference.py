@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dp_core.confidential.source import Source
     from dp_core.inference.combine import Rule
     from dp_core.lab.comparison.inference_page import Comparison
-    from dp_core.metrics.inference_agreement import Agreement
+    from dp_core.lab.measures.inference_agreement import Agreement
     from dp_core.schema.definition import Schema
 
 NAME = "inference"
@@ -69,7 +69,7 @@ def write_comparison(
     from dp_core.confidential.original_values import original_values
     from dp_core.inference.formulas.comparable_formula import mentioned
     from dp_core.lab.comparison.formula_comparison import analyse, compare_formulas
-    from dp_core.metrics.inference_agreement import Agreement
+    from dp_core.lab.measures.inference_agreement import Agreement
 
     columns = mentioned(schema, formulas)
     sets = [_table(path, columns) for path in files]
@@ -117,7 +117,7 @@ def _texts(found: Comparison, name: str) -> dict[str, bytes]:
 def _picture(found: Comparison, name: str) -> dict[str, bytes]:
     """Return a picture with one stacked bar for each formula, empty if it was not compared."""
     from dp_core.lab.comparison.significance_plot import Bar, Panel, significance_png
-    from dp_core.metrics.significance import shares
+    from dp_core.lab.measures.significance import shares
 
     bars = tuple(
         Bar(one.formula, shares(one.outcomes) if one.outcomes else {}) for one in found.agreements

@@ -165,7 +165,7 @@ def test_the_noise_is_discrete_laplace_of_the_scale_that_was_charged():
 
 
 def test_cells_are_kept_as_often_as_the_formula_says():
-    from dp_core.metrics.threshold_error import kept_probability
+    from benchmarks.papers.threshold_error import kept_probability
 
     for count in (13, 17, 20):  # a threshold one off is 15 standard errors or more away
         found, step = kept(np.full(CELLS, count), "add-remove", Fraction(1, 4), Fraction(1, 100))

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dp_core.lab.evaluation.linked_scores import NOTES
-from dp_core.metrics.linked.kind_error import KINDS
+from dp_core.lab.measures.kind_error import KINDS
 from tasks.support.run_folder import INTERNAL_NOTICE
 from tests.flows.linked_project import linked_project, tables
 from tests.specs import SCHEMA as SINGLE

@@ -15,7 +15,7 @@ from dp_core.lab.comparison.figures import (
     shown_number,
 )
 from dp_core.lab.comparison.summary import Row, Spread, files, shown_figures
-from dp_core.metrics.significance import Outcome
+from dp_core.lab.measures.significance import Outcome
 from dp_core.text.documents.spreadsheet_text import spreadsheet_comment, spreadsheet_text
 
 _HEAD = ("file", "method", "preset", "epsilon", "delta", "neighbours", "run", "seed")

@@ -19,7 +19,7 @@ from dp_core.inference.combine import Rule
 from dp_core.inference.formulas.comparable_formula import check_formula
 from dp_core.inference.formulas.formula import Formula, read_formula
 from dp_core.inference.intervals import interval
-from dp_core.metrics.inference_agreement import Agreement, Coefficient, agree
+from dp_core.lab.measures.inference_agreement import Agreement, Coefficient, agree
 from dp_core.schema.definition import Schema
 
 Coefficients = Sequence[Coefficient]

@@ -18,9 +18,9 @@ from dp_core.inference.combining_rules import rule_of
 from dp_core.lab.comparison.figures import figure_name
 from dp_core.lab.comparison.formula_comparison import Analyse, compare_formulas
 from dp_core.lab.comparison.judging import drawn_again, mean_or_nan, seen
+from dp_core.lab.measures.inference_agreement import Agreement
+from dp_core.lab.measures.significance import Outcome, shares
 from dp_core.methods.reconstruction.reconstructor import Model
-from dp_core.metrics.inference_agreement import Agreement
-from dp_core.metrics.significance import Outcome, shares
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import generator, sample
 from dp_core.schema.definition import Schema

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dp_core.metrics.inference_agreement import Agreement, Coefficient, Pair
-from dp_core.metrics.significance import MEANING, Outcome
+from dp_core.lab.measures.inference_agreement import Agreement, Coefficient, Pair
+from dp_core.lab.measures.significance import MEANING, Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from dp_core.lab.attacks.attack_audit import attack_audit
 from dp_core.lab.field_scores.code_values import CodeValues
 from dp_core.lab.field_scores.file_scores import default_columns, file_scores
-from dp_core.metrics.cell_error import max_cell_error
-from dp_core.metrics.classification import misclassification, svm_accuracy
+from dp_core.lab.measures.classification import misclassification, svm_accuracy
+from dp_core.lab.measures.range_queries import mean_range_error, random_range_queries
+from dp_core.lab.measures.relative_entropy import relative_entropy
+from dp_core.lab.measures.scaled_error import max_cell_error
 from dp_core.metrics.marginal_error import TRIPLES, Tally, batches, small_cliques, tvd, within_limit
-from dp_core.metrics.range_queries import mean_range_error, random_range_queries
-from dp_core.metrics.relative_entropy import relative_entropy
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.tables.household_rows import from_pair_rows, to_pair_rows

@@ -7,15 +7,15 @@ import math
 
 from dp_core.lab.comparison.judging import SMOOTHING, mean_or_nan
 from dp_core.lab.evaluation.linked_scores import COUNTED
-from dp_core.metrics.cell_error import max_cell_error
-from dp_core.metrics.linked.kind_error import (
+from dp_core.lab.measures.kind_error import (
     KINDS,
     countable,
     tables_by_kind,
     tables_in_own_units,
 )
+from dp_core.lab.measures.relative_entropy import relative_entropy
+from dp_core.lab.measures.scaled_error import max_cell_error
 from dp_core.metrics.marginal_error import TRIPLES, small_cliques, tvd
-from dp_core.metrics.relative_entropy import relative_entropy
 from dp_core.tables.dataset import Dataset
 
 FIGURE_OF_KIND = dict(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dp_core.metrics.significance import MEANING, Outcome
+from dp_core.lab.measures.significance import MEANING, Outcome
 
 _LOOK: Mapping[Outcome, tuple[str, str, str]] = {
     Outcome.BEST: ("#0b559f", "", "white"),

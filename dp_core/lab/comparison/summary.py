@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from dp_core.lab.comparison.cells import BOOTSTRAP, OUTCOMES, PLAIN, Cell, Outcome, Result
 from dp_core.lab.comparison.figures import FIGURES
-from dp_core.metrics.relative_error import relative_error
+from dp_core.lab.measures.scaled_error import relative_error
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dp_core.metrics.linked.kind_error import PairRows, kind_errors
+from dp_core.lab.measures.kind_error import PairRows, kind_errors
 from dp_core.tables.domain import Domain
 
 COUNTED = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput, nearest
 from dp_core.lab.field_scores.file_scores import MOST_GROUPS, MOST_LEVELS, default_columns
-from dp_core.metrics.classification import MOST_CLASSES
+from dp_core.lab.measures.classification import MOST_CLASSES
 from flows.cli.actions.internal_regression import release_with_file
 from tasks.run.earlier_releases import load_plan
 from tasks.run.internal_evaluation import AskedEvaluation, write_evaluation, write_linked_evaluation

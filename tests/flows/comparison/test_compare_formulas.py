@@ -9,7 +9,7 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.lab.comparison import cells
-from dp_core.metrics.inference_agreement import Coefficient
+from dp_core.lab.measures.inference_agreement import Coefficient
 from flows.comparison import cell_worker, comparison
 
 SURE = ("--public-data", "--by", "A. Person", "--reason", "a public-use file")

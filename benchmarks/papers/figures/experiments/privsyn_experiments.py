@@ -15,7 +15,7 @@ from benchmarks.adult import LEVELS, load
 from benchmarks.papers import privsyn
 from benchmarks.papers.figures.experiment import Context, Experiment, Setting, Values, grid
 from benchmarks.papers.figures.experiments.sbhg_experiments import tree_accuracy
-from dp_core.metrics.classification import misclassification
+from dp_core.lab.measures.classification import misclassification
 from dp_core.tables.dataset import Dataset
 
 ROWS = {row.label: row for row in privsyn.ROWS}

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from benchmarks.papers import sbhg
 from benchmarks.papers.figures.experiment import Context, Experiment, Setting, Values, grid
 from benchmarks.papers.figures.experiments.census_like import census_like
+from benchmarks.papers.threshold_error import expected_l1
 from dp_core.errors import StageFailed
-from dp_core.metrics.threshold_error import expected_l1
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.accounting.stability_thresholds import continuous_threshold
 from dp_core.wall.released import SparseTable

@@ -217,7 +217,7 @@ FIGURES = (
         PAPER,
         "Table 1",
         "definition of the SSS assessment",
-        reason="A definition: `dp_core.metrics.significance`.",
+        reason="A definition: `dp_core.lab.measures.significance`.",
     ),
     Figure(
         "cipher-table-2",

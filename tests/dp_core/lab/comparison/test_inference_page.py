@@ -4,8 +4,8 @@ import pytest
 
 from dp_core.lab.comparison.inference_page import Comparison, as_html, as_json
 from dp_core.lab.comparison.significance_plot import _LOOK, Bar, Panel, significance_png
-from dp_core.metrics.inference_agreement import Agreement, Coefficient, agree
-from dp_core.metrics.significance import Outcome, shares
+from dp_core.lab.measures.inference_agreement import Agreement, Coefficient, agree
+from dp_core.lab.measures.significance import Outcome, shares
 
 NOTICE = "CONFIDENTIAL: for staff."
 

@@ -5,9 +5,9 @@ import pytest
 
 from benchmarks.papers.contingency_tables import contingency_table
 from dp_core.errors import BadInput
+from dp_core.lab.measures.relative_entropy import relative_entropy
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities
-from dp_core.metrics.relative_entropy import relative_entropy
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Answers, Measurement

@@ -12,12 +12,12 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.lab.measures.relative_entropy import relative_entropy
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities
 from dp_core.methods.selection.mwem import MOST_ROUNDS, Mwem, _Schedule, rounds_of_theory
 from dp_core.metrics.marginal_error import small_cliques, tvd
-from dp_core.metrics.relative_entropy import relative_entropy
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.metrics.linked.household_tally import HouseholdTally, tally_of
+from dp_core.metrics.household_tally import HouseholdTally, tally_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dp_core.metrics.interval_overlap import interval_overlap
-from dp_core.metrics.significance import Outcome, outcome
+from dp_core.lab.measures.interval_overlap import interval_overlap
+from dp_core.lab.measures.significance import Outcome, outcome
 
 
 @dataclass(frozen=True, slots=True)

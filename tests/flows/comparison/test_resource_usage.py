@@ -1,6 +1,6 @@
 import numpy as np
 
-from dp_core.metrics.resource_usage import Meter
+from flows.comparison.resource_usage import Meter
 
 MB = 2**20
 

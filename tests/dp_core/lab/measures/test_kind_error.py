@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dp_core.confidential.linked.linked_rows import pair_row_codes
-from dp_core.metrics.linked.kind_error import (
+from dp_core.lab.measures.kind_error import (
     KINDS,
     countable,
     kind_errors,

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from dp_core.metrics.threshold_error import expected_l1, kept_probability
+from benchmarks.papers.threshold_error import expected_l1, kept_probability
 from dp_core.wall.accounting.stability_thresholds import continuous_threshold
 
 FORMS = ("algorithm", "text", "sharp")

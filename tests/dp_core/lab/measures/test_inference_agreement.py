@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from dp_core.metrics.inference_agreement import Agreement, Coefficient, Pair, agree
-from dp_core.metrics.significance import Outcome
+from dp_core.lab.measures.inference_agreement import Agreement, Coefficient, Pair, agree
+from dp_core.lab.measures.significance import Outcome
 
 
 def about(name, estimate, half):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dp_core.metrics.range_queries import (
+from dp_core.lab.measures.range_queries import (
     RangeQueries,
     mean_range_error,
     random_range_queries,

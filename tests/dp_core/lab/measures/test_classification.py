@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dp_core.metrics.classification import misclassification, svm_accuracy
+from dp_core.lab.measures.classification import misclassification, svm_accuracy
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 

@@ -2,7 +2,11 @@ import math
 
 import pytest
 
-from dp_core.metrics.relative_error import cost_normalised_error, relative_error
+from dp_core.lab.measures.scaled_error import (
+    cost_normalised_error,
+    max_cell_error,
+    relative_error,
+)
 
 
 def test_the_floor_is_nought_and_the_baseline_one():
@@ -20,3 +24,22 @@ def test_half_the_cells_pay_for_twice_the_error():
     # 2x2x3x3: all pairs are 37 cells, the full table 36
     assert cost_normalised_error(0.0863, 37) == pytest.approx(3.1931, rel=1e-12)
     assert cost_normalised_error(0.02, 10) == cost_normalised_error(0.01, 20)
+
+
+def test_the_largest_difference_of_proportions_counts():
+    # .2 .3 .5 against .3 .3 .4
+    assert max_cell_error([2, 3, 5], [[30, 30, 40]][0]) == pytest.approx(0.1, rel=1e-12)
+
+
+def test_tables_of_any_number_of_axes_and_records_compare():
+    assert max_cell_error([[1, 0], [0, 1]], [[0, 5], [5, 0]]) == pytest.approx(0.5, rel=1e-12)
+
+
+def test_a_table_without_mass_is_zeros():
+    assert max_cell_error([0, 0], [1, 3]) == pytest.approx(0.75, rel=1e-12)
+    assert max_cell_error([0, 0], [0, 0]) == 0.0
+
+
+def test_tables_of_other_shapes_are_refused():
+    with pytest.raises(ValueError, match="shapes"):
+        max_cell_error([1, 2], [1, 2, 3])
