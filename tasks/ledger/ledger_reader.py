@@ -191,11 +191,6 @@ class LedgerReader:
         assert found is not None
         return found
 
-    def has_entry(self, position: int, link: str) -> bool:
-        """Return whether the entry at a position has the given link."""
-        with self._database.reading() as book:
-            return any(entry.link == link for entry in book.find(position=position))
-
     def check_anchor(self) -> None:
         """Check the ledger against its anchor, and note its head if it is ahead.
 

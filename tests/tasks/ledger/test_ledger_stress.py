@@ -116,7 +116,7 @@ class Crowd:
         if self.seen:
             position, link = self.seen[-1]
             assert head.position >= position
-            assert ledger.has_entry(position, link)
+            assert [entry.link for entry in ledger.entries(position=position)] == [link]
         self.seen.append((head.position, head.link))
         for release, fence in read_fences(ledger).items():
             assert fence >= self.fences.get(release, 0), release
