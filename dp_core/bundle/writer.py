@@ -206,12 +206,12 @@ def _same(first: Path, second: Path) -> bool:
             path.relative_to(folder).as_posix(): file_record(path)
             for path in folder.rglob("*")
             if not path.is_dir() and path != folder / STATEMENT
-        } | {STATEMENT: _stated(folder / STATEMENT)}
+        } | {STATEMENT: _unsigned_statement(folder / STATEMENT)}
 
     return content(first) == content(second)
 
 
-def _stated(path: Path) -> bytes:
+def _unsigned_statement(path: Path) -> bytes:
     """Return a statement without its signature; unchanged if it is damaged."""
     content = path.read_bytes()
     try:

@@ -101,7 +101,7 @@ def unmeasured_sentence(missing: Sequence[tuple[str, ...]]) -> str:
     if not missing:
         return ""
     return (
-        f"No measured table holds {_listed(missing)}: there the sets follow the model's"
+        f"No measured table holds {_list_groups(missing)}: there the sets follow the model's"
         " assumption, not the file, and no interval covers that error."
     )
 
@@ -113,8 +113,9 @@ def inferred_sentence(missing: Sequence[tuple[str, ...]]) -> str:
     'No measured table holds income with age: the sets fo'
     """
     return (
-        f"No measured table holds {_listed(missing)}: the sets follow what is usual among the pairs"
-        " of this file. Intervals are wide; they cover on average over such pairs, not for each."
+        f"No measured table holds {_list_groups(missing)}: the sets follow what is usual among the"
+        " pairs of this file. Intervals are wide; they cover on average over such pairs, not for"
+        " each."
     )
 
 
@@ -125,13 +126,13 @@ def undrawn_sentence(missing: Sequence[tuple[str, ...]]) -> str:
     'No measured table holds income with age, and the sets have no draw of '
     """
     return (
-        f"No measured table holds {_listed(missing)}, and the sets have no draw of such a table,"
-        " because the release has too many pairs of columns or too many cells: there the sets"
-        " follow from the other pairs, not from the file, and no interval covers that error."
+        f"No measured table holds {_list_groups(missing)}, and the sets have no draw of such a"
+        " table, because the release has too many pairs of columns or too many cells: there the"
+        " sets follow from the other pairs, not from the file, and no interval covers that error."
     )
 
 
-def _listed(groups: Sequence[tuple[str, ...]]) -> str:
+def _list_groups(groups: Sequence[tuple[str, ...]]) -> str:
     named = [_group(group) for group in groups[:_MOST_LISTED]]
     if len(groups) > _MOST_LISTED:
         named.append(f"{len(groups) - _MOST_LISTED} more")

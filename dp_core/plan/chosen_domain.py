@@ -94,7 +94,7 @@ def resolved(schema: Schema, choices: Choices) -> Schema:
         raise ValueError("The choices are for other columns than the schema's private ones.")
     coarse = None if schema.coarse is None else resolved(schema.coarse, choices)
     columns = tuple(
-        column if column.choice is None else _chosen(column, choices[column.name])
+        column if column.choice is None else _column_with_choice(column, choices[column.name])
         for column in schema.columns
     )
     made = replace(schema, columns=columns, coarse=coarse)
@@ -185,7 +185,7 @@ def _levels(column: Column, counts: Sequence[int], variance: float) -> Chosen:
     return Chosen(kept, pieces_of_levels(counts, choice.group_of, kept, variance))
 
 
-def _chosen(column: Column, chosen: Chosen) -> Column:
+def _column_with_choice(column: Column, chosen: Chosen) -> Column:
     choice, codes = column.choice, chosen.codes
     assert choice is not None
     levels = bool(column.levels)

@@ -149,7 +149,7 @@ def currency_of(spec: ReleaseSpec) -> Currency:
             noise=noise,
             statistics=planned,
             choices=choices,
-            choices_covered=_covered(spec),
+            choices_covered=_choices_leave_enough(spec),
         )
 
     try:
@@ -268,7 +268,7 @@ def _planned_statistics(spec: ReleaseSpec, table: ValueTable, share: Fraction) -
     ]
 
 
-def _covered(spec: ReleaseSpec) -> bool:
+def _choices_leave_enough(spec: ReleaseSpec) -> bool:
     """Return whether every private choice is certain to leave enough for the Gaussian curve.
 
     With a measurement for each set, either a choice serves all of them, or each set's measurements

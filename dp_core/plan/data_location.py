@@ -44,7 +44,9 @@ class DatabaseTable:
     @property
     def written(self) -> str:
         """The name as written in SQL, with the schema."""
-        return ".".join(_quoted(part) for part in (self.schema, self.name) if part is not None)
+        return ".".join(
+            _quote_identifier(part) for part in (self.schema, self.name) if part is not None
+        )
 
     def document(self) -> dict[str, str]:
         """Return the table as a spec states it."""
@@ -225,5 +227,5 @@ def _plain(part: str) -> str:
     return part[1:-1].replace('""', '"') if part.startswith('"') else part
 
 
-def _quoted(part: str) -> str:
+def _quote_identifier(part: str) -> str:
     return '"' + part.replace('"', '""') + '"' if set(part) & set('."') else part

@@ -379,7 +379,7 @@ def measure_selected(
     selection = selections[position if len(selections) > 1 else 0]
     found: tuple[Released, ...] = selection.measured
     found += _tables(plan, curator, "measure", selection, replicate)
-    cliques, costs = _asked(plan, "measure", selection, interactions=True)
+    cliques, costs = _cliques_and_costs(plan, "measure", selection, interactions=True)
     if cliques:
         found += curator.interactions("measure", cliques, costs, replicate=replicate)
     if selection.records is not None:
@@ -513,11 +513,11 @@ def _of_households(schema: Schema, model: Model) -> Model:
 def _tables(
     plan: Plan, curator: Curator, stage: Stage, selection: Selection, replicate: int
 ) -> tuple[Measurement, ...]:
-    cliques, costs = _asked(plan, stage, selection, interactions=False)
+    cliques, costs = _cliques_and_costs(plan, stage, selection, interactions=False)
     return curator.measure(stage, cliques, costs, replicate=replicate) if cliques else ()
 
 
-def _asked(
+def _cliques_and_costs(
     plan: Plan, stage: Stage, selection: Selection, *, interactions: bool
 ) -> tuple[list[Clique], list[Fraction]]:
     """Return the cliques to measure, either whole or as interactions, and the cost of each."""

@@ -149,9 +149,9 @@ def public_figures(
     further = None if to_noisy is None or expected is None else max(0.0, to_noisy - expected)
     return (
         Public("tables", tables),
-        Public("mean_tvd_to_noisy", _rounded(to_noisy)),
-        Public("mean_expected_tvd", _rounded(expected)),
-        Public("fit", _rounded(further)),
+        Public("mean_tvd_to_noisy", _round_or_none(to_noisy)),
+        Public("mean_expected_tvd", _round_or_none(expected)),
+        Public("fit", _round_or_none(further)),
     )
 
 
@@ -161,7 +161,7 @@ def figure_values(checks: Mapping[str, Any]) -> dict[Figure, float | None]:
     public = {item["figure"]: item["value"] for item in checks["public"]}
     return {
         "worst_tvd": largest(upper),
-        "mean_tvd": _rounded(mean(upper)),
+        "mean_tvd": _round_or_none(mean(upper)),
         "fit": public.get("fit"),
     }
 
@@ -183,5 +183,5 @@ def judged(
     return said, max(verdicts, key=_ORDER.index, default="publish")
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_or_none(value: float | None) -> float | None:
     return None if value is None else round(value, 6)

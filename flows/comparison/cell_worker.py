@@ -75,7 +75,7 @@ def perform(job: Mapping[str, Any]) -> Result:
             seen_by_method, _ = split(fine, job["hold_out"])
         _warm(real)
         meter = Meter()
-        synthetic, numbers, models = _made(plan, seen_by_method, job["seed"])
+        synthetic, numbers, models = _synthesize(plan, seen_by_method, job["seed"])
         usage = meter.usage()
     except ReleaseError as error:
         return Result("refused", {}, error.message)
@@ -117,7 +117,7 @@ def perform(job: Mapping[str, Any]) -> Result:
     return Result("done", figures, sentence)
 
 
-def _made(
+def _synthesize(
     plan: Plan | None, real: Dataset, seed: int
 ) -> tuple[Dataset, int | None, Mapping[int, Model]]:
     """Return synthetic records, the number of noisy numbers behind them, and their models."""

@@ -81,7 +81,7 @@ def run(prepared: Prepared, progress: ComparisonProgress) -> None:
         progress.say(f"Not compared: {line}")
     work = prepared.out / "work"
     try:
-        codes = {of.name: _coded(of, work, prepared, progress) for of in _files(todo)}
+        codes = {of.name: _write_codes(of, work, prepared, progress) for of in _files(todo)}
         for of in _files(todo):
             _write_grids(of, codes[of.name], [cell for cell, its in todo if its is of])
         progress.begin(len(todo), kept=runnable - len(todo))
@@ -195,7 +195,7 @@ def _files(todo: Sequence[tuple[Cell, Input]]) -> list[Input]:
     return list({of.name: of for _, of in todo}.values())
 
 
-def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgress) -> Path:
+def _write_codes(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgress) -> Path:
     """Check a file against its schema and write its codes; return their folder."""
     from tasks.inputs.coding import write_codes
     from tasks.validation.expectations import validate

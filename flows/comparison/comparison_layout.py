@@ -123,7 +123,7 @@ def prepare(request: Request) -> Prepared:
         for formula in request.formulas:
             check_formula(formula, one.schema)
     _check_folder(out)
-    declaration = _declared(request, out)
+    declaration = _declaration(request, out)
     specs = out / "specs"
     specs.mkdir(parents=True, exist_ok=True)
     asked = variants(given, request.methods, request.epsilons, specs)
@@ -216,7 +216,7 @@ def _check_folder(out: Path) -> None:
         raise BadInput(f"--out {out} cannot be created ({error.strerror}).") from None
 
 
-def _declared(request: Request, out: Path) -> Declaration:
+def _declaration(request: Request, out: Path) -> Declaration:
     """Return the declaration; an earlier one in this folder keeps its day."""
     by, reason = (" ".join(text.split()) for text in (request.by, request.reason))
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

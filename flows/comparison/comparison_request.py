@@ -74,10 +74,10 @@ class Request:
             if fitted
             else ""
         )
-        return " ".join(text for text in (self._tested, regressions) if text)
+        return " ".join(text for text in (self._test_sentence, regressions) if text)
 
     @property
-    def _tested(self) -> str:
+    def _test_sentence(self) -> str:
         if self.target is None:
             return ""
         if not self.hold_out:

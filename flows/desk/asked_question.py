@@ -58,7 +58,7 @@ def read_asked(text: str, schema: Schema) -> AskedQuestion:
     Raises:
         BadInput: if it is neither, or a regression that cannot be measured directly.
     """
-    asked = _unquoted(text)
+    asked = _without_quotes(text)
     if not asked:
         raise BadInput(f"The question is empty. {HOW}")
     if len(asked) > MOST_CHARACTERS:
@@ -89,7 +89,7 @@ def _about_the_schema(
         raise BadInput(said) from None
 
 
-def _unquoted(text: str) -> str:
+def _without_quotes(text: str) -> str:
     """Return a question without the quotes that a shell or a word processor left around it."""
     found = " ".join(text.split())
     while len(found) > 1 and _QUOTES.get(found[0]) == found[-1] and found.count(found[0]) < 3:
@@ -104,16 +104,16 @@ def _regression(text: str, schema: Schema) -> AskedQuestion:
         said = error.message.replace("a declared analysis", "a regression that a desk answers")
         raise BadInput(said) from None
     predictors = [name for name in schema.names if name in found.predictors]
-    right = " + ".join(map(_written, predictors)) or "1"
-    formula = f"{_written(found.outcome)} ~ {right}"
+    right = " + ".join(map(_formula_name, predictors)) or "1"
+    formula = f"{_formula_name(found.outcome)} ~ {right}"
     columns = tuple(name for name in schema.names if name in found.columns)
     return AskedQuestion("regression", formula, columns)
 
 
-def _written(name: str) -> str:
+def _formula_name(name: str) -> str:
     """Return a column as it is written in a formula.
 
-    >>> _written("age"), _written("hours a week")
+    >>> _formula_name("age"), _formula_name("hours a week")
     ('age', "Q('hours a week')")
     """
     plain = name.isidentifier() and not keyword.iskeyword(name)

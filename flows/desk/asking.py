@@ -367,7 +367,7 @@ def unanswered(desk: Desk, number: int) -> Unanswered | None:
         return None
     release, stage = kept.release(number), kept.stage(asked)
     if stage == "ended":
-        raise _withdrawn(desk, number, release)
+        raise _no_answer(desk, number, release)
     if stage == "admitted":
         _refuse_closed(desk)
     if stage == "answered":
@@ -410,7 +410,7 @@ def _waits(desk: Desk, asked: KeptQuestion) -> Held:
     )
 
 
-def _withdrawn(desk: Desk, number: int, release: str) -> Unpublished:
+def _no_answer(desk: Desk, number: int, release: str) -> Unpublished:
     return Unpublished(
         f"Question {number} of desk {desk.account!r} ended without an answer (release {release!r});"
         f" `dp-release status {release}` shows why. Ask it with --anew to pay for another answer.",
@@ -461,7 +461,7 @@ def _consider(
     earlier = None if anew else kept.answered(asks, cost)
     again = None if earlier else kept.unfinished(asks, cost, payer)
     if earlier is None and again is None and not anew and (gone := kept.withdrawn(asks)):
-        raise _withdrawn(desk, gone.number, kept.release(gone.number))
+        raise _no_answer(desk, gone.number, kept.release(gone.number))
     number = again.number if again else kept.free_number()
     charters = [one.charter for one in ledger.lineage(payer)]
     document = question_document(

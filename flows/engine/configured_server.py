@@ -95,7 +95,7 @@ def shown_url(url: str) -> str | None:
 def _cause(url: str) -> tuple[str, str] | None:
     """Return what is wrong with the server at a URL and what to do; None if nothing is."""
     try:
-        status, body = _asked(url)
+        status, body = _version_reply(url)
     except ssl.SSLCertVerificationError:
         return (
             "has a certificate that this machine does not trust",
@@ -114,7 +114,7 @@ def _cause(url: str) -> tuple[str, str] | None:
                 "cannot be reached through the proxy that this environment sets",
                 "correct the proxy, or add the host to NO_PROXY",
             )
-        return _unreached(error)
+        return _why_unreachable(error)
     except OSError:
         return "cannot be reached", f"check the network and {_NAME}"
     if status is None:
@@ -142,7 +142,7 @@ def _goes_through_proxy(url: str) -> bool:
     )
 
 
-def _unreached(error: OSError) -> tuple[str, str]:
+def _why_unreachable(error: OSError) -> tuple[str, str]:
     """Return why no connection to a server was made, and what to do."""
     if isinstance(error, ConnectionRefusedError):
         return (
@@ -154,7 +154,7 @@ def _unreached(error: OSError) -> tuple[str, str]:
     return "is on a host that is not found", f"correct the host in {_NAME}"
 
 
-def _asked(url: str) -> tuple[int | None, bytes]:
+def _version_reply(url: str) -> tuple[int | None, bytes]:
     """Return status and body of the server's version page; the status is None if it is slow.
 
     Raises:

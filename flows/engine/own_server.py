@@ -196,7 +196,7 @@ def start_own_server() -> OwnServer | None:
     Returns:
         The server; None if Prefect is to find or start one itself.
     """
-    if "prefect" in sys.modules or _configured():
+    if "prefect" in sys.modules or _names_a_server():
         return None
     # The key belongs to a server that is not configured; it would be sent to this one.
     os.environ.pop("PREFECT_API_KEY", None)
@@ -221,7 +221,7 @@ def has_plain_server(settings: Settings) -> bool:
     return leaves(settings.server.model_dump(exclude_unset=True)) <= _OURS
 
 
-def _configured() -> bool:
+def _names_a_server() -> bool:
     """Return whether the environment or one of Prefect's configuration files may name a server."""
     named = {name.upper(): value for name, value in os.environ.items()}
     if named.get(_URL) or named.get("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE"):

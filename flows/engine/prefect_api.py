@@ -85,7 +85,7 @@ class PrefectApi:
             openapi_url=None,
             lifespan=self._running,
             exception_handlers={
-                Exception: _unexpected,
+                Exception: _server_error_reply,
                 RequestValidationError: _invalid,
                 IntegrityError: _conflicting,
                 ObjectNotFoundError: _not_found,
@@ -149,7 +149,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 # module of the whole server, which is imported only if there is an error.
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
+async def _server_error_reply(request: Request, error: Exception) -> Response:
     return await _whole_server().custom_internal_exception_handler(request, error)
 
 

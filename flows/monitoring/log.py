@@ -77,7 +77,7 @@ def check() -> None:
     path = os.environ.get(FILE)
     if path and path != STANDARD_ERROR:
         try:
-            os.close(_opened(path))
+            os.close(_open_log(path))
         except OSError as error:
             raise BadInput(
                 f"The log file {path} cannot be written ({error.strerror}); name another in {FILE}"
@@ -207,7 +207,7 @@ def _write(event: str, release: str, **facts: str | float | int | None) -> None:
         if path == STANDARD_ERROR:
             sys.stderr.write(f"{line}\n")
             return
-        handle = _opened(path)
+        handle = _open_log(path)
         try:
             os.write(handle, f"{line}\n".encode("utf-8", "backslashreplace"))
         finally:
@@ -224,7 +224,7 @@ def _words(facts: dict[str, str | float | int | None]) -> list[str]:
     ]
 
 
-def _opened(path: str) -> int:
+def _open_log(path: str) -> int:
     # Only the owner may read it, because it holds the durations of stages.
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 

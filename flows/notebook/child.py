@@ -30,7 +30,7 @@ def perform(job: Mapping[str, Any]) -> dict[str, Any]:
             one; `options` of the flow.
     """
     try:
-        return {"answer": _made(job).to_json()}
+        return {"answer": _make_release(job).to_json()}
     except ReleaseError as error:
         kind = type(error)
         return {"error": error.message, "class": kind.__name__, "row": error.row}
@@ -45,7 +45,7 @@ def perform(job: Mapping[str, Any]) -> dict[str, Any]:
         return {"interrupted": getattr(error.__cause__, "message", "")}
 
 
-def _made(job: Mapping[str, Any]) -> PublishedRelease:
+def _make_release(job: Mapping[str, Any]) -> PublishedRelease:
     from flows.cli.actions.run_release import make
     from flows.cli.arguments import check_release
     from flows.cli.command_parts import existing_ledger, this_home

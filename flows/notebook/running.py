@@ -59,7 +59,7 @@ def run(
     """
     options = {"dask": dask, "keep_confidential": keep_confidential}
     job = {"spec": _path("spec", spec), "out": _path("out", out), "options": options}
-    return _made(job, quiet=quiet)
+    return _run_job(job, quiet=quiet)
 
 
 def _path(name: str, given: Any) -> str:
@@ -107,10 +107,10 @@ def resume(
             " the path of a spec."
         )
     options = {"dask": dask, "keep_confidential": keep_confidential}
-    return _made({"release": release, "stage": stage, "options": options}, quiet=quiet)
+    return _run_job({"release": release, "stage": stage, "options": options}, quiet=quiet)
 
 
-def _made(job: Mapping[str, Any], *, quiet: bool) -> MadeRelease:
+def _run_job(job: Mapping[str, Any], *, quiet: bool) -> MadeRelease:
     """Let a process do a job; raise its error here.
 
     Raises:

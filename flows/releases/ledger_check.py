@@ -53,7 +53,7 @@ def check_ledger(ledger: Ledger, home: Path, keys: Sequence[Path], *, quiet: boo
     # shared database, checks everything but the seals, and no key is created for it.
     made_releases = (home / KEY).exists() or (home / "runs").exists() or (home / IDENTITY).exists()
     key = home_key(home, ledger) if made_releases and ledger.knows_inputs() else None
-    with noting(home), _told(), advised(_LEDGER_NEXT), progress(quiet=quiet) as update:
+    with noting(home), _check_event(), advised(_LEDGER_NEXT), progress(quiet=quiet) as update:
         ledger.check_anchor()
         found = ledger.verify(key, trusted=trusted, progress=update)
     sealed = "checked" if key else "not checked" if ledger.knows_inputs() else "none"
@@ -75,7 +75,7 @@ def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> LedgerChec
         LedgerCorrupt: if an entry does not verify; the message names the first one.
     """
     trusted = [read_public(file) for file in keys]
-    total = _announced(path)
+    total = _stated_entries(path)
     with advised(_EXPORT_NEXT), progress(quiet=quiet) as update:
 
         def inspect(entry: Entry) -> None:
@@ -123,7 +123,7 @@ def _answer(
     )
 
 
-def _announced(path: Path) -> int:
+def _stated_entries(path: Path) -> int:
     """Return the number of entries that an export's first line states; used for progress only."""
     try:
         with path.open("rb") as file:
@@ -146,7 +146,7 @@ def advised(advice: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _check_event() -> Iterator[None]:
     """Emit an event about the result of a ledger check."""
     try:
         yield

@@ -60,7 +60,7 @@ class Template:
         >>> Template(Path("x"), "", "rand-{date:%Yq%q}", 1).release(datetime(2026, 11, 1))
         'rand-2026q4'
         """
-        return _PLACE.sub(lambda found: _formatted(found[1][len("date:") :], moment), self.name)
+        return _PLACE.sub(lambda found: _format_time(found[1][len("date:") :], moment), self.name)
 
     def spec(self, moment: datetime) -> str:
         """Return the text of the spec for a date: the template with the date in the name."""
@@ -202,7 +202,7 @@ def _check_place(place: Node, inner: str) -> None:
         raise place.error(f"{{{inner}}} is the same for every date; use {known}.")
 
 
-def _formatted(form: str, moment: datetime) -> str:
+def _format_time(form: str, moment: datetime) -> str:
     """Format a time with `strftime`, which has no directive for the quarter (`%q`)."""
     quarter = str((moment.month + 2) // 3)
     return moment.strftime(form.replace("%q", quarter))

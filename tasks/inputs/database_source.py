@@ -191,13 +191,13 @@ def _kinds(connection: sa.Connection, place: DatabaseTable) -> dict[str, tuple[S
     return {
         str(column["name"]): (
             stored(column["type"], connection.dialect.name),
-            _declared(column["type"]),
+            _type_name(column["type"]),
         )
         for column in columns
     }
 
 
-def _declared(kind: object) -> str:
+def _type_name(kind: object) -> str:
     # Some types cannot be written as text, such as one that the driver does not know.
     with contextlib.suppress(Exception):
         return str(kind)

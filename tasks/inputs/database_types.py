@@ -151,7 +151,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _padded(value: Any) -> str:
+def _without_padding(value: Any) -> str:
     return _text(value).rstrip(" ")
 
 
@@ -171,7 +171,7 @@ def _moment(value: Any) -> datetime.datetime:
 _STRICT: dict[Kind, Callable[[Any], Any]] = {
     "decimal": _decimal,
     "digits": _digits,
-    "padded": _padded,
+    "padded": _without_padding,
     "uuid": str,
 }
 _LOOSE: dict[Kind, Callable[[Any], Any]] = _STRICT | {

@@ -52,7 +52,7 @@ def object_source(
             changed while it was copied, or the store's package is not installed.
         StageFailed: if the store does not answer, or the disk is full.
     """
-    copies = _copied(url, folder)
+    copies = _complete_copies(url, folder)
     if copies is None:
         with disk_errors("The copy of the data"):
             _take(url, folder)
@@ -101,7 +101,7 @@ def beginning_of(url: str, folder: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _copied(url: str, folder: Path) -> Path | None:
+def _complete_copies(url: str, folder: Path) -> Path | None:
     """Return the folder of the complete copies; None if there is none."""
     home = folder / NAME
     try:
@@ -138,13 +138,13 @@ def _take(url: str, folder: Path) -> None:
 
 def _matching(url: str) -> tuple[Any, list[str]]:
     """Return the store and the sorted names of the matching objects, at least one."""
-    store, names = _ask(url, lambda: _listed(url))
+    store, names = _ask(url, lambda: _list_objects(url))
     if not names:
         raise BadInput(f"No object matches {url!r}.")
     return store, names
 
 
-def _listed(url: str) -> tuple[Any, list[str]]:
+def _list_objects(url: str) -> tuple[Any, list[str]]:
     import fsspec.core
 
     store, path = fsspec.core.url_to_fs(url)
@@ -193,12 +193,12 @@ def _ask(url: str, question: Callable[[], Answer]) -> Answer:
     try:
         return question()
     except Exception as error:
-        failure = _said(url, error)
+        failure = _store_error(url, error)
     # Raise outside the `except` block, so that the store's error is not kept as context.
     raise failure
 
 
-def _said(url: str, error: Exception) -> ReleaseError:
+def _store_error(url: str, error: Exception) -> ReleaseError:
     store, kind = store_of(url), type(error).__name__
     assert store is not None
     if isinstance(error, ImportError):

@@ -62,7 +62,7 @@ def require_committed_dependences(
             np.array_equal(in_households(values, shares), np.array(asked.values))
             and abs(stddev / shares - asked.stddev) <= _CLOSE * asked.stddev
             and unit == asked.unit
-            for values, stddev, unit in (_committed(charge, noisy) for charge in paid)
+            for values, stddev, unit in (_noisy_values(charge, noisy) for charge in paid)
         ):
             raise StageFailed(
                 f"{file} does not hold the noisy dependences that the ledger committed; restore it"
@@ -71,7 +71,7 @@ def require_committed_dependences(
             )
 
 
-def _committed(charge: Charge, noisy: Path) -> tuple[NDArray[np.int64], float, int]:
+def _noisy_values(charge: Charge, noisy: Path) -> tuple[NDArray[np.int64], float, int]:
     """Return the noisy values of a charge, their standard deviation, and units in a record."""
     stored = read_result(result_path(noisy, charge.batch))
     event = charge.body["event"]

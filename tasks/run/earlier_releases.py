@@ -145,7 +145,7 @@ def committed_tables(where: Path, ledger: Ledger, earlier: EarlierRelease) -> Pa
     try:
         require_as_committed(folder.noisy, reservation, ledger.charges(reservation))
     except StageFailed:
-        raise _changed(earlier.release, folder.noisy) from None
+        raise _file_changed(earlier.release, folder.noisy) from None
     require_committed(path, earlier)
     return path
 
@@ -167,12 +167,12 @@ def require_committed(path: Path, earlier: EarlierRelease) -> tuple[Measured, ..
     try:
         measured = read_marginals(path)
     except BadInput:
-        raise _changed(earlier.release, path) from None
+        raise _file_changed(earlier.release, path) from None
     receipts, sets = earlier.receipts, int(earlier.spec["synthesize"]["sets"])
     charges = [read_charge(row) for row in receipts if row.kind == "charge"]
     # The noisy tables of linked tables cannot be used again yet, so a unit has one share.
     if not_as_paid(measured, charges, committed_in(receipts), sets, shares=1):
-        raise _changed(earlier.release, path)
+        raise _file_changed(earlier.release, path)
     return measured
 
 
@@ -214,7 +214,7 @@ def _unusable(what: str, shows: str) -> BadInput:
     return BadInput(f"{what}, so its tables cannot be used; `dp-release status` {shows}.", row=ROW)
 
 
-def _changed(release: str, path: Path) -> StageFailed:
+def _file_changed(release: str, path: Path) -> StageFailed:
     return StageFailed(
         f"{path} of release {release!r} is missing, or is not what the ledger committed, so its"
         " tables cannot be used. Restore it from a backup, then resume; nothing was spent.",

@@ -151,11 +151,11 @@ def _write_pages(
 def _sections(work: Path, source: Source, asked: AskedEvaluation) -> dict[str, Any]:
     from dp_core.lab.evaluation.release_scores import expected_noise, score_sets
 
-    store = _coded(source, asked.schema, work / "evaluated")
+    store = _store_codes(source, asked.schema, work / "evaluated")
     real = read_sample(store, asked.schema)
     # On a grid, everything is compared in the schema's own bins.
     own, columns = asked.schema.coarse or asked.schema, asked.columns
-    sets = [_published(path, own) for path in asked.sets]
+    sets = [_published_set(path, own) for path in asked.sets]
 
     def scores() -> dict[str, object]:
         noise = expected_noise(
@@ -206,7 +206,7 @@ def _or_reason(section: Callable[[], dict[str, object]]) -> dict[str, object]:
         return {"problem": f"This part stopped with {type(error).__name__}."}
 
 
-def _coded(source: Source, schema: Schema, folder: Path) -> CodeStore:
+def _store_codes(source: Source, schema: Schema, folder: Path) -> CodeStore:
     """Write the codes of the file, with the rows of each person that the release used."""
     from dp_core.confidential.code_store import RecodedStore
     from dp_core.plan.chosen_domain import recoding
@@ -216,7 +216,7 @@ def _coded(source: Source, schema: Schema, folder: Path) -> CodeStore:
     return RecodedStore(stored, recoding(schema)) if schema.recoded else stored
 
 
-def _published(path: Path, schema: Schema) -> Dataset:
+def _published_set(path: Path, schema: Schema) -> Dataset:
     """Return a published set in the codes of the schema."""
     import pyarrow.parquet as pq
 

@@ -88,7 +88,7 @@ class Run:
     def plan(self) -> Plan:
         """The plan; after `domain` it has the chosen bins and levels, after `measure` densities."""
         if self._fitted is None:
-            chosen = self._chosen
+            chosen = self._chosen_plan
             if self.folder.done(self.measured_in("measure")) is None:
                 return chosen
             from dp_core.bundle.files.codebook import MARGINALS
@@ -105,7 +105,7 @@ class Run:
         return self._fitted
 
     @property
-    def _chosen(self) -> Plan:
+    def _chosen_plan(self) -> Plan:
         """The plan; after the stage `domain` it has the chosen bins and levels."""
         if not self.planned.spec.schema.private:
             return self.planned

@@ -48,7 +48,7 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
     from tasks.counting.dask_counter import DaskCounter
 
     domain = run.spec.schema.domain
-    tallies, number = tally_sets(run, _told(run, 0.0, _TALLIED)), records(run)
+    tallies, number = tally_sets(run, _part_progress(run, 0.0, _TALLIED)), records(run)
     charged = ask_checks(run, grant, tallies, number)
     numbers = range(1, run.spec.sets + 1)
     # Each table of a set is counted once, so keeping it would only take memory.
@@ -61,7 +61,9 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
         coarsening = Coarsening(run.spec.schema)
         counters = [CoarseCounter(counter, coarsening) for counter in counters]
         domain = coarsening.domain
-    result = utility(counters[0], counters[1:], domain, progress=_told(run, _TALLIED, _COMPARED))
+    result = utility(
+        counters[0], counters[1:], domain, progress=_part_progress(run, _TALLIED, _COMPARED)
+    )
     page = UtilityPage(
         title=run.spec.schema.title,
         schema=run.schema.coarse or run.schema,
@@ -89,7 +91,10 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
     _compare_inference(run)
     run.progress("check", _WRITTEN)
     return _public_facts(
-        run, tallies, [figure.to_json(number) for figure in charged], _told(run, _WRITTEN, 1.0)
+        run,
+        tallies,
+        [figure.to_json(number) for figure in charged],
+        _part_progress(run, _WRITTEN, 1.0),
     )
 
 
@@ -100,11 +105,11 @@ def check_against_tables(run: Run) -> Mapping[str, object]:
     Returns:
         Public facts, as `check_quality`; there are no charged figures.
     """
-    tallies = tally_sets(run, _told(run, 0.0, _TALLIED))
-    return _public_facts(run, tallies, [], _told(run, _TALLIED, 1.0))
+    tallies = tally_sets(run, _part_progress(run, 0.0, _TALLIED))
+    return _public_facts(run, tallies, [], _part_progress(run, _TALLIED, 1.0))
 
 
-def _told(run: Run, start: float, end: float) -> Callable[[float], None]:
+def _part_progress(run: Run, start: float, end: float) -> Callable[[float], None]:
     """Return a function that reports the part of a step that is done as that of the stage.
 
     Args:
@@ -127,7 +132,10 @@ def _public_facts(
     from tasks.validation.synthetic_sets import judge_linked_sets, judge_sets
 
     fits = check_fit(
-        _compared(run), tallies, records=records(run), redrawn=run.spec.mode == "noise-aware"
+        _comparable_tables(run),
+        tallies,
+        records=records(run),
+        redrawn=run.spec.mode == "noise-aware",
     )
     # Public figures use only columns that a verifier can count again in the published sets.
     judged = [fit for fit in fits if {*fit.clique} <= {*countable(run.spec.schema).columns}]
@@ -199,7 +207,7 @@ def tally_sets(run: Run, progress: Callable[[float], None] = lambda _: None) -> 
     return tuple(tallies)
 
 
-def _compared(run: Run) -> tuple[Compared, ...]:
+def _comparable_tables(run: Run) -> tuple[Compared, ...]:
     """Return the noisy tables and interactions that can be compared in the schema's own codes."""
     from dp_core.bundle.quality.table_fit import comparable
 

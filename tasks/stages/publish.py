@@ -70,7 +70,7 @@ def publish(run: Run) -> None:
         sets=spec.sets,
         rows=sizes[0] if sizes else (),
         off=tuple(off),
-        ruled=_ruled(run),
+        ruled=_rule_fit(run),
         mode=spec.mode,
         seed=spec.seed,
         records=records(run),
@@ -138,7 +138,7 @@ def _not_met(run: Run) -> tuple[tuple[int, ...], ...] | None:
     return tuple(tuple(numbers) for numbers in found) if isinstance(found, list) else None
 
 
-def _ruled(run: Run) -> dict[str, object] | None:
+def _rule_fit(run: Run) -> dict[str, object] | None:
     """Return the fit of the tables of columns that rules name; None without rules or sets."""
     found = (run.folder.done("check") or {}).get("rules")
     return found if isinstance(found, dict) else None

@@ -104,7 +104,7 @@ class _LookUp:
         if wanted in self._origins:
             # If this fails, the whole `__init__` may still define the name.
             with suppress(ImportError, AttributeError):
-                names[wanted] = _taken(*self._origins[wanted])
+                names[wanted] = _import_name(*self._origins[wanted])
                 return names[wanted]
         elif not self._running and not wanted.startswith("__"):
             # A submodule is asked for while another one is being imported, which would be only half
@@ -157,7 +157,7 @@ def complete(name: str) -> None:
         later._run_whole()
 
 
-def _taken(source: str, known_as: str) -> object:
+def _import_name(source: str, known_as: str) -> object:
     """Return an object or a submodule by its module and name."""
     holder = import_module(source)
     found = getattr(holder, known_as, None)

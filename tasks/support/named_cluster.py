@@ -63,7 +63,7 @@ def check_cluster(asked: CountingCluster | None) -> None:
             far as that is known without starting it. The message names the place in the spec.
     """
     if asked is not None:
-        _checked(asked)
+        _check_cluster_class(asked)
 
 
 def is_encrypted(address: str) -> bool:
@@ -92,7 +92,7 @@ def started(asked: CountingCluster) -> Iterator[Any]:
         BadInput: if an option cannot be used, or exact counts would be sent unencrypted.
         StageFailed: if the cluster does not start.
     """
-    kind = _checked(asked)
+    kind = _check_cluster_class(asked)
     import dask
 
     submit = getattr(getattr(kind, "job_cls", None), "submit_command", None)
@@ -162,7 +162,7 @@ def dashboard() -> str | None:
     return address
 
 
-def _checked(asked: CountingCluster) -> type:
+def _check_cluster_class(asked: CountingCluster) -> type:
     """Return the class, with its options checked as far as possible without starting it."""
     complete("dask")
     kind = _class(asked)

@@ -81,7 +81,7 @@ def write_data_docs(internal: Path) -> Path:
         _build(pages, [result for each in documents for result in each["results"]])
     shutil.rmtree(pages / "static", ignore_errors=True)
     for page in pages.rglob("*.html"):
-        write_atomically(page, _confined(page.read_text(encoding="utf-8")).encode("utf-8"))
+        write_atomically(page, _confidential_page(page.read_text(encoding="utf-8")).encode("utf-8"))
     write_atomically(pages / "index.html", _index(pages, documents).encode("utf-8"))
     for each in [pages, *pages.rglob("*")]:
         each.chmod(0o700 if each.is_dir() else 0o600)
@@ -135,7 +135,7 @@ def _index(pages: Path, documents: list[dict[str, Any]]) -> str:
     )
 
 
-def _confined(page: str) -> str:
+def _confidential_page(page: str) -> str:
     """Return a page that says that it is confidential, and loads and runs nothing."""
     head, found, rest = _LOADED.sub("", page).partition("<head>")
     assert found

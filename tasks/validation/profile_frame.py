@@ -57,7 +57,7 @@ class FileProfile:
         columns: dict[str, list[Any]] = {}
         for profiler, profile in zip(self.profilers, self._columns, strict=True):
             column = profiler.column
-            columns[column.name] = _described(column, profile)
+            columns[column.name] = _profile_values(column, profile)
             if column.levels:
                 columns[unlisted(column, self._names)] = [profile.problems[Problem.LEVEL]]
             else:
@@ -69,10 +69,10 @@ class FileProfile:
                 columns[rule.kwargs["column"]] = [broken.get(rule.about, 0)]
         needed = {rule.kwargs["column"]: columns[rule.kwargs["column"]] for rule in self._rules}
         length = max(map(len, needed.values()), default=0)
-        return {name: _padded(values, length) for name, values in needed.items()}, length
+        return {name: _repeat_to_length(values, length) for name, values in needed.items()}, length
 
 
-def _described(column: Column, profile: Profile) -> list[Any]:
+def _profile_values(column: Column, profile: Profile) -> list[Any]:
     """Return the distinct texts or the bounds of a column, and None if values are missing."""
     values = _values(column, profile)
     if profile.problems[Problem.MISSING]:
@@ -110,6 +110,6 @@ def _outside_calendar(column: Column, profile: Profile) -> int:
     return int(profile.low < 1 or profile.high > _LAST_DAY)
 
 
-def _padded(values: list[Any], length: int) -> list[Any]:
+def _repeat_to_length(values: list[Any], length: int) -> list[Any]:
     """Return the values repeated up to a length; the first one is a value, if there is any."""
     return values + values[:1] * (length - len(values))

@@ -56,7 +56,7 @@ class RowPieces:
         )
         self._rows += records.num_rows
         while self._rows >= 2 * PIECE_ROWS:
-            whole = self._joined()
+            whole = self._join_parts()
             yield {name: cells[:PIECE_ROWS] for name, cells in whole.items()}, PIECE_ROWS
             self._parts = [{name: cells[PIECE_ROWS:] for name, cells in whole.items()}]
             self._rows -= PIECE_ROWS
@@ -64,9 +64,9 @@ class RowPieces:
     def last(self) -> Iterator[tuple[Frame, int]]:
         """Yield the last piece, if there are rows."""
         if self._rows:
-            yield self._joined(), self._rows
+            yield self._join_parts(), self._rows
 
-    def _joined(self) -> Frame:
+    def _join_parts(self) -> Frame:
         names = [reader.column.name for reader in self._readers]
         return {name: np.concatenate([part[name] for part in self._parts]) for name in names}
 

@@ -125,7 +125,7 @@ class SuiteJudge:
         with deprecations_unheard():
             batch = data.get_batch({"dataframe": frame})
             result = batch.validate(suite, result_format="BOOLEAN_ONLY")
-            failed = _failed(result.results, len(suite.expectations))
+            failed = _broken_rules(result.results, len(suite.expectations))
             passed = bool(result.success)
             if not passed:
                 self.success = False
@@ -148,7 +148,7 @@ def _with_texts(columns: Mapping[str, Any], dates: Collection[str]) -> dict[str,
     }
 
 
-def _failed(results: Sequence[Any], count: int) -> frozenset[int]:
+def _broken_rules(results: Sequence[Any], count: int) -> frozenset[int]:
     """Return the numbers of the rules that the library found broken."""
     if len(results) != count:
         raise RuntimeError("Great Expectations did not judge every rule.")

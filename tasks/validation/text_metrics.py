@@ -25,7 +25,7 @@ from great_expectations.expectations.metrics.map_metric_provider.column_map_metr
 )
 
 
-def _found(column: pd.Series, regexes: Sequence[str], *, every: bool = False) -> pd.Series:
+def _contains(column: pd.Series, regexes: Sequence[str], *, every: bool = False) -> pd.Series:
     """Return for each text whether any, or every, expression is found in it."""
     codes, distinct = pd.factorize(column)
     texts = pa.array([str(text) for text in distinct], pa.string())
@@ -44,7 +44,7 @@ class MatchesRegex(ColumnMapMetricProvider):
 
     @column_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column: pd.Series, regex: str, **_: Any) -> pd.Series:
-        return _found(column, [regex])
+        return _contains(column, [regex])
 
 
 class MatchesNoRegex(ColumnMapMetricProvider):
@@ -55,7 +55,7 @@ class MatchesNoRegex(ColumnMapMetricProvider):
 
     @column_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column: pd.Series, regex: str, **_: Any) -> pd.Series:
-        return ~_found(column, [regex])
+        return ~_contains(column, [regex])
 
 
 class MatchesRegexes(ColumnMapMetricProvider):
@@ -73,7 +73,7 @@ class MatchesRegexes(ColumnMapMetricProvider):
         match_on: str,
         **_: Any,
     ) -> pd.Series:
-        return _found(column, regex_list, every=match_on == "all")
+        return _contains(column, regex_list, every=match_on == "all")
 
 
 class MatchesNoRegexes(ColumnMapMetricProvider):
@@ -89,4 +89,4 @@ class MatchesNoRegexes(ColumnMapMetricProvider):
         regex_list: Sequence[str],
         **_: Any,
     ) -> pd.Series:
-        return ~_found(column, regex_list)
+        return ~_contains(column, regex_list)

@@ -78,7 +78,7 @@ def linked_set(schema: Schema, households: pa.Table, persons: pa.Table, *, name:
     Raises:
         BadInput: if keys, links or sizes are not as the schema says.
     """
-    linked = _linked(schema)
+    linked = _linked_tables(schema)
     keys = _keys(households, linked.key, linked.households, name)
     links = _keys(persons, linked.link, linked.persons, name)
     numbers = _keys(persons, linked.person_key, linked.persons, name)
@@ -114,7 +114,7 @@ def codes_of_set(schema: Schema, data: LinkedSet) -> HouseholdRows:
         ValueError: if a value is not in the schema.
         KeyError: if a column is missing.
     """
-    linked = _linked(schema)
+    linked = _linked_tables(schema)
 
     def codes(table: pa.Table, names: tuple[str, ...]) -> Codes:
         kind = schema.domain.project(names).code_type
@@ -134,7 +134,7 @@ def codes_of_set(schema: Schema, data: LinkedSet) -> HouseholdRows:
 
 def pair_row_blocks(schema: Schema, rows: HouseholdRows) -> Iterator[Dataset]:
     """Yield the pair rows of households, those of a limited number of households at a time."""
-    linked = _linked(schema)
+    linked = _linked_tables(schema)
     starts = np.concatenate(([0], np.cumsum(rows.sizes)))
     for first in range(0, max(rows.sizes.size, 1), _BLOCK):
         last = min(first + _BLOCK, rows.sizes.size)
@@ -156,7 +156,7 @@ def joined(schema: Schema, data: LinkedSet) -> pa.Table:
         schema: The schema, of linked tables.
         data: The set.
     """
-    linked, of = _linked(schema), data.household_of
+    linked, of = _linked_tables(schema), data.household_of
     names = [linked.link, linked.person_key]
     arrays = [data.persons.column(name) for name in names]
     arrays += [data.households.column(name).take(of) for name in linked.household_columns]
@@ -186,7 +186,7 @@ def _keys(table: pa.Table, column: str, of: str, name: str) -> pa.Array:
         raise BadInput(f"The column {column!r} of {of} in {name} has too large numbers.") from None
 
 
-def _linked(schema: Schema) -> LinkedTables:
+def _linked_tables(schema: Schema) -> LinkedTables:
     if schema.linked is None:
         raise ValueError("The schema is of a single table.")
     return schema.linked

@@ -166,7 +166,7 @@ def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]
     for number, item in enumerate(measured, start=1):
         values = item.values.ravel()
         if isinstance(item, Answers):
-            kind, asked = _asked(item.queries)
+            kind, asked = _query_cells(item.queries)
             for position, (clique, codes) in enumerate(asked):
                 row = values[position : position + 1]
                 domain = labels.domain.project(clique)
@@ -188,7 +188,7 @@ def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]
                 yield _piece(number, item, labels, "table", item.domain, cells, values[some])
 
 
-def _asked(queries: Queries) -> tuple[str, list[tuple[tuple[str, ...], Codes]]]:
+def _query_cells(queries: Queries) -> tuple[str, list[tuple[tuple[str, ...], Codes]]]:
     """Return the kind of queries, and the columns and the cell of each."""
     if isinstance(queries, Parities):
         none = np.empty((1, 0), dtype=np.uint32)
@@ -388,17 +388,17 @@ def _tables(path: Path, groups: Iterator[pa.Table]) -> Iterator[Measured]:
             number = int(numbers[start])
             if number != current:
                 if open_:
-                    yield _restored(path, open_)
+                    yield _read_measurement(path, open_)
                 if number in seen:
                     raise BadInput(f"{path} contains table {number} in two places.")
                 seen.add(number)
                 open_, current = [], number
             open_.append(group.slice(start, stop - start))
     if open_:
-        yield _restored(path, open_)
+        yield _read_measurement(path, open_)
 
 
-def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
+def _read_measurement(path: Path, pieces: list[pa.Table]) -> Measured:
     table = pieces[0]
     if len(pieces) > 1:
         table = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()

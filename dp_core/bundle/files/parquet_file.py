@@ -52,7 +52,7 @@ def write_parquet(
             write_statistics=False,
             store_schema=True,
         ) as writer:
-            for group in _regrouped(schema, tables):
+            for group in _row_groups(schema, tables):
                 writer.write_table(group, row_group_size=ROW_GROUP)
                 rows += group.num_rows
         settle(partial)
@@ -96,24 +96,24 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
             yield from file.iter_batches(ROW_GROUP, row_groups=[group], columns=list(columns))
 
 
-def _regrouped(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _row_groups(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     waiting: list[pa.Table] = []
     rows = 0
     for table in tables:
         piece = table.replace_schema_metadata(None).cast(schema)
         while rows + piece.num_rows >= ROW_GROUP:
             head = piece.slice(0, ROW_GROUP - rows)
-            yield _joined([*waiting, head])
+            yield _concatenate([*waiting, head])
             piece = piece.slice(head.num_rows)
             waiting, rows = [], 0
         if piece.num_rows:
             waiting.append(piece)
             rows += piece.num_rows
     if waiting:
-        yield _joined(waiting)
+        yield _concatenate(waiting)
 
 
-def _joined(pieces: list[pa.Table]) -> pa.Table:
+def _concatenate(pieces: list[pa.Table]) -> pa.Table:
     # One chunk per column and unified dictionaries, so that bytes do not depend on the pieces.
     return pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
 

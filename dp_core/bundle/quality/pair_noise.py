@@ -81,13 +81,13 @@ def pair_noise(
     single = _single(released, pooled.domain, records)
     return {
         pair: PairNoise(
-            state, None if state == "unmeasured" else _expected(pooled, single, pair, records)
+            state, None if state == "unmeasured" else _expected_tvd(pooled, single, pair, records)
         )
         for pair, state in pairs.items()
     }
 
 
-def _expected(
+def _expected_tvd(
     pooled: Pooled, single: Mapping[frozenset[str], float], pair: Clique, records: float
 ) -> float | None:
     variance = pooled.variance(pair)

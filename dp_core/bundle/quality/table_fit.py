@@ -148,7 +148,7 @@ def check_fit(
         distances, expected, outside = [], [], []
         for tally in served:
             counts, rows = tally.count(clique), max(tally.rows, 1)
-            table, variance = _drawn(item, counts, rows, shares)
+            table, variance = _counterpart(item, counts, rows, shares)
             gap = np.abs(noisy - table * (records / rows))
             drawing = (records / rows) ** 2 * variance
             distances.append(float(gap.sum()) / whole)
@@ -245,7 +245,7 @@ def _noisy(item: Compared, shares: int) -> tuple[NDArray[Any], float, float]:
     return of.spread(item.values), *known
 
 
-def _drawn(
+def _counterpart(
     item: Compared, counts: NDArray[Any], rows: int, shares: int
 ) -> tuple[NDArray[np.float64] | NDArray[np.int64], NDArray[np.float64]]:
     """Return a set's counterpart of a measurement, and its variance due to the sampling of rows.

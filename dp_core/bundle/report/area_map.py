@@ -232,7 +232,7 @@ def _share(pooled: Pooled, smaller: str, name: str, code: int) -> tuple[Floats, 
     nested = pooled.domain.nested
     assert nested is not None
     level, size = nested.columns.index(smaller) + 1, pooled.domain.size((name,))
-    whole, part = _known(pooled.areas(())), _known(pooled.areas((name,)))
+    whole, part = _part_or_empty(pooled.areas(())), _part_or_empty(pooled.areas((name,)))
     count, variance = whole.values[level], whole.variance(level)
     top = count / size + part.values[level][:, code]
     quantile = central_quantile(0.95, 1.0 if pooled.noise == "laplace" else math.inf)
@@ -249,14 +249,14 @@ def _share(pooled: Pooled, smaller: str, name: str, code: int) -> tuple[Floats, 
     return share, np.where(np.isfinite(margin), margin, np.inf)
 
 
-def _known(part: AreaPart | None) -> AreaPart:
+def _part_or_empty(part: AreaPart | None) -> AreaPart:
     assert part is not None, "determined tables have all their parts"
     return part
 
 
 def _by_size(counts: Floats) -> tuple[list[int | None], tuple[tuple[int, str], ...]]:
     """Return the class of each count, from 0 to 6, and a legend of those that occur."""
-    limits = [_rounded(max(float(counts.max()), 1.0) * part) for part in _SIZES]
+    limits = [_round_to_two_digits(max(float(counts.max()), 1.0) * part) for part in _SIZES]
     limits = sorted({max(each, 1) for each in limits})
     kinds = np.searchsorted(limits, np.rint(counts)) + (len(_SIZES) - len(limits))
     first, texts = int(kinds.min()), {}
@@ -271,10 +271,10 @@ def _by_size(counts: Floats) -> tuple[list[int | None], tuple[tuple[int, str], .
     return kinds.tolist(), tuple(texts.items())
 
 
-def _rounded(value: float) -> int:
+def _round_to_two_digits(value: float) -> int:
     """Return a number with two significant digits.
 
-    >>> _rounded(1234.5), _rounded(7.6)
+    >>> _round_to_two_digits(1234.5), _round_to_two_digits(7.6)
     (1200, 8)
     """
     return int(round(value, min(1 - math.floor(math.log10(max(value, 1.0))), 0)))

@@ -108,15 +108,15 @@ def count_tables(pooled: Pooled, schema: Schema) -> CountTables:
         size = pooled.domain.size(clique)
         if size > min(MOST_CELLS, room):
             left_out += is_determined(pooled, clique)
-        elif (found := _known(pooled, schema, clique)) is not None:
+        elif (found := _rounded_counts(pooled, schema, clique)) is not None:
             listed.append(_table(schema, clique, *found))
             room -= size
     names = pooled.domain.columns[:MOST_COLUMNS]
-    crossed = _crossed(pooled, schema, names)
+    crossed = _pair_counts(pooled, schema, names)
     return CountTables(
         listed=tuple(listed),
         left_out=left_out,
-        crossed=_embedded(crossed) if crossed["pairs"] else "",
+        crossed=_json_in_html(crossed) if crossed["pairs"] else "",
         columns=names,
         more_columns=len(pooled.domain.columns) - len(names),
     )
@@ -130,7 +130,7 @@ def script() -> tuple[str, str]:
     return text, f"'sha256-{digest}'"
 
 
-def _known(
+def _rounded_counts(
     pooled: Pooled, schema: Schema, clique: Clique
 ) -> tuple[list[int | None], int, NDArray[np.float64]] | None:
     """Return the rounded counts of a table, their margin, and the counts; None if not determined.
@@ -173,7 +173,7 @@ def _table(
     return CountTable(name, clique[:-1], labels[-1], clique[-1], margin, rows)
 
 
-def _crossed(pooled: Pooled, schema: Schema, names: tuple[str, ...]) -> dict[str, Any]:
+def _pair_counts(pooled: Pooled, schema: Schema, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the counts of single columns and of pairs, by places in `names`.
 
     Each is a margin and the rounded counts, null for an impossible combination. A pair that is too
@@ -183,14 +183,18 @@ def _crossed(pooled: Pooled, schema: Schema, names: tuple[str, ...]) -> dict[str
     ones: list[list[Any] | None] = []
     pairs: dict[str, list[Any]] = {}
     for name in names:
-        found = _known(pooled, schema, (name,)) if pooled.domain.size((name,)) <= room else None
+        found = (
+            _rounded_counts(pooled, schema, (name,))
+            if pooled.domain.size((name,)) <= room
+            else None
+        )
         ones.append(None if found is None else [found[1], found[0]])
         room -= len(found[0]) if found else 0
     for (one, first), (two, second) in itertools.combinations(enumerate(names), 2):
         pair, size = (first, second), pooled.domain.size((first, second))
         if not is_determined(pooled, pair):
             continue
-        found = _known(pooled, schema, pair) if size <= min(MOST_CROSSED, room) else None
+        found = _rounded_counts(pooled, schema, pair) if size <= min(MOST_CROSSED, room) else None
         pairs[f"{one} {two}"] = [] if found is None else [found[1], found[0]]
         room -= size if found else 0
     labels = {name: schema.column(name).code_labels() for name in names}
@@ -199,7 +203,7 @@ def _crossed(pooled: Pooled, schema: Schema, names: tuple[str, ...]) -> dict[str
     return {"unit": unit, "columns": columns, "ones": ones, "pairs": pairs}
 
 
-def _embedded(value: Mapping[str, Any]) -> str:
+def _json_in_html(value: Mapping[str, Any]) -> str:
     """Return JSON in which no text can end the element or begin another one."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -142,7 +142,7 @@ class _Model:
 def _model(published: Published, pooled: Pooled | None) -> _Model | None:
     """Return a linear regression that a measured table covers, or one of the mean alone."""
     # A survey weight is neither an outcome nor a predictor.
-    columns = {column.name: column for column in _analysed(published) if not column.role}
+    columns = {column.name: column for column in _columns_to_read(published) if not column.role}
     numeric = [name for name, one in columns.items() if one.kind in ("integer", "number")]
     best: tuple[tuple[int, float], str, tuple[str, ...]] | None = None
     tables = tables_of(published.released)
@@ -168,13 +168,13 @@ def _model(published: Published, pooled: Pooled | None) -> _Model | None:
         name, others = numeric[0], ()
     else:
         return None
-    right = " + ".join(_quoted(other) for other in others) or "1"
+    right = " + ".join(_formula_name(other) for other in others) or "1"
     return _Model(
-        columns[name], tuple(columns[other] for other in others), f"{_quoted(name)} ~ {right}"
+        columns[name], tuple(columns[other] for other in others), f"{_formula_name(name)} ~ {right}"
     )
 
 
-def _analysed(published: Published) -> tuple[Column, ...]:
+def _columns_to_read(published: Published) -> tuple[Column, ...]:
     """Return the columns of the file that the code reads: of linked tables, of households."""
     linked = published.schema.linked
     return published.schema.columns if linked is None else published.schema.household_schema.columns
@@ -199,7 +199,7 @@ def _frequent(column: Column, tables: Sequence[Measurement], pooled: Pooled | No
     )
 
 
-def _quoted(name: str) -> str:
+def _formula_name(name: str) -> str:
     """Return a column's name as it is written in a formula."""
     usual = name.isidentifier() and not keyword.iskeyword(name) and name not in ("C", "I", "Q")
     return name if usual else f"Q({name!r})"
@@ -224,7 +224,7 @@ def _example(published: Published) -> tuple[Column, int, Measurement | None]:
 
     A column with levels is preferred. Without a table, its number is 0.
     """
-    columns = _analysed(published)
+    columns = _columns_to_read(published)
     column = next((column for column in columns if column.levels), columns[0])
     best = min(
         (

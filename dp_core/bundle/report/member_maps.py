@@ -64,7 +64,7 @@ def member_maps(pooled: Pooled, schema: Schema) -> tuple[MemberMap, ...]:
             if counts is not None and width is not None:
                 # Which of the two members is named first does not matter.
                 pairs = counts[:size, :size]
-                found.append(_drawn(schema, name, (pairs + pairs.T) / 2, width))
+                found.append(_draw_map(schema, name, (pairs + pairs.T) / 2, width))
     return tuple(found)
 
 
@@ -87,7 +87,9 @@ def in_words(page: str, linked: LinkedTables) -> str:
     return "".join(parts)
 
 
-def _drawn(schema: Schema, name: str, counts: NDArray[np.float64], half_width: float) -> MemberMap:
+def _draw_map(
+    schema: Schema, name: str, counts: NDArray[np.float64], half_width: float
+) -> MemberMap:
     labels = schema.column(name).of_member.code_labels()
     shares = np.maximum(counts, 0.0)
     total = float(shares.sum())

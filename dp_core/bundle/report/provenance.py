@@ -44,7 +44,7 @@ def made_from(published: Published) -> tuple[str, ...]:
             f"{_number(kept, 'noisy cell')} of {_number(len(sparse), 'table')} that reached a"
             f" threshold of {_range([item.threshold for item in sparse])} records"
         )
-    asked = [_asked(row.body) for row in published.paid if row.kind == "charge"]
+    asked = [_mechanism_and_question(row.body) for row in published.paid if row.kind == "charge"]
     choices = sum(mechanism == "noisy-max" for mechanism, _ in asked)
     if choices:
         found.append(_number(choices, "private choice"))
@@ -71,7 +71,7 @@ def headline(published: Published) -> tuple[int, str]:
         if beyond:
             return tables, f"noisy {'tables and ' if beyond < tables else ''}interactions"
         return tables, "noisy table" if tables == 1 else "noisy tables"
-    asked = [_asked(row.body) for row in published.paid if row.kind == "charge"]
+    asked = [_mechanism_and_question(row.body) for row in published.paid if row.kind == "charge"]
     choices = sum(mechanism == "noisy-max" for mechanism, _ in asked)
     if choices:
         return choices, "private choice" if choices == 1 else "private choices"
@@ -146,7 +146,7 @@ def listed(phrases: Sequence[str]) -> str:
     return f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 
-def _asked(body: Mapping[str, Any]) -> tuple[str, str]:
+def _mechanism_and_question(body: Mapping[str, Any]) -> tuple[str, str]:
     return str(body["event"]["mechanism"]), str(body["asks"]["name"])
 
 

@@ -55,7 +55,7 @@ def registry_entry(document: Mapping[str, Any], origin: Origin | None = None) ->
             "dp_variant": {
                 "variant_name": "Approximate DP" if _delta(guarantee) else "Pure DP",
                 "data_domain": _domain(document),
-                "unprotected_quantities": _unprotected(document),
+                "unprotected_quantities": _what_is_not_covered(document),
             },
             "privacy_loss": _privacy_loss(document),
             "deployment_model": _model(document),
@@ -160,7 +160,7 @@ def _domain(document: Mapping[str, Any]) -> str:
     )
 
 
-def _unprotected(document: Mapping[str, Any]) -> str:
+def _what_is_not_covered(document: Mapping[str, Any]) -> str:
     guarantee = document["guarantee"]
     first = (
         "No statistic of the file is published without noise."

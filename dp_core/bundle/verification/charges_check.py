@@ -258,7 +258,7 @@ def not_as_paid(
     ]
     if unseen:
         wrong.append(f"Receipt {unseen[0]} paid for a table that is not in {MARGINALS}.")
-    return wrong or _changed(measured, charges, committed, shares)
+    return wrong or _batches_that_differ(measured, charges, committed, shares)
 
 
 def _name(item: Measured, number: int) -> str:
@@ -293,7 +293,7 @@ def _is_what_was_asked(item: Measured, charge: Charge) -> bool:
     return charge.asks == TABLE
 
 
-def _changed(
+def _batches_that_differ(
     measured: Sequence[Measured],
     charges: Mapping[int, Charge],
     committed: Mapping[str, str],
@@ -313,12 +313,12 @@ def _changed(
 def _hash(drawn: Sequence[Measured], shares: int) -> str | None:
     """Return the hash of noisy numbers; None if they are not whole numbers of shares."""
     try:
-        return result_hash((item.grant, _stored(item, shares)) for item in drawn)
+        return result_hash((item.grant, _committed_form(item, shares)) for item in drawn)
     except ValueError:
         return None
 
 
-def _stored(item: Measured, shares: int) -> NDArray[np.int64]:
+def _committed_form(item: Measured, shares: int) -> NDArray[np.int64]:
     """Return noisy numbers in the form in which they were committed.
 
     Raises:

@@ -65,7 +65,7 @@ def check_figures(
     if tables:
         tallies = counts_of_sets(folder, claims.schema, claims.sets, tables)
         asked = checks_asked(tables, reference_counts(tallies, tables, records))
-        wrong += _charged(stated["charged"], asked, paid, claims, records)
+        wrong += _charge_faults(stated["charged"], asked, paid, claims, records)
     elif paid or stated["charged"]:
         wrong.append("Charged checks are stated or paid for, but the plan has none.")
     named = [set(item) == {"figure", "value"} and item["figure"] for item in stated["public"]]
@@ -84,7 +84,7 @@ def check_figures(
     )
 
 
-def _charged(
+def _charge_faults(
     stated: Any, asked: Mapping[str, object], paid: list[Charge], claims: Claims, records: int
 ) -> list[str]:
     if len(paid) != 1:

@@ -63,7 +63,7 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
         implied = pair == claims.enforced or reserved.implies(*pair)
         if claim.theorem == reserved.theorem and implied:
             sentences.append(f"The reserved total implies {words}.")
-        elif claim.theorem == PLD and _shown(claims, *pair):
+        elif claim.theorem == PLD and _noise_implies(claims, *pair):
             undecided = bool(unknown)
             sentences.append(f"The noise of the planned tables gives {words}.")
         else:
@@ -77,7 +77,7 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
     return tuple(wrong) or " ".join(sentences)
 
 
-def _shown(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
+def _noise_implies(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
     """Whether the noise of the receipts implies a guarantee that the total does not.
 
     This holds only if the plan fixed the noise beforehand; an unknown selection is treated as if it

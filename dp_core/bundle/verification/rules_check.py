@@ -66,8 +66,8 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
             broken = [
                 *dict.fromkeys(
                     what
-                    for part, read in _judged(folder, schema, number)
-                    for what in _broken(part, read)
+                    for part, read in _sets_with_rules(folder, schema, number)
+                    for what in _rule_faults(part, read)
                 )
             ]
             broken += _broken_counts(folder, schema, number)
@@ -89,7 +89,7 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     return f"Every {what} of the sets obeys the {which} of the schema."
 
 
-def _judged(folder: Path, schema: Schema, number: int) -> Iterator[tuple[Schema, _Read]]:
+def _sets_with_rules(folder: Path, schema: Schema, number: int) -> Iterator[tuple[Schema, _Read]]:
     """Yield a schema with rules, and a function that reads the rows of a set to which they apply.
 
     In linked tables, rules over household columns and `members` apply to all households, with or
@@ -111,7 +111,7 @@ def _batches(table: pa.Table, names: Sequence[str]) -> Iterable[pa.RecordBatch]:
     yield from table.select(list(names)).unify_dictionaries().combine_chunks().to_batches()
 
 
-def _broken(schema: Schema, read: _Read) -> list[str]:
+def _rule_faults(schema: Schema, read: _Read) -> list[str]:
     """Return what is wrong with the rows of a set: rules that they break, values off their unit.
 
     Rules compare values in whole units. A value with more digits than `decimals` would be rounded

@@ -119,7 +119,7 @@ def check_statement(
             wrong.append(f"{STATEMENT} states '{section}.{name}' unlike plan and receipts.")
     wrong += [
         f"The plan in {STATEMENT} states {name!r} unlike the reservation."
-        for name, planned, reserved in _planned(claims)
+        for name, planned, reserved in _plan_and_reservation(claims)
         if canonical_json(planned) != canonical_json(reserved)
     ]
     if wrong:
@@ -135,7 +135,7 @@ def check_statement(
     return "Sentences, decimals and copied values agree with the plan and the receipts."
 
 
-def _planned(claims: Claims) -> Iterator[tuple[str, object, object]]:
+def _plan_and_reservation(claims: Claims) -> Iterator[tuple[str, object, object]]:
     """Yield names of values, each with what the plan and what the reservation state.
 
     People read the plan too, so it must not show another epsilon or unit than was reserved.

@@ -348,14 +348,14 @@ def _signature(claims: Claims, trusted: Collection[str]) -> str | tuple[str, ...
             return "Nothing is signed: anyone who passed the release on could have remade it."
         return (
             "The receipts, the totals of the accounts and, through the commits, the noisy tables"
-            f" are signed by {_named(receipts_by)}; the synthetic sets and the rest are not."
+            f" are signed by {_key_text(receipts_by)}; the synthetic sets and the rest are not."
         )
     if not trusted:
-        known = _named(signed_by)
+        known = _key_text(signed_by)
     return f"{STATEMENT}, and through it every file, is signed by {known}."
 
 
-def _named(public: str) -> str:
+def _key_text(public: str) -> str:
     return f"key {fingerprint(public)}; compare this fingerprint with one from the publisher"
 
 

@@ -51,7 +51,7 @@ def same_analysis(formula: Formula, analysis: DeclaredAnalysis, schema: Schema) 
         and formula.outcome_columns == (analysis.outcome,)
         and all(len(term) == 1 for term in terms)
         and {*formula.columns} <= {*formula.by_level}
-        and not _coded(formula, schema)
+        and not _recoded_columns(formula, schema)
         and sorted(term[0] for term in terms) == sorted(analysis.predictors)
     )
 
@@ -71,7 +71,7 @@ def _check_form(formula: Formula, schema: Schema) -> None:
     named = [name for term in formula.terms for name in term]
     if len(set(named)) != len(named):
         raise BadInput(f"The formula {formula.text!r:.120} has a column in two terms; {FORM}.")
-    for name in _coded(formula, schema):
+    for name in _recoded_columns(formula, schema):
         if not schema.column(name).levels:
             raise BadInput(
                 f"The formula {formula.text!r:.120} treats the number {name} as levels; {FORM}."
@@ -82,7 +82,7 @@ def _check_form(formula: Formula, schema: Schema) -> None:
         )
 
 
-def _coded(formula: Formula, schema: Schema) -> list[str]:
+def _recoded_columns(formula: Formula, schema: Schema) -> list[str]:
     """Return the columns inside C(...), except columns of levels in a plain C(column)."""
     description = formula.description
     found = []

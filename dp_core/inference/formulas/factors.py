@@ -146,12 +146,12 @@ class _Computation:
         if isinstance(node, ast.Name):
             return self._column(node.id)
         if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
-            return _UNARY[type(node.op)](_bounded(self.value(node.operand)))
+            return _UNARY[type(node.op)](_bounded_number(self.value(node.operand)))
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
             left, right = self.value(node.left), self.value(node.right)
             if isinstance(node.op, ast.BitAnd | ast.BitOr):
                 return _BINARY[type(node.op)](left, right)
-            return _BINARY[type(node.op)](_bounded(left), _bounded(right))
+            return _BINARY[type(node.op)](_bounded_number(left), _bounded_number(right))
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
             left, right = self.value(node.left), self.value(node.comparators[0])
             return _COMPARE[type(node.ops[0])](left, right)
@@ -183,7 +183,7 @@ class _Computation:
         if name == "round":
             return np.round(self.value(node.args[0]), *map(_setting, node.args[1:]))
         given = [self.value(one) for one in node.args]
-        return getattr(np, name)(*(given if name == "where" else map(_bounded, given)))
+        return getattr(np, name)(*(given if name == "where" else map(_bounded_number, given)))
 
     def _category(self, call: ast.Call) -> Any:
         from patsy.categorical import C
@@ -205,10 +205,10 @@ class _Computation:
         return given, named
 
 
-def _bounded(value: Any) -> Any:
+def _bounded_number(value: Any) -> Any:
     """Return an integer as a float, whose size is bounded; refuse a text, which could grow.
 
-    >>> _bounded(9)
+    >>> _bounded_number(9)
     9.0
     """
     if isinstance(value, str):

@@ -77,7 +77,7 @@ def read_formula(text: str, columns: Sequence[str]) -> Formula:
     text = _in_patsys_words(text.strip(), columns)
     _check_sides(text)
     text = _without_dot(text, columns)
-    described = _described(text)
+    described = _model_description(text)
     left = described.lhs_termlist
     if len(left) != 1 or len(left[0].factors) != 1:
         raise BadInput(
@@ -212,7 +212,7 @@ def _check_size(text: str) -> None:
         raise BadInput(f"The formula {text!r:.120} has signs that cannot be printed; {_HOW}.")
 
 
-def _described(text: str) -> Any:
+def _model_description(text: str) -> Any:
     """Return patsy's `ModelDesc` of a formula whose terms can be counted.
 
     Raises:
@@ -307,11 +307,11 @@ def _without_dot(text: str, columns: Sequence[str]) -> str:
     if not re.search(dot, right):
         return text
     outside = [name for name in columns if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", left)]
-    written = " + ".join(_written(name) for name in outside)
+    written = " + ".join(_term_name(name) for name in outside)
     return f"{left.strip()} ~ {re.sub(dot, lambda _: f'({written})', right).strip()}"
 
 
-def _written(name: str) -> str:
+def _term_name(name: str) -> str:
     plain = name.isidentifier() and not keyword.iskeyword(name)
     return name if plain else f"Q({name!r})"
 

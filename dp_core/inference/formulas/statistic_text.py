@@ -48,7 +48,7 @@ def declared_statistic(text: str, schema: Schema) -> DeclaredStatistic:
     asked = _QUANTILES.fullmatch(text.strip().rstrip("?."))
     if asked is not None:
         quantile = Fraction(1, 2) if asked["median"] else _quantile(text, asked["q"])
-        return _read(text, "quantile", asked["rest"], schema, quantile)
+        return _declared_statistic(text, "quantile", asked["rest"], schema, quantile)
     if found is None:
         what = "is neither a formula nor a statistic"
         if _LATER.match(text):
@@ -60,7 +60,7 @@ def declared_statistic(text: str, schema: Schema) -> DeclaredStatistic:
             f" or a mean, total, median or quantile such as {FORM}."
         )
     word: StatisticWord = "total" if found["word"].casefold() in ("total", "sum") else "mean"
-    return _read(text, word, found["rest"], schema)
+    return _declared_statistic(text, word, found["rest"], schema)
 
 
 def _quantile(text: str, stated: str) -> Fraction:
@@ -76,7 +76,7 @@ def _quantile(text: str, stated: str) -> Fraction:
     return found
 
 
-def _read(
+def _declared_statistic(
     text: str, word: StatisticWord, rest: str, schema: Schema, quantile: Fraction | None = None
 ) -> DeclaredStatistic:
     name, by = _columns(text, rest, schema)
@@ -103,31 +103,33 @@ def _read(
 
 def _columns(text: str, rest: str, schema: Schema) -> tuple[str, tuple[str, ...]]:
     """Return the number and the groups that the end of a sentence names."""
-    names = {_folded(name): name for name in schema.names}
-    if re.search(r"\b(where|for|among|if)\b", rest, re.IGNORECASE) and not _known(rest, names):
+    names = {_fold_case(name): name for name in schema.names}
+    if re.search(r"\b(where|for|among|if)\b", rest, re.IGNORECASE) and not _column_named(
+        rest, names
+    ):
         raise BadInput(
             f"{text!r:.120} has a condition; declare the statistic by groups instead. A question"
             " with a condition on these groups is then answered from it."
         )
-    if (name := _known(rest, names)) is not None:
+    if (name := _column_named(rest, names)) is not None:
         return name, ()
     for divider in re.finditer(r"\s(?:by|per)\s", rest, re.IGNORECASE):
-        name = _known(rest[: divider.start()], names)
+        name = _column_named(rest[: divider.start()], names)
         if name is not None:
-            return name, tuple(_listed(text, rest[divider.end() :], names))
+            return name, tuple(_list_names(text, rest[divider.end() :], names))
     unknown = re.split(r"\s(?:by|per)\s", rest, flags=re.IGNORECASE)[0].strip()
     raise BadInput(
         f"{text!r:.120} names {unknown!r}, which is not a column.{nearest(unknown, schema.names)}"
     )
 
 
-def _listed(text: str, rest: str, names: dict[str, str]) -> Sequence[str]:
+def _list_names(text: str, rest: str, names: dict[str, str]) -> Sequence[str]:
     """Return the columns of a list; a name may itself contain commas or `and`."""
     pieces = re.split(r"(\s*,\s*(?:and\s+)?|\s+and\s+|\s*&\s*)", rest.strip())
     found, place = [], 0
     while place < len(pieces):
         for end in range(len(pieces), place, -1):
-            name = _known("".join(pieces[place:end]), names)
+            name = _column_named("".join(pieces[place:end]), names)
             if name is not None and (end - place) % 2:
                 found.append(name)
                 place = end + 1
@@ -141,14 +143,14 @@ def _listed(text: str, rest: str, names: dict[str, str]) -> Sequence[str]:
     return found
 
 
-def _known(text: str, names: dict[str, str]) -> str | None:
+def _column_named(text: str, names: dict[str, str]) -> str | None:
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`":
         text = text[1:-1]
-    return names.get(_folded(text))
+    return names.get(_fold_case(text))
 
 
-def _folded(text: str) -> str:
+def _fold_case(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 

@@ -247,14 +247,14 @@ def linkability(
     def linked(data: Dataset) -> Rate:
         targets = random_records(data, attempts, rng)
         sides = [half.neighbours(targets, number, rng=rng) for half in halves]
-        return _shared(*sides)
+        return _agreement_rate(*sides)
 
     size = min(attempts, members.rows)
     drawn = [rng.integers(0, synthetic.rows, (size, number)) for _ in range(2)]
-    return AttackResult("linkability", linked(members), linked(control), _shared(*drawn))
+    return AttackResult("linkability", linked(members), linked(control), _agreement_rate(*drawn))
 
 
-def _shared(first: NDArray[np.int64], second: NDArray[np.int64]) -> Rate:
+def _agreement_rate(first: NDArray[np.int64], second: NDArray[np.int64]) -> Rate:
     hits = (first[:, :, None] == second[:, None, :]).any(axis=(1, 2))
     return wilson(int(hits.sum()), hits.size)
 

@@ -113,7 +113,7 @@ def shadow_attack(
         inside[number] = part[chosen]
         seen[number] = features.of(make(part, number))
     judged = max(FEWEST_FILES // 3, files // 3)
-    right = _classified(seen, inside, files - judged) == inside[files - judged :]
+    right = _predict_members(seen, inside, files - judged) == inside[files - judged :]
     accuracy = right.mean(axis=1)
     return ShadowResult(
         mean_interval([2 * float(one) - 1 for one in accuracy]), targets, files - judged, judged
@@ -174,7 +174,7 @@ class TargetFeatures:
         return np.where(found[places] == own, counts[places], 0) / max(data.rows, 1)
 
 
-def _classified(
+def _predict_members(
     seen: NDArray[np.float64], inside: NDArray[np.bool_], learnt: int
 ) -> NDArray[np.bool_]:
     """Return what a logistic regression, fitted to the first files, says of the others."""

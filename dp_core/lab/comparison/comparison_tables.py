@@ -68,12 +68,12 @@ def as_markdown(
         note: A sentence about the whole comparison; empty for none.
         notes: Sentences about each file, by its name; None (the default) for none.
     """
-    lines = [_escaped(declaration.sentence), "", "# Comparison of methods", ""]
-    lines += [_escaped(note), ""] if note else []
+    lines = [_escape_cell(declaration.sentence), "", "# Comparison of methods", ""]
+    lines += [_escape_cell(note), ""] if note else []
     names = shown_figures(rows)
     for file in files(rows):
         mine = [row for row in rows if row.cell.file == file]
-        lines += [f"## {_escaped(file)}", "", _guarantee(mine), ""]
+        lines += [f"## {_escape_cell(file)}", "", _guarantee(mine), ""]
         shown = [name for name in names if any(name in row.figures for row in mine)]
         header = ["method", "epsilon", "runs", *(FIGURE[name].label for name in shown)]
         lines += [
@@ -81,12 +81,12 @@ def as_markdown(
             "|---" + "|---:" * (len(header) - 1) + "|",
         ]
         for row in mine:
-            cells = [_escaped(name_of(row)), row.cell.epsilon or "", runs_of(row)]
+            cells = [_escape_cell(name_of(row)), row.cell.epsilon or "", runs_of(row)]
             cells += [_with_deviation(name, row.figures.get(name)) for name in shown]
             lines.append("| " + " | ".join(cells) + " |")
         lines.append("")
         sentences = [*problems(mine), *(notes or {}).get(file, ())]
-        lines += [f"- {_escaped(sentence)}" for sentence in sentences]
+        lines += [f"- {_escape_cell(sentence)}" for sentence in sentences]
         if sentences:
             lines.append("")
     lines += [
@@ -146,5 +146,5 @@ def _guarantee(rows: Sequence[Row]) -> str:
     return f"delta {float(delta or 0):g}, {neighbours}"
 
 
-def _escaped(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")

@@ -59,7 +59,7 @@ def judge_formulas(
     else:
         plan, models = made
         sets = [
-            _decoded(plan, models, number).select(whole.column_names)
+            _decode_set(plan, models, number).select(whole.column_names)
             for number in range(1, plan.spec.sets + 1)
         ]
         rule = rule_of(plan.spec.mode, plan.spec.sets)
@@ -75,16 +75,16 @@ def judge_formulas(
         ratios = [pair.width_ratio for one in found for pair in one.slopes]
         figures["width"] = _geometric([ratio for ratio in ratios if ratio > 0])
     figures = {name: value for name, value in figures.items() if math.isfinite(value)}
-    return figures, " ".join(_told(one) for one in found if _told(one))
+    return figures, " ".join(_agreement_text(one) for one in found if _agreement_text(one))
 
 
-def _decoded(plan: Plan, models: Mapping[int, Model], number: int) -> pa.Table:
+def _decode_set(plan: Plan, models: Mapping[int, Model], number: int) -> pa.Table:
     drawn = sample(plan, models, number)
     rng = generator(plan.spec.seed, "decode 0", number)
     return decode(plan.spec.schema, drawn, rng=rng)
 
 
-def _told(found: Agreement) -> str:
+def _agreement_text(found: Agreement) -> str:
     if found.problem:
         return f"`{found.formula}` was not compared. {found.problem}"
     if found.lost:

@@ -111,7 +111,7 @@ def _section(found: Agreement) -> str:
         return f"{head}<p>Not compared. {html.escape(found.problem)}</p>"
     rows = "".join(_row(pair) for pair in found.pairs)
     counts = ", ".join(f"{kind} {count}" for kind, count in _counts(found.outcomes).items())
-    notes = f"<p>{counts}; average overlap {_shown(found.mean_overlap())}.</p>"
+    notes = f"<p>{counts}; average overlap {_format_number(found.mean_overlap())}.</p>"
     for names, text in (
         (found.lost, "Only in the file; the sets have no such coefficient"),
         (found.gained, "Only in the sets"),
@@ -128,10 +128,10 @@ def _section(found: Agreement) -> str:
 def _row(pair: Pair) -> str:
     cells = [
         html.escape(pair.name),
-        _shown(pair.real.estimate),
-        f"{_shown(pair.real.low)} to {_shown(pair.real.high)}",
-        _shown(pair.synthetic.estimate),
-        f"{_shown(pair.synthetic.low)} to {_shown(pair.synthetic.high)}",
+        _format_number(pair.real.estimate),
+        f"{_format_number(pair.real.low)} to {_format_number(pair.real.high)}",
+        _format_number(pair.synthetic.estimate),
+        f"{_format_number(pair.synthetic.low)} to {_format_number(pair.synthetic.high)}",
         str(pair.outcome),
         f"{pair.overlap:.2f}",
         f"{pair.width_ratio:.2f}",
@@ -169,7 +169,7 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _shown(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:.4g}".replace("-", "−")
 
 

@@ -57,7 +57,7 @@ def split(data: Dataset, hold_out: float) -> tuple[Dataset, Dataset]:
         hold_out: Share of records that no method sees. If 0, methods see all records and the test
             records are a fixed fifth of them.
     """
-    rest, test = _parted(data, hold_out or TEST_SHARE)
+    rest, test = _split_off(data, hold_out or TEST_SHARE)
     return (rest if hold_out else data), test
 
 
@@ -67,7 +67,7 @@ def untested(data: Dataset) -> Dataset:
     Classifiers that learn from real records must learn from these: a resample of the whole file
     would contain most of the test records.
     """
-    return _parted(data, TEST_SHARE)[0]
+    return _split_off(data, TEST_SHARE)[0]
 
 
 def seen(rows: int, hold_out: float) -> NDArray[np.int64]:
@@ -75,7 +75,7 @@ def seen(rows: int, hold_out: float) -> NDArray[np.int64]:
     return _places(rows, hold_out)[0] if hold_out else np.arange(rows)
 
 
-def _parted(data: Dataset, share: float) -> tuple[Dataset, Dataset]:
+def _split_off(data: Dataset, share: float) -> tuple[Dataset, Dataset]:
     rest, test = (
         Dataset(data.domain, np.ascontiguousarray(data.codes[:, part]))
         for part in _places(data.rows, share)

@@ -119,12 +119,14 @@ def read_given(path: Path, work: Path) -> Given:
         return Given(path, plain, method, spec)  # no other method takes linked tables
     if problem is not None:
         # A spec without stage options: if it is valid, the method is the only problem.
-        bare = _refusal(_written(path, plain, PLAIN, work))
+        bare = _refusal(_write_spec(path, plain, PLAIN, work))
         if bare is not None or method not in PRESETS:
             raise problem
-        if _refusal(_written(path, _without_stages(plain), method, work)) != told(problem.message):
+        if _refusal(_write_spec(path, _without_stages(plain), method, work)) != told(
+            problem.message
+        ):
             raise problem
-    return Given(path, plain, method, load_spec(_written(path, plain, PLAIN, work)))
+    return Given(path, plain, method, load_spec(_write_spec(path, plain, PLAIN, work)))
 
 
 def variants(
@@ -150,7 +152,7 @@ def variants(
                 key = digest([*made.input[0], dict(made.document)])
                 if key not in found:
                     found[key], names[key] = made, spec.spec.release
-    return tuple(_labelled(found, names))
+    return tuple(_with_unique_labels(found, names))
 
 
 def reference(given: Sequence[Given], found: Sequence[Variant], folder: Path) -> list[Variant]:
@@ -188,7 +190,7 @@ def planned(path: Path, *, seed: int) -> Plan:
 
 
 def _variant(given: Given, method: str, epsilon: Fraction, folder: Path) -> Variant:
-    path = _written(given.path, given.plain, method, folder, epsilon)
+    path = _write_spec(given.path, given.plain, method, folder, epsilon)
     spec, refusal = given.spec, None
     try:
         spec = load_spec(path)
@@ -219,7 +221,9 @@ def _variant(given: Given, method: str, epsilon: Fraction, folder: Path) -> Vari
     )
 
 
-def _labelled(found: Mapping[str, Variant], names: Mapping[str, str]) -> Iterator[Variant]:
+def _with_unique_labels(
+    found: Mapping[str, Variant], names: Mapping[str, str]
+) -> Iterator[Variant]:
     """Yield variants with labels that are unique for each file and epsilon."""
     alike: dict[tuple[object, ...], set[str]] = {}
     guarantees: dict[Place, set[tuple[Fraction, str]]] = {}
@@ -272,7 +276,7 @@ def _refusal(path: Path) -> str | None:
     return None
 
 
-def _written(
+def _write_spec(
     of: Path, plain: Mapping[str, Any], method: str, folder: Path, epsilon: Fraction | None = None
 ) -> Path:
     """Write a spec with another method or epsilon and absolute paths; return its path."""

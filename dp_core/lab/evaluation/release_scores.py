@@ -124,11 +124,11 @@ def score_sets(
         ),
         "samples": [{"share": share, "k_marginal": one} for share, one in samples.items()],
         "equity": _mean_equity(scored, schema),
-        "sets": [_labelled(one, schema) for one in scored],
+        "sets": [_scores_with_labels(one, schema) for one in scored],
     }
 
 
-def _labelled(one: FileScores, schema: Schema) -> dict[str, object]:
+def _scores_with_labels(one: FileScores, schema: Schema) -> dict[str, object]:
     """Return a set's scores with the labels of groups; subgroups are given as means elsewhere."""
     found = one.to_json()
     del found["equity"]

@@ -52,7 +52,7 @@ def component_errors(
     """
     names, files = [], []
     for name in real.domain.columns:
-        one, other = (_standardised(data, name, values) for data in (real, synthetic))
+        one, other = (_standardise(data, name, values) for data in (real, synthetic))
         if one is not None and other is not None:
             names.append(name)
             files.append((one, other))
@@ -97,7 +97,7 @@ def distribution_distance(first: NDArray[np.float64], second: NDArray[np.float64
     return float(np.abs(below[0] - below[1]).max())
 
 
-def _standardised(data: Dataset, name: str, values: CodeValues) -> NDArray[np.float64] | None:
+def _standardise(data: Dataset, name: str, values: CodeValues) -> NDArray[np.float64] | None:
     """Return a column with mean 0 and deviation 1; None if it has no order or is constant."""
     (size,) = data.domain.project((name,)).sizes
     if name in values.values:

@@ -116,7 +116,7 @@ def subgroup_equity(
             true, drawn = (tally.count(pair) for tally in tallies)
             whole = (noise or {}).get(frozenset(pair), 0.0)
             errors[:, place] = tvd_by_row(true, drawn)
-            predicted[:, place] = _predicted(true, own[1], whole * real.rows / size)
+            predicted[:, place] = _predicted_tvd(true, own[1], whole * real.rows / size)
             place += 1
     levels = tuple(
         LevelError(
@@ -132,7 +132,7 @@ def subgroup_equity(
     return Equity(column, levels if wanted else (), noise is not None)
 
 
-def _predicted(
+def _predicted_tvd(
     true: NDArray[np.int64], drawn: NDArray[np.int64], noise: float
 ) -> NDArray[np.float64]:
     """Return the TVD that noise and sampling predict within each level.

@@ -122,7 +122,7 @@ def _inner(own: _Group, left: _Group, right: _Group) -> float:
         + to_right**2 * right.variance
         + (to_left - to_right) ** 2 * own.variance
     )
-    fall = fall_of_ratio(rise * _kept(rise, variance))
+    fall = fall_of_ratio(rise * _shrinkage(rise, variance))
     return fall if one < 0 else -fall
 
 
@@ -144,14 +144,14 @@ def _outer(own: _Group, inner: list[_Group]) -> float:
         log = near.log - drop * near.width / 2
         height = max(log - own.log, 0.0)
         variance = near.variance + own.variance
-        return fall_of_height(math.exp(height * _kept(height, variance)))
+        return fall_of_height(math.exp(height * _shrinkage(height, variance)))
     if beyond >= 0:
         return 0.0
     rise = min(-slope, -beyond) * own.width
     variance = (own.variance + near.variance) * (own.width / gap) ** 2
-    return -fall_of_ratio(rise * _kept(rise, variance))
+    return -fall_of_ratio(rise * _shrinkage(rise, variance))
 
 
-def _kept(size: float, variance: float) -> float:
+def _shrinkage(size: float, variance: float) -> float:
     """Return the factor by which an estimate is reduced."""
     return max(0.0, 1 - _SHRINK * variance / size**2) if size > 0 else 0.0

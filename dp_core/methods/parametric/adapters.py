@@ -87,7 +87,7 @@ class Measuring(Selector):
         released = self.method.measure(inputs, self.variables)
         drawn = [item.dataset for item in released if isinstance(item, Records)]
         measured = tuple(item for item in released if not isinstance(item, Records))
-        return Selection(measured=measured, records=_joined(drawn))
+        return Selection(measured=measured, records=_join_records(drawn))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ class Modelling:
         return self.method.fit(self.variables, released, rows=rows, zeros=zeros)
 
 
-def _joined(parts: Sequence[Dataset]) -> Dataset | None:
+def _join_records(parts: Sequence[Dataset]) -> Dataset | None:
     """Return the records of all parts together, or None if there are none."""
     if not parts:
         return None

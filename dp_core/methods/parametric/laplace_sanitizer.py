@@ -241,12 +241,12 @@ def _cut_at_zero(
     possible = ~zeros.mask(domain)
     values = cut.pop(domain.columns)
     for clique, levels in cut.items():
-        values = _scaled(values, domain, clique, levels, possible)
-    values = _scaled(values, domain, (), np.asarray(float(total)), possible)
+        values = _scale_to_margins(values, domain, clique, levels, possible)
+    values = _scale_to_margins(values, domain, (), np.asarray(float(total)), possible)
     return Table(domain, values), total
 
 
-def _scaled(
+def _scale_to_margins(
     values: NDArray[np.float64],
     domain: Domain,
     clique: tuple[str, ...],

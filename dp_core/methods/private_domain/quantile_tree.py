@@ -61,7 +61,7 @@ def estimate(
         total: Number of all records; by default the estimated one.
         bounded: Whether no count may be negative; otherwise only the first step is done.
     """
-    nearest = _nonnegative if bounded else _shifted
+    nearest = _nonnegative if bounded else _shift_to_sum
     # From single positions up: the best estimate of a group from its own count and those below it.
     best: list[list[tuple[float, float]]] = [[(float(count), 1.0) for count in levels[-1]]]
     for counts in reversed(levels[:-1]):
@@ -167,7 +167,7 @@ def _sum(children: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return math.fsum(value for value, _ in children), math.fsum(part for _, part in children)
 
 
-def _shifted(values: Sequence[float], total: float) -> list[float]:
+def _shift_to_sum(values: Sequence[float], total: float) -> list[float]:
     """Return the numbers nearest to `values` that sum to `total`."""
     shift = (math.fsum(values) - total) / len(values)
     return [value - shift for value in values]

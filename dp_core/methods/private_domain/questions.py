@@ -114,7 +114,7 @@ class PlannedChoice:
 
     def in_words(self) -> str:
         """Return the plan's description of the choice."""
-        rows = f"about {_rounded(self.within):,} rows"
+        rows = f"about {_round_to_two_digits(self.within):,} rows"
         if self.of == "levels":
             number = "" if self.number == 1 else f"{self.number:,} "
             found = (
@@ -185,7 +185,7 @@ def ordinal(number: int) -> str:
     return words[number - 2] if number - 2 < len(words) else f"1/{number}"
 
 
-def _rounded(value: float) -> int:
+def _round_to_two_digits(value: float) -> int:
     """Return a number of rows rounded to two digits."""
     size = int(10 ** max(0, math.floor(math.log10(max(value, 1.0))) - 1))
     return max(1, math.ceil(value / size) * size)

@@ -67,7 +67,9 @@ class DenseMarg(Selector):
         noise = curator.count_noise(inputs.measure_cost)
         measured = {column for measurement in measurements for column in measurement.clique}
         if self.rule == "balance" and measured == set(domain.columns):
-            chosen = self._balanced(domain, measurements, pairs, noisy, stddev, noise.stddev, pure)
+            chosen = self._balance_weights(
+                domain, measurements, pairs, noisy, stddev, noise.stddev, pure
+            )
         else:
             chosen = self._greedy(domain, pairs, noisy, noise.mean_absolute, pure)
         note = {
@@ -78,7 +80,7 @@ class DenseMarg(Selector):
         cliques, weights = zip(*chosen.items(), strict=True)
         return Selection(cliques=cliques, weights=normalise(weights), note=note, dependences=asked)
 
-    def _balanced(
+    def _balance_weights(
         self,
         domain: Domain,
         known: Sequence[Measurement],

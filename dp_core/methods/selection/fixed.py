@@ -58,7 +58,7 @@ class Fixed(PlannedSelector):
     def check(self, domain: Domain) -> None:
         """Raise BadInput if a listed table is wrong, or a wanted one is in none of them."""
         if self.cliques or not self.workload:
-            chosen = self._chosen(domain)
+            chosen = self._listed_tables(domain)
             for table in self.workload:
                 if not any(set(table.of) <= set(clique) for clique in chosen):
                     raise BadInput(
@@ -68,10 +68,10 @@ class Fixed(PlannedSelector):
 
     def planned(self, domain: Domain) -> Selection:
         """Return what is measured without a workload."""
-        chosen = self._chosen(domain)
+        chosen = self._listed_tables(domain)
         # A plan states every table's noise before anything is measured. So an uncovered column is
         # measured even if the one-way stage measured it; one more one-way table costs little.
-        chosen += _uncovered(domain, chosen) if self.columns else []
+        chosen += _columns_left(domain, chosen) if self.columns else []
         return Selection(
             cliques=tuple(chosen),
             weights=shares([domain.size(clique) for clique in chosen], self.allocation),
@@ -80,11 +80,11 @@ class Fixed(PlannedSelector):
     def certain(self, domain: Domain, terms: Terms) -> Certain:
         if not self.workload:
             return Certain(self.planned(domain), Fraction(1))
-        chosen = self._chosen(domain) if self.cliques else []
+        chosen = self._listed_tables(domain) if self.cliques else []
         wanted = chosen or [table.of for table in self.workload]
         others = [
             column
-            for column in (_uncovered(domain, wanted) if self.columns else [])
+            for column in (_columns_left(domain, wanted) if self.columns else [])
             if column not in terms.known
         ]
         share = 1 - _OTHERS if others else Fraction(1)
@@ -105,26 +105,26 @@ class Fixed(PlannedSelector):
         selection = dataclasses.replace(found, cliques=(*found.cliques, *others), weights=weights)
         return Certain(selection, Fraction(1))
 
-    def _chosen(self, domain: Domain) -> list[Clique]:
+    def _listed_tables(self, domain: Domain) -> list[Clique]:
         """Return the listed tables, columns in the domain's order."""
         if not self.cliques:
             raise BadInput(
                 "`select: fixed` needs `cliques`, a list of tables such as [[age, sex], [sex]], or"
                 " `tables` at the top of the spec, such as [{of: [age, sex], weight: 2}]."
             )
-        chosen = [_ordered(clique, domain) for clique in self.cliques]
+        chosen = [_in_domain_order(clique, domain) for clique in self.cliques]
         if len(set(chosen)) != len(chosen):
             twice = next(clique for clique in chosen if chosen.count(clique) > 1)
             raise BadInput(f"`select.cliques` lists the table {list(twice)} twice; remove one.")
         return chosen
 
 
-def _uncovered(domain: Domain, chosen: Collection[Clique]) -> list[Clique]:
+def _columns_left(domain: Domain, chosen: Collection[Clique]) -> list[Clique]:
     covered = {column for clique in chosen for column in clique}
     return [(column,) for column in domain.columns if column not in covered]
 
 
-def _ordered(clique: Sequence[str], domain: Domain) -> Clique:
+def _in_domain_order(clique: Sequence[str], domain: Domain) -> Clique:
     """Return a clique's columns in the domain's order; refuse an unknown or repeated column."""
     for column in clique:
         if column not in domain:

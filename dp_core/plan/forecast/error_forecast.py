@@ -214,7 +214,7 @@ def _of_joint(plan: Plan, rows: int) -> Ends | None:
 
 def _of_planned(plan: Plan, rows: int) -> Ends | None:
     """Return the error that the planned tables leave; None if some column is in none of them."""
-    return _left(plan, rows, _known_tables(plan))
+    return _error_of_tables(plan, rows, _known_tables(plan))
 
 
 def _of_tree(plan: Plan, rows: int) -> Ends | None:
@@ -226,7 +226,7 @@ def _of_tree(plan: Plan, rows: int) -> Ends | None:
     noise = currency.noise(cost, l1=count_l1(relation), l2_squared=count_l2_squared(relation))
     variance = noise_variance(noise.kind, noise.scale)
     known = _known_tables(plan)
-    return _left(plan, rows, [*known, *(KnownTable(edge, variance) for edge in edges)])
+    return _error_of_tables(plan, rows, [*known, *(KnownTable(edge, variance) for edge in edges)])
 
 
 def _known_tables(plan: Plan) -> list[KnownTable]:
@@ -237,7 +237,7 @@ def _known_tables(plan: Plan) -> list[KnownTable]:
     ]
 
 
-def _left(plan: Plan, rows: int, tables: Sequence[KnownTable]) -> Ends | None:
+def _error_of_tables(plan: Plan, rows: int, tables: Sequence[KnownTable]) -> Ends | None:
     """Return the error that tables leave; None if some column is in none of them."""
     domain = plan.spec.schema.domain
     known = {name for table in tables if not table.interaction for name in table.clique}

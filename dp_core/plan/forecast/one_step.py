@@ -47,23 +47,25 @@ def better_plan(spec: ReleaseSpec) -> Plan | None:
     """
     if not _open(spec):
         return None
-    joint = _planned(spec, "joint") if spec.schema.domain.size() <= _FEW_CELLS else None
+    joint = _plan_at_once(spec, "joint") if spec.schema.domain.size() <= _FEW_CELLS else None
     laplace = Currency("pure", spec.privacy.epsilon)
-    if joint is None and not _hidden(spec, laplace):
+    if joint is None and not _noise_hides_scores(spec, laplace):
         return None
     try:
         looking = make_plan(spec)
     except BadInput:
         return None  # whoever makes the plan reports it
-    before = _expected(looking)
+    before = _expected_errors(looking)
     if joint is not None:
-        after, rows = _expected(joint), spec.schema.rows_about or 1
+        after, rows = _expected_errors(joint), spec.schema.rows_about or 1
         nearer = math.prod(map(_both, after)) <= _JOINT**2 * math.prod(map(_both, before))
         if nearer and joint.tables[0].tvd(rows) <= _CELLS_OFF:
             return joint
-    columns = _planned(spec, "columns") if _hidden(spec, looking.currency) else None
+    columns = (
+        _plan_at_once(spec, "columns") if _noise_hides_scores(spec, looking.currency) else None
+    )
     # Measuring pairs helps most if they depend as much as they usually do at most.
-    if columns is None or _both(_expected(columns)[1]) > _COLUMNS * _both(before[1]):
+    if columns is None or _both(_expected_errors(columns)[1]) > _COLUMNS * _both(before[1]):
         return looking
     return columns
 
@@ -94,7 +96,7 @@ def _open(spec: ReleaseSpec) -> bool:
     return usual and known and few and spec.sets > 0 and spec.noise != "gaussian"
 
 
-def _planned(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> Plan | None:
+def _plan_at_once(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> Plan | None:
     """Return the plan of measuring at once; None if it is impossible or has no pure epsilon."""
     other = measured_at_once(spec, what)
     try:
@@ -105,7 +107,7 @@ def _planned(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> Plan | Non
     return plan if plan.currency.kind == "pure" else None
 
 
-def _expected(plan: Plan) -> tuple[Expected, Expected]:
+def _expected_errors(plan: Plan) -> tuple[Expected, Expected]:
     """Return the expected errors at the least and the largest usual dependence of pairs."""
     found = expected_error(plan.spec, plan.currency, roughly=True)
     assert found is not None, "`auto` has a forecast, and `rows_about` is known."
@@ -116,7 +118,7 @@ def _both(error: Expected) -> float:
     return error.two + error.three
 
 
-def _hidden(spec: ReleaseSpec, currency: Currency) -> bool:
+def _noise_hides_scores(spec: ReleaseSpec, currency: Currency) -> bool:
     """Return whether noise hides even the mean of all scores, from which posterior sets learn."""
     statistic = spec.selector.statistic(spec.schema.domain)
     if statistic is None:

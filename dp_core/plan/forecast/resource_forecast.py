@@ -404,7 +404,7 @@ def held_by(plan: Plan, size: Size, processors: int) -> Held:
         codes=size.values,
         pairs=size.pairs,
         cells=size.cells,
-        compared=_compared(domain, [cells for cells in pairs if cells <= CELL_LIMIT]),
+        compared=_largest_comparison(domain, [cells for cells in pairs if cells <= CELL_LIMIT]),
         levels=sum(
             len(column.levels if column.codes is None else column.codes.codes)
             for column in plan.spec.schema.columns
@@ -412,7 +412,7 @@ def held_by(plan: Plan, size: Size, processors: int) -> Held:
     )
 
 
-def _compared(domain: Domain, pairs: list[int]) -> int:
+def _largest_comparison(domain: Domain, pairs: list[int]) -> int:
     """Return the largest number of cells compared at a time, from those of each pair's table."""
     triples, _ = within_limit(domain, small_cliques(domain, 3, most=TRIPLES))
     cells = [domain.size(clique) for clique in triples]

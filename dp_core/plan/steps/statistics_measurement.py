@@ -65,7 +65,7 @@ def measure_statistics(
     """
     found: list[Totals] = []
     for number, table in enumerate(tables_of(plan.spec.statistics, plan.spec.schema), start=1):
-        found += _measured(table, number, ask, noise, statistic_costs(plan))
+        found += _measure_table(table, number, ask, noise, statistic_costs(plan))
     share = plan.costs["analyses"] / declared_pieces(plan.spec)
     for number, table in enumerate(trees_of(plan.spec.statistics, plan.spec.schema), start=1):
         parts = tree_parts(table)
@@ -74,7 +74,7 @@ def measure_statistics(
     return tuple(found)
 
 
-def _measured(
+def _measure_table(
     table: ValueTable,
     number: int,
     ask: Ask,

@@ -277,7 +277,7 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
     @app.post("/v1/plan", summary="What a question would cost; spends nothing", openapi_extra=body)
     async def plan(request: Request) -> Any:
         given = await request.body()
-        return await _answered(lambda: service.plan(request.scope["holder"], given))
+        return await _reply_of(lambda: service.plan(request.scope["holder"], given))
 
     @app.post("/v1/questions", status_code=202, summary="Ask a question", openapi_extra=body)
     async def ask(request: Request) -> Any:
@@ -285,34 +285,34 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
         keys = request.headers.getlist("idempotency-key")
         if len(keys) > 1:
             raise Refused(400, "Send one `Idempotency-Key`.")
-        found = await _answered(lambda: service.ask(secret, given, keys[0] if keys else None))
+        found = await _reply_of(lambda: service.ask(secret, given, keys[0] if keys else None))
         where = f"/v1/questions/{found['id']}"
         return JSONResponse(found, 202, headers={"location": where})
 
     @app.get("/v1/questions", summary="Your questions and their states")
     async def questions(request: Request) -> Any:
-        return await _answered(lambda: service.questions(request.scope["holder"]))
+        return await _reply_of(lambda: service.questions(request.scope["holder"]))
 
     @app.get("/v1/questions/{number}", summary="One of your questions, with its answer")
     async def question(request: Request, number: str) -> Any:
         chosen = _number(number)
-        return await _answered(lambda: service.question(request.scope["holder"], chosen))
+        return await _reply_of(lambda: service.question(request.scope["holder"], chosen))
 
     @app.get("/v1/questions/{number}/bundle", summary="The bundle of an answer, as a ZIP file")
     async def bundle(request: Request, number: str) -> Any:
         chosen = _number(number)
-        made = await _answered(lambda: service.bundle(request.scope["holder"], chosen))
+        made = await _reply_of(lambda: service.bundle(request.scope["holder"], chosen))
         name = f'attachment; filename="question-{chosen}.zip"'
         return Response(made, media_type="application/zip", headers={"content-disposition": name})
 
     @app.get("/v1/allowance", summary="What you may still spend")
     async def allowance(request: Request) -> Any:
         holder = request.scope["holder"]
-        return await _answered(lambda: service.desks.allowance(holder.account, holder.user))
+        return await _reply_of(lambda: service.desks.allowance(holder.account, holder.user))
 
     @app.get("/v1/schema", summary="The public schema: columns and levels")
     async def schema(request: Request) -> Any:
-        return await _answered(lambda: service.desks.schema(request.scope["holder"].account))
+        return await _reply_of(lambda: service.desks.schema(request.scope["holder"].account))
 
     @app.exception_handler(Refused)
     async def refused(_request: Request, error: Refused) -> Response:
@@ -350,7 +350,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-async def _answered(call: Callable[[], Found]) -> Found:
+async def _reply_of(call: Callable[[], Found]) -> Found:
     """Call a function in a thread, and turn its refusals into replies.
 
     Raises:

@@ -74,7 +74,7 @@ class Gate:
         # If a client does not read its reply in time, the server closes the connection.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.exchange):
-                await self._app(scope, _replayed(body, receive), send)
+                await self._app(scope, _replaying(body, receive), send)
 
     @contextlib.contextmanager
     def _one_more(self, user: tuple[str, str]) -> Iterator[None]:
@@ -185,7 +185,7 @@ class Refused(Exception):
         await send({"type": "http.response.body", "body": body})
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replaying(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that gives the application the body that was already read."""
     given = False
 

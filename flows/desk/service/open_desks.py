@@ -59,7 +59,7 @@ class OpenDesks:
 
     def plan(self, account: str, user: str, question: str, epsilon: str) -> Mapping[str, Any]:
         """Return what a question costs the user's own account."""
-        planned = self._planned(account, user, question, epsilon)
+        planned = self._question_plan(account, user, question, epsilon)
         found = planned.to_json()
         own = found["accounts"][0]
         known = planned.continues is not None
@@ -73,10 +73,10 @@ class OpenDesks:
 
     def known(self, account: str, user: str, question: str, epsilon: str) -> bool:
         """Return whether a question is answered, or waits as a question of this user."""
-        planned = self._planned(account, user, question, epsilon)
+        planned = self._question_plan(account, user, question, epsilon)
         return planned.already is not None or planned.continues is not None
 
-    def _planned(self, account: str, user: str, question: str, epsilon: str) -> QuestionPlan:
+    def _question_plan(self, account: str, user: str, question: str, epsilon: str) -> QuestionPlan:
         desk = _desk_of(account, user)
         try:
             return plan_question(desk, question, epsilon, user)
@@ -106,7 +106,7 @@ class OpenDesks:
             kept = KeptQuestions(desk, open_ledger(desk.home))
             for each in kept.all():
                 if each.user is not None:
-                    found.append(_admitted(desk, each, self._stage(desk, kept, each)))
+                    found.append(_admitted_question(desk, each, self._stage(desk, kept, each)))
         return found
 
     def _stage(self, desk: Desk, kept: KeptQuestions, question: KeptQuestion) -> Stage:
@@ -173,7 +173,7 @@ def questions_as_seen(desk: Desk, kept: KeptQuestions) -> list[AdmittedQuestion]
         desk: The desk.
         kept: Its questions.
     """
-    found = [_admitted(desk, each, kept.stage(each)) for each in kept.all()]
+    found = [_admitted_question(desk, each, kept.stage(each)) for each in kept.all()]
     return ServiceRecords(desk.home).seen(found) if ServiceRecords.exist(desk.home) else found
 
 
@@ -183,7 +183,7 @@ def counts_by_state(questions: Sequence[AdmittedQuestion]) -> dict[str, int]:
     return {state: counts[state] for state in ALL_STATES if counts[state]}
 
 
-def _admitted(desk: Desk, question: KeptQuestion, stage: Stage) -> AdmittedQuestion:
+def _admitted_question(desk: Desk, question: KeptQuestion, stage: Stage) -> AdmittedQuestion:
     return AdmittedQuestion(
         desk.account,
         question.number,

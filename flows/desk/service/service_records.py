@@ -53,7 +53,7 @@ class ServiceRecords:
         self._path, self._clock = home / FOLDER / FILE, clock
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-        with self._connected() as database:
+        with self._transaction() as database:
             database.executescript(_TABLES)
 
     @staticmethod
@@ -74,7 +74,7 @@ class ServiceRecords:
             KeyReused: if the key is bound to another request.
         """
         hashed, digest, now = _digest(key), _digest(request), self._clock()
-        with self._connected() as database:
+        with self._transaction() as database:
             database.execute("DELETE FROM keys WHERE used < ?", (now - KEPT_S,))
             database.execute(
                 "INSERT OR IGNORE INTO keys VALUES (?, ?, ?, ?, ?)",
@@ -99,24 +99,24 @@ class ServiceRecords:
             account: Account of the desk.
             number: Number of the question.
         """
-        with self._connected() as database:
+        with self._transaction() as database:
             database.execute("INSERT OR IGNORE INTO taken VALUES (?, ?)", (account, number))
 
     def taken(self) -> frozenset[tuple[str, int]]:
         """Return account and number of each question that the service answers."""
-        with self._connected() as database:
+        with self._transaction() as database:
             return frozenset(database.execute("SELECT account, number FROM taken").fetchall())
 
     def count_admission(self, account: str, user: str) -> None:
         """Count one new question of a user."""
         now = self._clock()
-        with self._connected() as database:
+        with self._transaction() as database:
             database.execute("DELETE FROM admissions WHERE at <= ?", (now - DAY_S,))
             database.execute("INSERT INTO admissions VALUES (?, ?, ?)", (account, user, now))
 
     def admissions(self, account: str, user: str) -> int:
         """Return how many new questions a user asked in the last 24 hours."""
-        with self._connected() as database:
+        with self._transaction() as database:
             (number,) = database.execute(
                 "SELECT COUNT(*) FROM admissions WHERE account = ? AND user = ? AND at > ?",
                 (account, user, self._clock() - DAY_S),
@@ -135,7 +135,7 @@ class ServiceRecords:
             How many attempts failed since the question was last asked.
         """
         failed, ended = int(outcome.state == "failed"), int(outcome.state in ("failed", "refused"))
-        with self._connected() as database:
+        with self._transaction() as database:
             database.execute(
                 "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (account, number) DO"
                 " UPDATE SET state = excluded.state, reason = excluded.reason,"
@@ -149,7 +149,7 @@ class ServiceRecords:
 
     def ended(self, account: str, number: int) -> int:
         """Return how many attempts at a question have failed or were refused so far."""
-        with self._connected() as database:
+        with self._transaction() as database:
             row = database.execute(
                 "SELECT ended FROM outcomes WHERE account = ? AND number = ?", (account, number)
             ).fetchone()
@@ -157,7 +157,7 @@ class ServiceRecords:
 
     def forget_outcome(self, account: str, number: int) -> None:
         """Let a question be tried again, as if no attempt had failed."""
-        with self._connected() as database:
+        with self._transaction() as database:
             database.execute(
                 "UPDATE outcomes SET state = 'waiting', reason = '', failures = 0 WHERE account = ?"
                 " AND number = ?",
@@ -169,7 +169,7 @@ class ServiceRecords:
 
         A question has failed after `MOST_ATTEMPTS` failed attempts; until then it waits.
         """
-        with self._connected() as database:
+        with self._transaction() as database:
             rows = database.execute("SELECT account, number, state, reason, failures FROM outcomes")
             outcomes = {(row[0], row[1]): row[2:] for row in rows}
         found = []
@@ -184,7 +184,7 @@ class ServiceRecords:
         return found
 
     @contextlib.contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Give a connection whose changes are one transaction."""
         with contextlib.closing(sqlite3.connect(self._path, timeout=30)) as database, database:
             database.execute("PRAGMA synchronous = FULL")

@@ -121,7 +121,7 @@ class TokenStore:
         Raises:
             UnknownToken: if it is not valid.
         """
-        return _found(self.valid(), secret)
+        return _token_with(self.valid(), secret)
 
     @contextlib.contextmanager
     def holding(self, secret: str) -> Iterator[Token]:
@@ -131,7 +131,7 @@ class TokenStore:
             UnknownToken: if it is not valid.
         """
         with self._locked(fcntl.LOCK_SH):
-            yield _found(self._valid(), secret)
+            yield _token_with(self._valid(), secret)
 
     def _valid(self) -> list[Token]:
         return [each for each in self._read() if self._today() < each.expires]
@@ -182,7 +182,7 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _found(tokens: list[Token], secret: str) -> Token:
+def _token_with(tokens: list[Token], secret: str) -> Token:
     """Return the token with a secret; the time taken does not depend on which one it is.
 
     Raises:

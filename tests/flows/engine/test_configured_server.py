@@ -65,7 +65,7 @@ def test_a_server_that_answers_is_used(server, monkeypatch):
 
 def test_nothing_is_asked_where_no_server_is_named(monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    monkeypatch.setattr(configured_server, "_asked", lambda _url: pytest.fail("It asked."))
+    monkeypatch.setattr(configured_server, "_version_reply", lambda _url: pytest.fail("It asked."))
     require_server()
 
 

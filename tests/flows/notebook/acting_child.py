@@ -37,5 +37,5 @@ def acted(job: Mapping[str, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    child._made = acted
+    child._make_release = acted
     child.main()

@@ -205,7 +205,7 @@ def picture(
     name, becomes = origin or (column.name, np.arange(column.size))
     shares = np.array(
         [
-            100 * _merged(tally.count((name,)), becomes, column.size) / max(tally.rows, 1)
+            100 * _merge_counts(tally.count((name,)), becomes, column.size) / max(tally.rows, 1)
             for tally in tallies
         ],
         dtype=np.float64,
@@ -213,7 +213,7 @@ def picture(
     found = estimate_column(name, measurements, pooled, parts)
     if origin and found:
         found = Estimate(
-            _merged(found.counts, becomes, column.size),
+            _merge_counts(found.counts, becomes, column.size),
             found.half_width * math.sqrt(np.bincount(becomes).max()),
             found.source.replace("its own noisy table", f"the noisy table {name}"),
         )
@@ -259,7 +259,9 @@ def picture(
     )
 
 
-def _merged(counts: NDArray[Any], becomes: NDArray[np.intp], size: int) -> NDArray[np.float64]:
+def _merge_counts(
+    counts: NDArray[Any], becomes: NDArray[np.intp], size: int
+) -> NDArray[np.float64]:
     """Return counts by the codes to which the given codes are mapped."""
     return np.bincount(becomes, weights=counts, minlength=size).astype(np.float64)
 

@@ -158,7 +158,7 @@ class Chain:
         """Draw a column of the model records, which makes it a predictor of later columns."""
         variable, uniform = self.order[column], self._uniform[:, column]
         matrix = Features(self._predictors).matrix(self._codes) / ONE
-        codes = self._drawn(column, matrix, uniform, None)
+        codes = self._draw_column(column, matrix, uniform, None)
         self._codes = np.column_stack([self._codes, codes])
         # The noisy products are of features that are scaled by the range.
         scaled_by = None if self._products is not None else codes
@@ -177,11 +177,11 @@ class Chain:
         for column in range(len(self.order)):
             features = Features(self._predictors[:column])
             uniform = rng.random((rows, 2))
-            drawn = self._drawn(column, features.matrix(codes) / ONE, uniform, rng)
+            drawn = self._draw_column(column, features.matrix(codes) / ONE, uniform, rng)
             codes = np.column_stack([codes, drawn])
         return list(codes.T)
 
-    def _drawn(
+    def _draw_column(
         self,
         column: int,
         matrix: NDArray[np.float64],

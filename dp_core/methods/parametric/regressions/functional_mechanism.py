@@ -128,7 +128,7 @@ class NoisyProducts:
         means = (self.products[0, 1:at] - self._missing(column)[1:]) / rows
         mean = float(np.clip(own[0] / rows, -1, 1))
         noise = float(self.variances[at, 0])
-        quadratic = self._centred(at) * rows / self.rows
+        quadratic = self._centre(at) * rows / self.rows
         linear = own[1:] - mean * rows * means
         slopes, apparent = _minimum(
             quadratic, linear[None, :], np.ones((1, 1)), noise, self._noise(at), prior
@@ -164,7 +164,7 @@ class NoisyProducts:
         linear = own[:, 1:] - self.rows * shares[:, None] * means
         noise = float(self.variances[at, 0])
         slopes, _ = _minimum(
-            self._centred(before), linear, curvature, noise, self._noise(before), prior
+            self._centre(before), linear, curvature, noise, self._noise(before), prior
         )
         if expansion == "proportions":
             intercepts = np.log(shares) - np.log1p(-shares.sum())
@@ -172,7 +172,7 @@ class NoisyProducts:
             intercepts = np.linalg.solve(curvature, shares - even)
         return np.column_stack([intercepts - slopes @ means, slopes])
 
-    def _centred(self, until: int) -> NDArray[np.float64]:
+    def _centre(self, until: int) -> NDArray[np.float64]:
         """Return the sums of products about the means of the features before `until`."""
         sums = self.products[0, 1:until]
         return np.asarray(self.products[1:until, 1:until] - np.outer(sums, sums) / self.rows)

@@ -30,7 +30,7 @@ def binned(
     expected = np.asarray(rows)
     cells: NDArray[np.float64] = np.asarray(1.0)
     for table in tables:
-        means, levels = _grouped(table / rows)
+        means, levels = _mean_by_group(table / rows)
         expected = np.multiply.outer(expected, means)
         cells = np.multiply.outer(cells, levels)
     seen = expected > 1e-6
@@ -45,7 +45,7 @@ def binned(
     return counts, np.divide(sums, counts, out=np.zeros(BINS), where=counts > 0)
 
 
-def _grouped(shares: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _mean_by_group(shares: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the mean share of each group of levels, and the number of levels in it.
 
     A group is one level, or in columns of very many levels those whose shares differ by little:

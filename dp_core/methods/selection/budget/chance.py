@@ -69,7 +69,7 @@ class Chance:
     def pair(self, clique: Clique) -> float:
         """Return the deviation of a pair beyond its columns, in records."""
         if clique not in self._pairs:
-            self._pairs[clique] = self._counted(self.domain.axes(clique))
+            self._pairs[clique] = self._expected_deviation(self.domain.axes(clique))
         return self._pairs[clique]
 
     def with_dependence(self, clique: Clique, dependence: float) -> float:
@@ -118,10 +118,10 @@ class Chance:
             step = max(1, math.comb(d, order) // _LOOKED_AT)
             some = list(itertools.islice(every, 0, None, step))
             roots = sum(self._by_roots(axes) for axes in some)
-            self._parts[order] = sum(map(self._counted, some)) / roots if roots else 1.0
+            self._parts[order] = sum(map(self._expected_deviation, some)) / roots if roots else 1.0
         return self._parts[order]
 
-    def _counted(self, axes: Sequence[int]) -> float:
+    def _expected_deviation(self, axes: Sequence[int]) -> float:
         """Return the summed deviation of a table's cells beyond its margins, in records."""
         number, expected = np.ones(1), np.array([self.rows])
         for axis in axes:

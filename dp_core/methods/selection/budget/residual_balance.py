@@ -196,9 +196,9 @@ class _Error:
 
     def means(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean error of a part of one, two and three columns, in records, shape (3,)."""
-        return self._means(self.areas * self._kept(shares))
+        return self._means(self.areas * self._remaining_error(shares))
 
-    def _kept(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _remaining_error(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the proportion of each bin's width that remains as error, for each part."""
         return 1 / np.sqrt(1 + self.precision(shares)[:, None] * self.squares)
 
@@ -228,7 +228,7 @@ class _Error:
 
     def gain(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the negative derivative of `value` in each share, all positive."""
-        kept = self._kept(shares)
+        kept = self._remaining_error(shares)
         left = self.areas * kept
         means = np.maximum(self._means(left), 1e-300)
         of_two, of_three = self.errors(means, _ADD_UP)
@@ -271,6 +271,6 @@ class _Error:
         with enough precision. Such a share is kept.
         """
         small = shares < _SMALL / shares.size
-        with_them = (self.areas * self._kept(shares)).sum(axis=1)
-        without = (self.areas * self._kept(np.where(small, 0.0, shares))).sum(axis=1)
+        with_them = (self.areas * self._remaining_error(shares)).sum(axis=1)
+        without = (self.areas * self._remaining_error(np.where(small, 0.0, shares))).sum(axis=1)
         return np.asarray(small & (with_them > (1 - _LITTLE) * without))

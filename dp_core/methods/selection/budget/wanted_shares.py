@@ -93,12 +93,12 @@ def for_tables(
     """
     known = tuple(sorted(terms.known.items()))
     spent = terms.currency, terms.relation, terms.measure
-    return _divided(tuple(tables), domain, spent, known, basis)
+    return _divide(tuple(tables), domain, spent, known, basis)
 
 
 # A plan asks several times: for its tables, its margins and its currency.
 @lru_cache(maxsize=32)
-def _divided(
+def _divide(
     tables: tuple[WantedTable, ...],
     domain: Domain,
     spent: tuple[Currency, Relation, Fraction],

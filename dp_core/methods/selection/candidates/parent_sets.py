@@ -70,7 +70,7 @@ def maximal_sets(
         return search(position + 1, chosen, used, smallest)
 
     if not search(0, (), 1, 0):
-        found = _drawn(sizes, cells, limit, most, rng)
+        found = _draw_parents(sizes, cells, limit, most, rng)
     return tuple(tuple(name for name in sizes if name in chosen) for chosen in found)
 
 
@@ -111,7 +111,7 @@ def candidates(
     return tuple(found)
 
 
-def _drawn(
+def _draw_parents(
     sizes: Mapping[str, int], cells: int, limit: int, most: int, rng: np.random.Generator
 ) -> list[set[str]]:
     """Return some maximal sets, each filled with columns in a random order."""

@@ -55,7 +55,7 @@ def look_at_products(
     if stddev > _TELLING * usual(gains.rows) * GRID:
         return None
     noisy = curator.perturb("select", DISTANCES, distances, cost)
-    added, scatter = np.array([_added(gains, pair) for pair in pairs]).T
+    added, scatter = np.array([_noise_of_columns(gains, pair) for pair in pairs]).T
     found = expected_near_products(
         noisy / GRID,
         np.hypot(stddev / GRID, scatter),
@@ -84,7 +84,7 @@ def product_distances(pairs: Sequence[Clique], gains: Gains) -> TableDistance:
     )
 
 
-def _added(gains: Gains, pair: Clique) -> tuple[float, float]:
+def _noise_of_columns(gains: Gains, pair: Clique) -> tuple[float, float]:
     """Return what the noise of the columns adds to an independent pair: mean and deviation.
 
     The noise of a column of p levels has p - 1 independent parts.
