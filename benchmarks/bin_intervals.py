@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from benchmarks.within_bins import INCOME, ROWS, SHARE, census, generated
 from dp_core.analysis.query.answering import QueryCell, ask
 from dp_core.analysis.query.sources import pooled_sources
-from dp_core.methods.bin_density.fitting import fitted
+from dp_core.methods.bin_density.fitting import fit_pieces
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
@@ -90,7 +90,7 @@ def with_density(schema: Schema, noisy: NDArray[np.int64], scale: float) -> Sche
     """Return the schema with the density fitted to the noisy counts."""
     group, x = schema.columns
     variance = 2 * scale**2 * len(group.levels)
-    pieces = fitted(x, noisy.sum(axis=0).astype(np.float64), variance)
+    pieces = fit_pieces(x, noisy.sum(axis=0).astype(np.float64), variance)
     bent: Column = dataclasses.replace(x, pieces=pieces)
     return dataclasses.replace(schema, columns=(group, bent))
 

@@ -48,7 +48,7 @@ from distributed import Client, LocalCluster
 
 from dp_core.confidential.code_store import CHUNK_ROWS, CodeStore, StoreWriter
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.plan.procedure import carry_out, decoded
+from dp_core.plan.procedure import carry_out, decode_piece
 from dp_core.plan.trial import trial_plan
 from dp_core.tables.counting import count_tables, plan_tables
 from dp_core.tables.dataset import Dataset
@@ -194,7 +194,7 @@ class Drawing:
 
 def load_code(plan: Plan, models: Mapping[int, Model]) -> None:
     """Draw and decode a few records, so that a process has loaded all code."""
-    decoded(plan, models[0].sample(1_000, rng=np.random.default_rng(1)), 1, 0)
+    decode_piece(plan, models[0].sample(1_000, rng=np.random.default_rng(1)), 1, 0)
 
 
 def drawings(rows: int, clients: Mapping[int, Client]) -> dict[str, Callable[[], int]]:

@@ -82,7 +82,7 @@ def released(rows: int, kept: int, method: str, seed: int) -> tuple[np.ndarray, 
     """Return the file and the set of one release, in the file's codes, and CPU seconds."""
     from dp_core.confidential.memory_counter import MemoryCounter
     from dp_core.plan.plan import make_plan
-    from dp_core.plan.procedure import carry_out, decoded, sample
+    from dp_core.plan.procedure import carry_out, decode_piece, sample
     from dp_core.schema.decoding import codes_of
     from dp_core.tables.dataset import Dataset
     from tasks.run.earlier_releases import load_release
@@ -93,7 +93,7 @@ def released(rows: int, kept: int, method: str, seed: int) -> tuple[np.ndarray, 
     data = Dataset(schema.stored.domain, make_codes(rows, seed))
     start = time.process_time()
     outcome = carry_out(plan, MemoryCounter(data))
-    table = decoded(outcome.plan, sample(outcome.plan, outcome.models, 1), 1, 0)
+    table = decode_piece(outcome.plan, sample(outcome.plan, outcome.models, 1), 1, 0)
     spent = time.process_time() - start
     stored = schema.stored.columns
     drawn = [codes_of(one, table.column(one.name).combine_chunks()) for one in stored]

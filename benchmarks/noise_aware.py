@@ -33,7 +33,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.inference.combine import Rule, combine
-from dp_core.inference.measured_relations import needed_groups, unmeasured, unmeasured_sentence
+from dp_core.inference.measured_relations import (
+    needed_groups,
+    unmeasured_groups,
+    unmeasured_sentence,
+)
 from dp_core.methods import registry
 from dp_core.methods.replicates.noise_aware import SETS, redraw, unshrunk
 from dp_core.tables.domain import Clique, Domain
@@ -443,7 +447,7 @@ def main() -> None:
         f" {options.reconstruct}, {options.sets} sets, {options.repeats} repeats"
     )
     groups = needed_groups(["y"], design.terms)
-    sentence = unmeasured_sentence(unmeasured(groups, {0: design.cliques}))
+    sentence = unmeasured_sentence(unmeasured_groups(groups, {0: design.cliques}))
     print(f"what the report says beforehand: {sentence or 'the tables carry this regression'}")
     print("| rows | noise | epsilon | sets | covered | least | width/ideal | most |")
     print("|---|---|---|---|---|---|---|---|")

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.bin_density.fitting import fitted
+from dp_core.methods.bin_density.fitting import fit_pieces
 from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column
 
@@ -137,7 +137,7 @@ def main() -> None:
             rng, each = np.random.default_rng(7), []
             for _ in range(1 if epsilon is None else options.repeats):
                 noisy = exact + np.rint(rng.laplace(0, scale, exact.size) if scale else 0)
-                pieces = fitted(even, noisy, 2 * scale**2)
+                pieces = fit_pieces(even, noisy, 2 * scale**2)
                 bent = dataclasses.replace(even, pieces=pieces)
                 each.append([figures(values, one, noisy) for one in (even, bent)])
             before, after = np.mean(each, axis=0)

@@ -9,12 +9,12 @@ from prefect.runtime import flow_run as this_run
 from prefect.states import Completed, State
 from pydantic import Field
 
-from flows.desk.asking import unanswered
+from flows.desk.asking import release_to_make
 from flows.desk.desk import find_desk
 from flows.monitoring.outcome import TITLES
 from flows.release import release as make_release
 from flows.releases.run_records import Begun
-from flows.releases.unattended import unattended
+from flows.releases.unattended import do_unattended
 
 FLOW = "answer-question"
 
@@ -50,12 +50,12 @@ def answer(account: AccountName, number: QuestionNumber) -> State[Any] | None:
     Raises:
         ReleaseError: if the release failed or was refused.
     """
-    return unattended(FLOW, lambda begun: _make(begun, account, number))
+    return do_unattended(FLOW, lambda begun: _make(begun, account, number))
 
 
 def _make(begun: Begun, account: str, number: int) -> State[Any] | None:
     desk = find_desk(account)
-    work = unanswered(desk, number)
+    work = release_to_make(desk, number)
     if work is None:
         return Completed(message=f"Question {number} of desk {account!r} is already answered.")
     begun.learn(release=work.release, spec=work.spec)

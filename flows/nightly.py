@@ -16,7 +16,7 @@ from dp_core.wall.ledger.signatures import read_public
 from flows.monitoring.prefect_events import tell_bundles, tell_ledger
 from flows.releases.ledger_check import check_ledger
 from flows.releases.run_records import Begun
-from flows.releases.unattended import unattended
+from flows.releases.unattended import do_unattended
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import assert_not_lost, home, ledger_exists, open_ledger
 from tasks.support.run_folder import RunFolder
@@ -72,7 +72,7 @@ def verify_ledger(public_keys: list[str] | None = None) -> State[Any] | None:
     def work(_begun: Begun) -> State[Any]:
         return Completed(message=check_all(home(), keys).sentence)
 
-    return unattended(FLOW, work)
+    return do_unattended(FLOW, work)
 
 
 def check_all(at: Path, keys: list[Path]) -> Checked:

@@ -20,7 +20,7 @@ from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import outcome_of
 from flows.monitoring.prefect_artifacts import ReleaseArtifacts
 from flows.monitoring.prefect_runs import tag_flow_run
-from flows.monitoring.stage_clock import followed
+from flows.monitoring.stage_clock import follow_stages
 from flows.releases.lost_results import forget_lost, needs_data
 from flows.releases.opening import Opening, give_back
 from tasks.ledger.reservations import Charge
@@ -148,7 +148,7 @@ def release(
     tag_flow_run(asked)
     failure = without_data(asked.release, work)
     outcome = outcome_of(asked.release, failure)
-    run_log.ended(outcome.sentence)
+    run_log.say_end(outcome.sentence)
     artifacts.end(outcome)
     tell(outcome, release=asked.release, account=asked.account)
     if failure is None:
@@ -203,13 +203,13 @@ def carry_out(
         reserved = _answer(perform(reserve, opening))
         run = opening.run
         run.client = client
-        until_the_end.enter_context(followed(run))
+        until_the_end.enter_context(follow_stages(run))
         run.committed = partial(_tell_committed, run)
-        run.granted = partial(run_log.granted, run)
-        run.settled = partial(run_log.settled, run)
-        log.opened(run)
+        run.granted = partial(run_log.say_grant, run)
+        run.settled = partial(run_log.say_settlement, run)
+        log.log_opening(run)
         try:
-            make_release(run, reserved, log.watched(perform))
+            make_release(run, reserved, log.with_log_lines(perform))
         except BadInput as error:
             if run.began_attempt and not isinstance(error, DataRefused):
                 # Of an attempt that another process began, it is not known what was seen.
@@ -287,8 +287,8 @@ def make_release(
 
 
 def _tell_committed(run: ConfidentialRun, charges: Sequence[Charge]) -> None:
-    log.committed(run, charges)
-    run_log.committed(run, charges)
+    log.log_commit(run, charges)
+    run_log.say_commit(run, charges)
 
 
 def _answer(given: StageResult | Waiting) -> StageResult:

@@ -20,7 +20,7 @@ from flows.monitoring.outcome import TITLES, outcome_of
 from flows.release import release as make_release
 from flows.releases.run_records import Begun
 from flows.releases.template import Template, keep_copy, read_template, write_spec
-from flows.releases.unattended import unattended
+from flows.releases.unattended import do_unattended
 from tasks.run.earlier_releases import load_release
 from tasks.run.home import home, open_ledger
 from tasks.support.dask_cluster import check_address
@@ -78,7 +78,7 @@ def scheduled_release(
     """
     with heard() as outcomes:
         try:
-            return unattended(
+            return do_unattended(
                 FLOW, lambda begun: _make(begun, template, out_root, release_date, dask)
             )
         except ReleaseError as error:

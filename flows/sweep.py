@@ -37,7 +37,7 @@ from flows.releases.run_records import (
     RunRecord,
     RunRecords,
 )
-from flows.releases.unattended import unattended
+from flows.releases.unattended import do_unattended
 from flows.scheduled import FLOW as SCHEDULED
 from tasks.ledger.ledger import Ledger
 from tasks.run.earlier_releases import load_plan
@@ -89,7 +89,7 @@ def resume_unfinished(
         files = f" Leftover files of {', '.join(left)} were deleted." if left else ""
         return Completed(message=swept.sentence + files)
 
-    return unattended(FLOW, work)
+    return do_unattended(FLOW, work)
 
 
 @dataclass(frozen=True, slots=True)

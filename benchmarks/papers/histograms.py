@@ -32,7 +32,7 @@ from scipy.fft import dct, idct
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods import registry
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms, binned
+from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms, bin_question
 from dp_core.methods.private_domain.quantile_tree import widths
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -81,7 +81,7 @@ def plain(counts: Counts, epsilon: str) -> Floats:
     """Return noisy counts, as they are."""
     curator, (variable,), cost = asked(counts, epsilon)
     edges = tuple(range(counts.size + 1))
-    return curator.total("measure", "x", binned(variable, edges), cost).values.astype(float)
+    return curator.total("measure", "x", bin_question(variable, edges), cost).values.astype(float)
 
 
 def by(name: str, **options: object) -> Callable[[Counts, str], Floats]:

@@ -175,7 +175,7 @@ OFF: Mapping[Origin, str] = {
 """Why no interval has its stated coverage, in any mode, unless the records are `modelled`."""
 
 
-def covered(rule: Rule, origin: Origin) -> str:
+def covered_errors(rule: Rule, origin: Origin) -> str:
     """Return the errors that the intervals cover, and those that they do not cover."""
     return WORDING[rule].covers if origin == "modelled" else f"Nothing: {OFF[origin]}"
 
@@ -201,6 +201,6 @@ def inference_statement(mode: str, sets: int, *, origin: Origin = "modelled") ->
         "between": "B = sample variance of the m estimates",
         "variance": words.variance,
         "degrees_of_freedom": words.degrees_of_freedom,
-        "covers": covered(rule, origin),
+        "covers": covered_errors(rule, origin),
         "source": words.source,
     }

@@ -33,7 +33,7 @@ def variance_of_totals(totals: Floats, strata: Integers) -> Floats:
     [[4.0]]
     """
     sizes = np.bincount(strata)
-    means = summed(totals, strata, sizes.size) / np.maximum(sizes, 1)[:, None]
+    means = sums_by_group(totals, strata, sizes.size) / np.maximum(sizes, 1)[:, None]
     means[sizes == 1] = totals.mean(axis=0)
     away = totals - means[strata]
     factors = sizes / np.maximum(sizes - 1, 1)
@@ -41,7 +41,7 @@ def variance_of_totals(totals: Floats, strata: Integers) -> Floats:
     return (found + found.T) / 2
 
 
-def summed(values: Floats, groups: Integers, count: int) -> Floats:
+def sums_by_group(values: Floats, groups: Integers, count: int) -> Floats:
     """Return the sums of rows by group, shape (count, p).
 
     Args:

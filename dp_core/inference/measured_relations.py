@@ -43,7 +43,7 @@ def needed_groups(
     return tuple(dict.fromkeys(groups))
 
 
-def unmeasured(
+def unmeasured_groups(
     groups: Sequence[tuple[str, ...]],
     cliques: Mapping[int, Sequence[Clique]],
     nested: NestedColumns | None = None,

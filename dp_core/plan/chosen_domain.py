@@ -80,7 +80,7 @@ def choose(schema: Schema, released: Sequence[Released]) -> Choices:
     return found
 
 
-def resolved(schema: Schema, choices: Choices) -> Schema:
+def with_choices(schema: Schema, choices: Choices) -> Schema:
     """Return the schema with the chosen bins and levels.
 
     Args:
@@ -92,7 +92,7 @@ def resolved(schema: Schema, choices: Choices) -> Schema:
     """
     if {*choices} != {column.name for column in schema.private}:
         raise ValueError("The choices are for other columns than the schema's private ones.")
-    coarse = None if schema.coarse is None else resolved(schema.coarse, choices)
+    coarse = None if schema.coarse is None else with_choices(schema.coarse, choices)
     columns = tuple(
         column if column.choice is None else _column_with_choice(column, choices[column.name])
         for column in schema.columns
@@ -108,7 +108,7 @@ def resolved(schema: Schema, choices: Choices) -> Schema:
 def resolved_plan(plan: Plan, choices: Choices) -> Plan:
     """Return the plan with the chosen bins and levels, for later stages; its hash is unchanged."""
     spec = plan.spec
-    schema = resolved(spec.schema, choices)
+    schema = with_choices(spec.schema, choices)
     selector, reconstructor = spec.selector, spec.reconstructor
     if isinstance(selector, Measuring) and isinstance(reconstructor, Modelling):
         columns = variables(schema)

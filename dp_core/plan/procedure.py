@@ -253,7 +253,7 @@ def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:
     return Dataset(pieces[0].domain, np.concatenate([piece.codes for piece in pieces], axis=1))
 
 
-def decoded(plan: Plan, piece: Dataset, number: int, position: int) -> pa.Table:
+def decode_piece(plan: Plan, piece: Dataset, number: int, position: int) -> pa.Table:
     """Return a piece of a set in the schema's labels and units; repeated calls give the same.
 
     Args:
@@ -269,7 +269,7 @@ def decoded(plan: Plan, piece: Dataset, number: int, position: int) -> pa.Table:
 
 
 def decoded_tables(plan: Plan, piece: Dataset, number: int, position: int) -> TwoTables:
-    """Return a set of linked tables in the schema's labels and units; see `decoded`.
+    """Return a set of linked tables in the schema's labels and units; see `decode_piece`.
 
     Args:
         plan: Plan of the release.

@@ -166,7 +166,7 @@ def figure_values(checks: Mapping[str, Any]) -> dict[Figure, float | None]:
     }
 
 
-def judged(
+def verdicts(
     thresholds: Sequence[Threshold], checks: Mapping[str, Any]
 ) -> tuple[list[dict[str, object]], Verdict]:
     """Return the verdict of each threshold, and the most severe of them.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
-from dp_core.bundle.report.provenance import listed
+from dp_core.bundle.report.provenance import enumeration
 from dp_core.errors import BadInput, BudgetRefused
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.methods.bin_density.outer_bins import outer_bins
@@ -500,7 +500,7 @@ def _what(plan: Plan, stage: str, threshold: Threshold | None) -> str:
     tables = [table for table in plan.tables if table.stage == stage]
     times = f", {plan.replicates} times" if plan.replicates > 1 else ""
     if stage == "domain":
-        return f"the bins or levels of {listed([choice.column for choice in plan.choices])}"
+        return f"the bins or levels of {enumeration([choice.column for choice in plan.choices])}"
     if stage == "total":
         return f"the number of rows{times}"
     if stage == "checks" and plan.check_noise:
@@ -524,7 +524,7 @@ def _what(plan: Plan, stage: str, threshold: Threshold | None) -> str:
         beyond = sum(table.interaction for table in tables)
         counted = ((len(tables) - beyond, "table"), (beyond, "interaction"))
         named = [plural(number, noun) for number, noun in counted if number]
-        return f"{listed(named)}, {sum(t.cells for t in tables):,} cells{times}"
+        return f"{enumeration(named)}, {sum(t.cells for t in tables):,} cells{times}"
     gives = plan.spec.selector.gives
     if "sparse" in gives:
         if threshold:

@@ -30,11 +30,11 @@ from dp_core.lab.comparison.judging import (
     judge,
     noisy_numbers,
     resample,
+    seen_by_classifiers,
     split,
-    untested,
 )
 from dp_core.lab.comparison.linked_judging import judge_linked
-from dp_core.lab.comparison.variants import planned
+from dp_core.lab.comparison.variants import plan_of_variant
 from dp_core.lab.evaluation.release_scores import code_values
 from dp_core.lab.measures.scaled_error import cost_normalised_error
 from dp_core.methods.parametric.adapters import Modelling
@@ -67,7 +67,7 @@ def perform(job: Mapping[str, Any]) -> Result:
     schema = parse_schema(job["schema"])
     try:
         real, test = split(_read(Path(job["codes"]), schema.domain), job["hold_out"])
-        plan = planned(Path(job["spec"]), seed=job["seed"]) if job["spec"] else None
+        plan = plan_of_variant(Path(job["spec"]), seed=job["seed"]) if job["spec"] else None
         seen_by_method = real
         if plan is not None and plan.spec.schema.coarse is not None:
             place = grid_codes(Path(job["codes"]), plan.spec)
@@ -86,7 +86,7 @@ def perform(job: Mapping[str, Any]) -> Result:
     task = Task(job["target"], tuple(job["nominal"])) if job["target"] else None
     learn = None
     if plan is None and not job["hold_out"]:
-        learn = resample(untested(real), rng=np.random.default_rng(job["seed"]))
+        learn = resample(seen_by_classifiers(real), rng=np.random.default_rng(job["seed"]))
     figures = judge(
         real,
         synthetic,

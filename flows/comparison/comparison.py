@@ -273,8 +273,8 @@ def _write_values(source: Source, schema: Schema, folder: Path, formulas: Sequen
     import pyarrow.parquet as pq
 
     from dp_core.confidential.original_values import original_values
-    from dp_core.inference.formulas.comparable_formula import mentioned
+    from dp_core.inference.formulas.comparable_formula import named_columns
     from dp_core.lab.comparison.formula_figures import VALUES
 
-    names = mentioned(schema, formulas)
+    names = named_columns(schema, formulas)
     pq.write_table(original_values(source, schema, names), folder / VALUES)

@@ -2,8 +2,8 @@
 
 `plan_question` checks a question and returns what it costs. `admit_question` also stores it, and
 returns its number. `answer_question` makes its release, or continues it, and reads the answer from
-the bundle. `unanswered` returns this release if it is not made yet, for a flow that makes it. Only
-the release spends anything.
+the bundle. `release_to_make` returns this release if it is not made yet, for a flow that makes it.
+Only the release spends anything.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ def answer_question(
 def _answer(
     desk: Desk, number: int, level: float, sampling: bool, carry_out: CarryOut
 ) -> QuestionAnswer:
-    work = unanswered(desk, number)
+    work = release_to_make(desk, number)
     kept = KeptQuestions(desk, open_ledger(desk.home))
     asked = kept.find(number)
     source = asked if asked.answered_by is None else kept.find(asked.answered_by)
@@ -349,7 +349,7 @@ def _use_earlier(desk: Desk, kept: KeptQuestions, number: int) -> None:
         raise _waits(desk, held)
 
 
-def unanswered(desk: Desk, number: int) -> Unanswered | None:
+def release_to_make(desk: Desk, number: int) -> Unanswered | None:
     """Return the release that must be made, or continued, to answer a question; None if answered.
 
     Args:

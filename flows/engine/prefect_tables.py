@@ -32,7 +32,7 @@ asyncio.run(provide_database_interface().create_db())
 """
 
 
-def kept() -> Path:
+def tables_copy() -> Path:
     """Return the path of the copy for the installed version of Prefect; it need not exist."""
     return Path(sys.prefix) / "share" / "dp-release" / f"prefect-{version('prefect')}.db"
 
@@ -49,13 +49,13 @@ def lay_tables(folder: Path) -> bool:
     Returns:
         Whether the database was copied.
     """
-    if _elsewhere() or (folder / NAME).exists() or not kept().is_file():
+    if _elsewhere() or (folder / NAME).exists() or not tables_copy().is_file():
         return False
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as aside:
             copied = Path(aside) / NAME
-            shutil.copyfile(kept(), copied)
+            shutil.copyfile(tables_copy(), copied)
             os.link(copied, folder / NAME)  # fails if another process has created one meanwhile
             return True
     return False
@@ -114,4 +114,4 @@ def _elsewhere() -> bool:
 
 
 if __name__ == "__main__":
-    make(kept())
+    make(tables_copy())

@@ -52,7 +52,7 @@ def announce(outcome: Outcome, *, release: str, account: str | None) -> None:
         release: Name of the release, or of the spec's file if the spec cannot be read.
         account: Account that pays; None if the spec cannot be read.
     """
-    log.ended(outcome, release=release, account=account)
+    log.log_end(outcome, release=release, account=account)
     tell_release(
         outcome.name,
         release,

@@ -91,7 +91,7 @@ def is_on_terminal() -> bool:
     return os.environ.get(FILE) == STANDARD_ERROR
 
 
-def opened(run: Run) -> None:
+def log_opening(run: Run) -> None:
     """Log that a release is started or continued."""
     spec, privacy = run.spec, run.spec.privacy
     _write(
@@ -107,7 +107,7 @@ def opened(run: Run) -> None:
     )
 
 
-def committed(run: Run, charges: Sequence[Charge]) -> None:
+def log_commit(run: Run, charges: Sequence[Charge]) -> None:
     """Log that paid-for noisy results are stored.
 
     Args:
@@ -127,7 +127,7 @@ def committed(run: Run, charges: Sequence[Charge]) -> None:
         )
 
 
-def watched(perform: Callable[..., Any]) -> Callable[..., Any]:
+def with_log_lines(perform: Callable[..., Any]) -> Callable[..., Any]:
     """Return `perform` with log lines at the start and end of each stage.
 
     A stage that was done earlier is not logged, and neither are the ledger's tasks.
@@ -158,7 +158,7 @@ def watched(perform: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-def progressed(run: Run, moment: Moment) -> None:
+def log_progress(run: Run, moment: Moment) -> None:
     """Log how far the running stage is.
 
     Args:
@@ -175,7 +175,7 @@ def progressed(run: Run, moment: Moment) -> None:
     )
 
 
-def ended(outcome: Outcome, *, release: str, account: str | None) -> None:
+def log_end(outcome: Outcome, *, release: str, account: str | None) -> None:
     """Log how a run ended.
 
     Args:

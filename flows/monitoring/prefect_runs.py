@@ -130,7 +130,7 @@ def heed_requests() -> None:
     if state is None:
         return
     if state.is_paused():
-        run_log.ended(
+        run_log.say_end(
             "A person suspended this run. Resume continues it; after the timeout, Retry does."
         )
         raise Pause(state=state)

@@ -38,7 +38,7 @@ def show_lines() -> None:
             logger.setLevel(logging.INFO)
 
 
-def opened(run: Run) -> None:
+def say_opening(run: Run) -> None:
     """Say which release is made, which account pays, and which stages are done already."""
     spec, privacy = run.spec, run.spec.privacy
     if spec.measurements is None:
@@ -57,7 +57,7 @@ def opened(run: Run) -> None:
         _say(f"Done by an earlier run: {', '.join(done)}. Nothing is charged twice.")
 
 
-def granted(run: Run, grant: StageGrant) -> None:
+def say_grant(run: Run, grant: StageGrant) -> None:
     """Say what the ledger allows a stage to charge."""
     shares = ", ".join(
         f"{_amount(run, left)} of {share}" for share, left in grant.left.items() if left
@@ -70,7 +70,7 @@ def stage_done(run: Run, stage: str) -> None:
     _say(f"Stage {stage} of release {run.spec.release} is done.")
 
 
-def committed(run: Run, charges: Sequence[Charge]) -> None:
+def say_commit(run: Run, charges: Sequence[Charge]) -> None:
     """Say which charges have their results stored."""
     first, last = charges[0].number, charges[-1].number
     receipts = f"receipt {first}" if first == last else f"receipts {first} to {last}"
@@ -80,13 +80,13 @@ def committed(run: Run, charges: Sequence[Charge]) -> None:
     _say(f"Charged {_amount(run, cost)} for {charges[0].stage} ({receipts}): {named}.")
 
 
-def settled(run: Run, charges: Sequence[Charge]) -> None:
+def say_settlement(run: Run, charges: Sequence[Charge]) -> None:
     """Say what the finished release charged."""
     cost = sum((charge.cost for charge in charges), Fraction(0))
     _say(f"Release {run.spec.release} is settled: it charged {_amount(run, cost)}.")
 
 
-def ended(sentence: str) -> None:
+def say_end(sentence: str) -> None:
     """Say how the run ended."""
     _say(sentence)
 

@@ -73,7 +73,7 @@ class Lines:
 
 
 @contextmanager
-def followed(run: Run) -> Iterator[None]:
+def follow_stages(run: Run) -> Iterator[None]:
     """Follow the stages of a run during a block: note and log how far they are.
 
     Args:
@@ -91,7 +91,7 @@ def followed(run: Run) -> Iterator[None]:
             return
         write_note(run.folder, moment, os.getpid())
         if lines.due(moment):
-            log.progressed(run, moment)
+            log.log_progress(run, moment)
 
     run.progress = update
     try:

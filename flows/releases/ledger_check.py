@@ -53,7 +53,7 @@ def check_ledger(ledger: Ledger, home: Path, keys: Sequence[Path], *, quiet: boo
     # shared database, checks everything but the seals, and no key is created for it.
     made_releases = (home / KEY).exists() or (home / "runs").exists() or (home / IDENTITY).exists()
     key = home_key(home, ledger) if made_releases and ledger.knows_inputs() else None
-    with noting(home), _check_event(), advised(_LEDGER_NEXT), progress(quiet=quiet) as update:
+    with noting(home), _check_event(), with_advice(_LEDGER_NEXT), progress(quiet=quiet) as update:
         ledger.check_anchor()
         found = ledger.verify(key, trusted=trusted, progress=update)
     sealed = "checked" if key else "not checked" if ledger.knows_inputs() else "none"
@@ -76,7 +76,7 @@ def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> LedgerChec
     """
     trusted = [read_public(file) for file in keys]
     total = _stated_entries(path)
-    with advised(_EXPORT_NEXT), progress(quiet=quiet) as update:
+    with with_advice(_EXPORT_NEXT), progress(quiet=quiet) as update:
 
         def inspect(entry: Entry) -> None:
             if entry.position % _STEP == 0:
@@ -133,7 +133,7 @@ def _stated_entries(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def advised(advice: str) -> Iterator[None]:
+def with_advice(advice: str) -> Iterator[None]:
     """Add advice to the message of a `LedgerCorrupt`; its subclasses carry their own advice."""
     try:
         yield

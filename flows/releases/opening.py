@@ -75,7 +75,7 @@ class Opening:
             keep_confidential=self.keep_confidential,
             progress=self.progress,
         )
-        run_log.opened(self._run)
+        run_log.say_opening(self._run)
 
 
 def open_run(

@@ -25,7 +25,7 @@ from tasks.support.run_folder import where_kept
 Work = Callable[[Begun], "State[Any] | None"]
 
 
-def unattended(flow: str, work: Work) -> State[Any] | None:
+def do_unattended(flow: str, work: Work) -> State[Any] | None:
     """Do the work of a flow run, and record its process and its end in the home.
 
     Args:

@@ -15,7 +15,7 @@ from operator import itemgetter
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from dp_core.plan.procedure import Lane, SetDrawing, decoded
+from dp_core.plan.procedure import Lane, SetDrawing, decode_piece
 from dp_core.tables.dataset import Dataset
 from tasks.support.dask_cluster import outcome, scheduler_lost
 from tasks.support.worker_program import (
@@ -113,4 +113,4 @@ def _draw(made_with: Program, lane: Lane, position: int) -> tuple[Lane, tuple[Da
     # Dask uses an argument again when it repeats a task, so the lane of before must not change.
     lane = replace(lane, sampler=deepcopy(lane.sampler))
     piece = lane.draw(position)
-    return lane, (piece, decoded(lane.plan, piece, lane.number, position))
+    return lane, (piece, decode_piece(lane.plan, piece, lane.number, position))

@@ -229,13 +229,13 @@ def _published_set(path: Path, schema: Schema) -> Dataset:
 
 
 def _classifiers(real: Dataset, sets: Sequence[Dataset], asked: AskedEvaluation) -> dict[str, Any]:
-    from dp_core.lab.comparison.judging import split, untested
-    from dp_core.lab.field_scores.file_scores import sampled
+    from dp_core.lab.comparison.judging import seen_by_classifiers, split
+    from dp_core.lab.field_scores.file_scores import sample_records
     from dp_core.lab.measures.classification import misclassification, svm_accuracy
 
-    real, first = (sampled(one, most=MOST_LEARNT) for one in (real, sets[0]))
+    real, first = (sample_records(one, most=MOST_LEARNT) for one in (real, sets[0]))
     _, test = split(real, 0.0)
-    learners = [first, untested(real)]
+    learners = [first, seen_by_classifiers(real)]
     own = asked.schema.coarse or asked.schema
     nominal = [one.name for one in own.columns if one.kind == "category"]
     targets = []

@@ -67,11 +67,11 @@ def write_comparison(
         whatever the data are, nothing is printed, and no error is raised because of them.
     """
     from dp_core.confidential.original_values import original_values
-    from dp_core.inference.formulas.comparable_formula import mentioned
+    from dp_core.inference.formulas.comparable_formula import named_columns
     from dp_core.lab.comparison.formula_comparison import analyse, compare_formulas
     from dp_core.lab.measures.inference_agreement import Agreement
 
-    columns = mentioned(schema, formulas)
+    columns = named_columns(schema, formulas)
     sets = [_table(path, columns) for path in files]
 
     def stopped(reason: str) -> list[Agreement]:

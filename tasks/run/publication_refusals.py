@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dp_core.errors import Held, Unpublished
 from dp_core.plan.plan import Plan
-from dp_core.plan.quality_checks import judged
+from dp_core.plan.quality_checks import verdicts
 from dp_core.wall.ledger.approval import Gate
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
@@ -57,7 +57,7 @@ def refuse_failed(home: Path, reservation: Reservation, plan: Plan) -> None:
         "checks"
     )
     if isinstance(checks, dict):
-        said, _ = judged(plan.spec.thresholds, checks)
+        said, _ = verdicts(plan.spec.thresholds, checks)
         raise Unpublished(failed_sentence(reservation.release, said), row="ended-by-thresholds")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dp_core.methods.reconstruction.sampling.drawing_progress import step_of
-from dp_core.plan.procedure import decoded, piece_sizes
+from dp_core.plan.procedure import decode_piece, piece_sizes
 from dp_core.tables.dataset import Dataset
 from tasks.drawing.drawn_pieces import Drawn, drawn_pieces
 from tasks.run.release_run import Run
@@ -115,7 +115,7 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
         calibrator.add(table)
     off = calibrator.settle()
     again = enumerate(_drawn_before(run, number, size))
-    tables = (decoded(run.plan, piece, number, position) for position, piece in again)
+    tables = (decode_piece(run.plan, piece, number, position) for position, piece in again)
     write_synthetic(path, map(calibrator.apply, tables))
     return off
 

@@ -19,7 +19,7 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.plan.counting_cluster import CountingCluster
 from dp_core.text.documents.typed_text import shown
 from tasks.support.lazy_packages import complete
-from tasks.support.named_cluster import is_encrypted, started
+from tasks.support.named_cluster import is_encrypted, start_cluster
 from tasks.support.processors import threads
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def dask_client(
     if address is not None:
         place, asked = nullcontext(address), None
     elif asked is not None:
-        place = started(asked)
+        place = start_cluster(asked)
     else:
         yield None
         return

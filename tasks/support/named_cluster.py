@@ -79,7 +79,7 @@ def is_encrypted(address: str) -> bool:
 
 
 @contextmanager
-def started(asked: CountingCluster) -> Iterator[Any]:
+def start_cluster(asked: CountingCluster) -> Iterator[Any]:
     """Start a cluster, and close it after the block.
 
     Args:

@@ -14,7 +14,7 @@ from dp_core.analysis.regression.survey_sample import (
     households_of,
     sample_of,
 )
-from dp_core.bundle.files.linked_sets import LinkedSet, households_with_members, joined
+from dp_core.bundle.files.linked_sets import LinkedSet, households_with_members, join_households
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Column, Schema
@@ -85,7 +85,7 @@ def _linked_frame(number: int, data: LinkedSet, columns: Sequence[str], schema: 
     wanted = [schema.column(name) for name in columns]
     if not about_persons(schema, columns):
         return frame_of(number, households_with_members(data), wanted)
-    frame = frame_of(number, joined(schema, data), wanted)
+    frame = frame_of(number, join_households(schema, data), wanted)
     return replace(
         frame,
         weights=np.ones(frame.rows),

@@ -25,7 +25,7 @@ from dp_core.inference.measured_relations import (
     inferred_sentence,
     needed_groups,
     undrawn_sentence,
-    unmeasured,
+    unmeasured_groups,
     unmeasured_sentence,
 )
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
@@ -127,8 +127,8 @@ def relation_warnings(bundle: Bundle, formula: Formula) -> Iterator[str]:
             " its report says what the method models."
         )
         return
-    missing = unmeasured(_groups(bundle, formula), tables)
-    if len(unmeasured(missing, sums)) < len(missing):
+    missing = unmeasured_groups(_groups(bundle, formula), tables)
+    if len(unmeasured_groups(missing, sums)) < len(missing):
         yield (
             "Some of these relations were measured as noisy sums, not as tables: the sets reproduce"
             " them only as far as the release's model does, without other curves or interactions."
@@ -146,7 +146,9 @@ def lost_relations(bundle: Bundle, formula: Formula) -> tuple[tuple[str, ...], .
     if not tables and not sums:
         return ()
     nested = (bundle.claims.schema.coarse or bundle.claims.schema).domain.nested
-    return unmeasured(unmeasured(_groups(bundle, formula), tables, nested), sums, nested)
+    return unmeasured_groups(
+        unmeasured_groups(_groups(bundle, formula), tables, nested), sums, nested
+    )
 
 
 def concerns(

@@ -62,7 +62,7 @@ from dp_core.inference.combining_rules import (
     WARNED_COVERAGE,
     WORDING,
     Rule,
-    covered,
+    covered_errors,
 )
 from dp_core.inference.formulas.formula import Formula, read_formula
 from dp_core.inference.intervals import interval
@@ -148,7 +148,7 @@ def infer(
         survey = households_used(found.design.samples)
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined and fits else None
-    words, covers = WORDING[bundle.rule], covered(bundle.rule, bundle.origin)
+    words, covers = WORDING[bundle.rule], covered_errors(bundle.rule, bundle.origin)
     limited = combined is not None and combined.complete_df is not None
     if survey is not None:
         words = replace(words, degrees_of_freedom=BY_DESIGN)

@@ -19,7 +19,7 @@ from dp_core.analysis.regression.survey_sample import Sample
 from dp_core.bundle.quality.relations import measured_cliques
 from dp_core.bundle.reading import Bundle
 from dp_core.inference.formulas.formula import Formula
-from dp_core.inference.measured_relations import unmeasured
+from dp_core.inference.measured_relations import unmeasured_groups
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.definition import Schema
 from dp_core.schema.survey.primary_units import primary_units
@@ -162,7 +162,7 @@ def cluster_concerns(
     groups: dict[Clique, None] = {}
     ratios = _noise_ratios(bundle, len(units.pairs), [g for own in needed.values() for g in own])
     for name, own in needed.items():
-        if missing := unmeasured(own, tables):
+        if missing := unmeasured_groups(own, tables):
             lost.append(name)
             groups |= dict.fromkeys(missing)
         elif any(ratios[group] > NOISY for group in own):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.inference.design_variance import design_degrees, summed, variance_of_totals
+from dp_core.inference.design_variance import design_degrees, sums_by_group, variance_of_totals
 from dp_core.inference.replicate_weights import random_groups, replicate_factors
 from dp_core.methods.replicates.survey_weights import Raking, codes_of
 from dp_core.schema.definition import Schema
@@ -90,7 +90,7 @@ class Sample:
             used: Which of the kept rows were fitted, shape (kept rows,).
         """
         units = self.units[self.kept][used]
-        return variance_of_totals(summed(scores, units, self.strata.size), self.strata)
+        return variance_of_totals(sums_by_group(scores, units, self.strata.size), self.strata)
 
     def replicates(self) -> Iterator[tuple[float, Floats]]:
         """Yield for each replicate its coefficient and the weights of the kept rows."""

@@ -146,7 +146,7 @@ def pair_row_blocks(schema: Schema, rows: HouseholdRows) -> Iterator[Dataset]:
         yield to_pair_rows(linked, schema.domain, part)
 
 
-def joined(schema: Schema, data: LinkedSet) -> pa.Table:
+def join_households(schema: Schema, data: LinkedSet) -> pa.Table:
     """Return the persons of a set with the columns of their households, and `members`.
 
     The columns are those of the wide domain without the ones of another member, in its order, after

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.bin_density.fitting import MOST_BINS, fitted
+from dp_core.methods.bin_density.fitting import MOST_BINS, fit_pieces
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column, Schema
@@ -111,5 +111,5 @@ def wide_bins(released: Sequence[Released], schema: Schema) -> tuple[str, ...]:
 
 def _as_fitted(column: Column, counts: NDArray[np.float64], standard_error: float) -> BinValues:
     """Return the values within the bins if they follow the density fitted to noisy counts."""
-    pieces = fitted(column, counts, standard_error**2)
+    pieces = fit_pieces(column, counts, standard_error**2)
     return BinValues.of(dataclasses.replace(column, pieces=pieces))

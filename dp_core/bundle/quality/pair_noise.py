@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Literal
 
 from dp_core.bundle.quality.relations import measured_cliques
-from dp_core.inference.measured_relations import unmeasured
+from dp_core.inference.measured_relations import unmeasured_groups
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_size import expected_tvd
 from dp_core.tables.domain import Clique, Domain
@@ -49,7 +49,7 @@ def pair_states(
     tables, _ = measured_cliques(released)
     own = {frozenset(clique) for found in tables.values() for clique in found if len(clique) == 2}
     pairs = list(combinations(columns, 2))
-    missing = {*unmeasured(pairs, tables, nested)}
+    missing = {*unmeasured_groups(pairs, tables, nested)}
 
     def state(pair: tuple[str, str]) -> State:
         if pair in missing:

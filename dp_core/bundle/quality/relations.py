@@ -14,7 +14,7 @@ import numpy as np
 
 from dp_core.bundle.quality.bin_bias import wide_bins
 from dp_core.bundle.quality.near_zero import STANDARD_ERRORS, NearZero, counts_near_zero
-from dp_core.inference.measured_relations import unmeasured
+from dp_core.inference.measured_relations import unmeasured_groups
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
 from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
@@ -76,7 +76,7 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
     """
     tables, _ = measured_cliques(released)
     groups = list(schema.domain.cliques(2))
-    missing = unmeasured(groups, tables, schema.domain.nested)
+    missing = unmeasured_groups(groups, tables, schema.domain.nested)
     posterior = missing and mode == "posterior"
     limited = {*undrawn_pairs(schema.domain, released)} if posterior else set()
     undrawn = [pair for pair in missing if pair in limited]

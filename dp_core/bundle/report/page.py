@@ -23,18 +23,18 @@ from dp_core.bundle.report.member_maps import in_words, member_maps
 from dp_core.bundle.report.pair_map import pair_map
 from dp_core.bundle.report.pictures.column_picture import Picture, picture, place_on_axis
 from dp_core.bundle.report.pictures.heat_map import short_percent
-from dp_core.bundle.report.provenance import chosen, headline, listed, made_from
+from dp_core.bundle.report.provenance import enumeration, headline, made_from, private_choices
 from dp_core.bundle.report.public_facts import public_facts
 from dp_core.bundle.report.table_precision import (
     CARE,
     FINE,
     VERDICTS,
-    grouped,
     interactions,
     precision_of,
     ratio_text,
     summary_sentence,
     table_rows,
+    with_separators,
 )
 from dp_core.bundle.report.weakest_tables import weakest_tables
 from dp_core.bundle.statement.citation import CITATION
@@ -138,7 +138,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         summary=summary_sentence(fits),
         pictures=pictures,
         undrawn=undrawn,
-        chosen=chosen(published),
+        chosen=private_choices(published),
         weights=stated["sets"].get("weights"),
         facts=public_facts(published.schema, published.sets),
         distances=totals_distances(published.schema.totals, pooled),
@@ -153,7 +153,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         weakest=weakest_tables(lines, fits),
         analyses=analyses_statement(published.plan),
         prior=prior_statement(published.plan),
-        made_from=listed(made_from(published)),
+        made_from=enumeration(made_from(published)),
         headline=headline(published),
         beyond=interactions(fits),
         thresholds=any(isinstance(item, SparseTable) for item in published.released),
@@ -183,7 +183,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
 def _template() -> Template:
     """Return the compiled template; compiling takes longer than rendering."""
     environment = html_templates(Path(__file__).parent)
-    environment.filters["count"] = grouped
+    environment.filters["count"] = with_separators
     environment.filters["decimal"] = decimal
     environment.filters["ratio"] = ratio_text
     environment.filters["place"] = place_on_axis

@@ -96,7 +96,7 @@ class Chosen:
     spread: bool
 
 
-def chosen(published: Published) -> Chosen | None:
+def private_choices(published: Published) -> Chosen | None:
     """Return what was chosen privately; None if all bins and levels were public."""
     columns = published.schema.private
     if not columns:
@@ -135,7 +135,7 @@ def _by_bins(spec: Mapping[str, Any]) -> bool:
     return any(registry.find("parametric", name)().by_bins for name in names)
 
 
-def listed(phrases: Sequence[str]) -> str:
+def enumeration(phrases: Sequence[str]) -> str:
     """Return phrases as one enumeration.
 
     >>> listed(["a", "b", "c"])

@@ -144,7 +144,8 @@ def within_words(count: int, half_width: int) -> str:
     >>> within_words(200, 12)
     'a count of 200 usually has an error of at most 12'
     """
-    return f"a count of {grouped(count)} usually has an error of at most {grouped(half_width)}"
+    size, most = with_separators(count), with_separators(half_width)
+    return f"a count of {size} usually has an error of at most {most}"
 
 
 def summary_sentence(fits: Sequence[TableFit]) -> str:
@@ -185,7 +186,7 @@ def _round_number(value: float) -> int:
     return int(max(step * power for step in (1, 2, 5) if step * power <= value))
 
 
-def grouped(value: object) -> str:
+def with_separators(value: object) -> str:
     """Return a number without decimals, with thousands separators."""
     number = float(value)  # type: ignore[arg-type]
     return f"{number:,.0f}"

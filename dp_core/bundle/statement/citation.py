@@ -20,7 +20,7 @@ UNNAMED = "Publisher not stated"
 """Author of a release whose schema names no publisher; the format requires an author."""
 
 
-def suggested(document: Mapping[str, Any]) -> str:
+def suggested_citation(document: Mapping[str, Any]) -> str:
     """Return a suggested citation as one line of text.
 
     Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dp_core.plan.quality_checks import Threshold, judged
+from dp_core.plan.quality_checks import Threshold, verdicts
 
 
 def decision_statement(
@@ -28,7 +28,7 @@ def decision_statement(
         "held": approval.get("held"),
         "cause": approval.get("cause"),
         "looks": list(approval.get("looks", ())),
-        "thresholds": judged(thresholds_of(plan), checks)[0],
+        "thresholds": verdicts(thresholds_of(plan), checks)[0],
         "outcome": "published",
     }
 

@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from dp_core.bundle.statement.citation import publication, suggested, yaml_text
+from dp_core.bundle.statement.citation import publication, suggested_citation, yaml_text
 from dp_core.bundle.statement.measurements import MEASUREMENTS, paid_currency
 from dp_core.bundle.statement.release_json import origin_of
 from dp_core.inference.combining_rules import Origin
@@ -284,7 +284,7 @@ def _evidence(
         "title": document["release"]["title"],
         "author": publisher,
         "year": int(document["release"]["created"][:4]),
-        "note": suggested(document),
+        "note": suggested_citation(document),
     }
     return found | {name: stated[name] for name in ("url", "doi") if name in stated}
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.ruled_tables import rules_statement
-from dp_core.bundle.statement.citation import suggested
+from dp_core.bundle.statement.citation import suggested_citation
 from dp_core.bundle.statement.decision import decision_statement
 from dp_core.bundle.statement.declared_analyses import analyses_statement
 from dp_core.bundle.statement.known_totals import totals_statement
@@ -207,7 +207,7 @@ def statement(
         document[MEASUREMENTS] = measurements_statement(
             earlier, plain(earlier.plan), currency_json(earlier.currency)
         )
-    document["release"]["cite_as"] = suggested(document)
+    document["release"]["cite_as"] = suggested_citation(document)
     signed = sign(statement_message(document))
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)

@@ -12,7 +12,7 @@ from dp_core.bundle.statement.measurements import MEASUREMENTS
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
 from dp_core.errors import BadInput
 from dp_core.methods.bin_density.stated import with_statement as with_stated_densities
-from dp_core.plan.chosen_domain import read_statement, resolved
+from dp_core.plan.chosen_domain import read_statement, with_choices
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import on_grid
 from dp_core.schema.privacy import Neighbours, Relation
@@ -255,7 +255,7 @@ def _schema(method: Mapping[str, Any]) -> Schema:
     schema = parse_schema(method["schema"])
     if schema.private:
         # A check of its own compares these with the measurements.
-        schema = resolved(schema, read_statement(method["domain"]))
+        schema = with_choices(schema, read_statement(method["domain"]))
     # A check of its own compares these with the measurements too.
     schema = with_stated_densities(schema, method.get("densities", []))
     positions = method["plan"]["spec"]["synthesize"].get("positions")

@@ -7,7 +7,7 @@ from typing import Any
 
 from dp_core.bundle.statement.decision import decision_statement, thresholds_of
 from dp_core.bundle.verification.claims import Claims
-from dp_core.plan.quality_checks import judged
+from dp_core.plan.quality_checks import verdicts
 from dp_core.text.canonical import canonical_json
 
 
@@ -29,7 +29,7 @@ def check_decision(document: Mapping[str, Any], claims: Claims) -> str | tuple[s
     if approval is not None and approval["decided"] != "publish":
         wrong.append("The release waited for approval, but no receipt records an approval.")
     made = decision_statement(claims.plan, body, document["checks"])
-    verdict = judged(thresholds_of(claims.plan), document["checks"])[1]
+    verdict = verdicts(thresholds_of(claims.plan), document["checks"])[1]
     if verdict == "fail":
         wrong.append("Its own thresholds exclude the release from publication.")
     if verdict == "hold" and approval is None:

@@ -19,7 +19,7 @@ from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.linked_sets import (
     codes_of_set,
     households_with_members,
-    joined,
+    join_households,
     read_linked_set,
 )
 from dp_core.bundle.files.marginals_file import read_marginals
@@ -100,7 +100,10 @@ def _sets_with_rules(folder: Path, schema: Schema, number: int) -> Iterator[tupl
         yield schema, partial(read_parquet, folder / synthetic_path(number))
         return
     data, homes = read_linked_set(folder, schema, number), {*linked.household_columns, MEMBERS}
-    for of_homes, table in ((True, households_with_members(data)), (False, joined(schema, data))):
+    for of_homes, table in (
+        (True, households_with_members(data)),
+        (False, join_households(schema, data)),
+    ):
         zeros = (each for each in schema.zeros.rules if ({*each.columns} <= homes) == of_homes)
         rules = tuple(each for each in schema.rules if ({*each.columns} <= homes) == of_homes)
         part = replace(schema, zeros=StructuralZeros(tuple(zeros)), rules=rules)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dp_core.bundle.quality.ruled_tables import rules_statement
-from dp_core.bundle.statement.citation import suggested
+from dp_core.bundle.statement.citation import suggested_citation
 from dp_core.bundle.statement.declared_analyses import analyses_statement
 from dp_core.bundle.statement.known_totals import totals_statement
 from dp_core.bundle.statement.measurements import MEASUREMENTS
@@ -167,7 +167,7 @@ def _remade(
     version = document["release"]["version"]
     if reserved.get("revises") is None or type(version) is not int or version < 2:
         yield ("release", "version"), 1 if reserved.get("revises") is None else 2
-    yield ("release", "cite_as"), suggested(document)
+    yield ("release", "cite_as"), suggested_citation(document)
 
     epsilon, delta = claims.enforced
     enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.payer.currency.theorem)

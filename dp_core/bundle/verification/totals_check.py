@@ -27,7 +27,7 @@ def missed_totals(folder: Path, schema: Schema, sets: int) -> list[str]:
     for number in range(1, sets + 1) if names else ():
         path = set_paths(schema, number)[0]
         try:
-            found = counted(read_parquet(folder / path, names), names)
+            found = count_labels(read_parquet(folder / path, names), names)
         except (OSError, pa.ArrowException, ValueError, KeyError):
             wrong.append(f"{path} cannot be compared with the public totals.")
             continue
@@ -50,7 +50,9 @@ def missed_totals(folder: Path, schema: Schema, sets: int) -> list[str]:
     return wrong
 
 
-def counted(batches: Iterable[pa.RecordBatch], names: Iterable[str]) -> dict[str, Counter[str]]:
+def count_labels(
+    batches: Iterable[pa.RecordBatch], names: Iterable[str]
+) -> dict[str, Counter[str]]:
     """Return the number of records by label, for each of some columns.
 
     Args:

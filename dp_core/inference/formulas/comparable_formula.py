@@ -33,7 +33,7 @@ def check_formula(formula: str, schema: Schema) -> None:
         )
 
 
-def mentioned(schema: Schema, formulas: Sequence[str]) -> list[str]:
+def named_columns(schema: Schema, formulas: Sequence[str]) -> list[str]:
     """Return the columns that formulas name, in the schema's order."""
     columns = schema.names
     named = {name for formula in formulas for name in read_formula(formula, columns).columns}

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from dp_core.inference.combining_rules import rule_of
 from dp_core.lab.comparison.figures import figure_name
 from dp_core.lab.comparison.formula_comparison import Analyse, compare_formulas
-from dp_core.lab.comparison.judging import drawn_again, mean_or_nan, seen
+from dp_core.lab.comparison.judging import drawn_again, mean_or_nan, seen_records
 from dp_core.lab.measures.inference_agreement import Agreement
 from dp_core.lab.measures.significance import Outcome, shares
 from dp_core.methods.reconstruction.reconstructor import Model
@@ -52,7 +52,7 @@ def judge_formulas(
         analyse: Function that fits and combines.
     """
     whole = pq.read_table(values)
-    real = whole.take(pa.array(seen(whole.num_rows, hold_out)))
+    real = whole.take(pa.array(seen_records(whole.num_rows, hold_out)))
     if made is None:
         again = drawn_again(real.num_rows, np.random.default_rng(seed))
         sets, rule = [real.take(pa.array(again))], rule_of("shared", 1)

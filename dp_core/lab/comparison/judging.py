@@ -61,7 +61,7 @@ def split(data: Dataset, hold_out: float) -> tuple[Dataset, Dataset]:
     return (rest if hold_out else data), test
 
 
-def untested(data: Dataset) -> Dataset:
+def seen_by_classifiers(data: Dataset) -> Dataset:
     """Return the records on which classifiers are not tested if none are held out.
 
     Classifiers that learn from real records must learn from these: a resample of the whole file
@@ -70,7 +70,7 @@ def untested(data: Dataset) -> Dataset:
     return _split_off(data, TEST_SHARE)[0]
 
 
-def seen(rows: int, hold_out: float) -> NDArray[np.int64]:
+def seen_records(rows: int, hold_out: float) -> NDArray[np.int64]:
     """Return the indices of the records that methods see; see `split`."""
     return _places(rows, hold_out)[0] if hold_out else np.arange(rows)
 

@@ -122,7 +122,7 @@ def read_given(path: Path, work: Path) -> Given:
         bare = _refusal(_write_spec(path, plain, PLAIN, work))
         if bare is not None or method not in PRESETS:
             raise problem
-        if _refusal(_write_spec(path, _without_stages(plain), method, work)) != told(
+        if _refusal(_write_spec(path, _without_stages(plain), method, work)) != without_place(
             problem.message
         ):
             raise problem
@@ -171,7 +171,7 @@ def reference(given: Sequence[Given], found: Sequence[Variant], folder: Path) ->
     return added
 
 
-def told(message: str) -> str:
+def without_place(message: str) -> str:
     """Return a message about a generated spec without the file name and line.
 
     >>> told("x.yaml, line 3, select: needs cliques."), told("No noise gives that.")
@@ -180,7 +180,7 @@ def told(message: str) -> str:
     return _PLACE.sub(lambda found: f"{found[1]}: " if found[1] else "", message)
 
 
-def planned(path: Path, *, seed: int) -> Plan:
+def plan_of_variant(path: Path, *, seed: int) -> Plan:
     """Return the plan of a variant's spec, at the seed of one run.
 
     Raises:
@@ -196,7 +196,7 @@ def _variant(given: Given, method: str, epsilon: Fraction, folder: Path) -> Vari
         spec = load_spec(path)
         make_plan(spec)
     except BadInput as error:
-        refusal = told(error.message)
+        refusal = without_place(error.message)
     document = {
         key: value
         for key, value in spec.document.items()
@@ -272,7 +272,7 @@ def _refusal(path: Path) -> str | None:
     try:
         load_spec(path)
     except BadInput as error:
-        return told(error.message)
+        return without_place(error.message)
     return None
 
 

@@ -16,7 +16,7 @@ from dp_core.lab.field_scores.file_scores import (
     default_columns,
     file_scores,
     mean_headline,
-    sampled,
+    sample_records,
 )
 from dp_core.lab.field_scores.k_marginal import MOST_PAIRS, equivalent_sample, sample_scores
 from dp_core.methods.replicates.kept_moments import scores_of
@@ -97,7 +97,7 @@ def score_sets(
     """
     values, zeros = code_values(schema), schema.zeros
     asked = asked or default_columns(schema.domain)
-    real = sampled(real)
+    real = sample_records(real)
     averages = [None] * len(sets) if mean_tvd is None else mean_tvd
     scored = [
         file_scores(real, each, values, asked=asked, zeros=zeros, noise=noise, mean_tvd=known)

@@ -126,13 +126,13 @@ def score_rows(
         reference: The same of a resample of the file.
     """
     return [
-        (one, shown(one, found.get(one.name)), shown(one, reference.get(one.name)))
+        (one, format_score(one, found.get(one.name)), format_score(one, reference.get(one.name)))
         for one in SCORES
         if found.get(one.name) is not None
     ]
 
 
-def shown(score: Score, value: float | None) -> str:
+def format_score(score: Score, value: float | None) -> str:
     """Return a number as it is written; a dash for None.
 
     >>> shown(SCORES[0], 987.65), shown(SCORES[9], 0.0123), shown(SCORES[4], 1.234)

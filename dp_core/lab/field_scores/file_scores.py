@@ -235,7 +235,7 @@ def default_columns(domain: Domain) -> ScoredColumns:
     )
 
 
-def sampled(data: Dataset, *, most: int = MOST_RECORDS) -> Dataset:
+def sample_records(data: Dataset, *, most: int = MOST_RECORDS) -> Dataset:
     """Return at most this many records, a simple random sample with a fixed seed."""
     return random_records(data, most, np.random.default_rng(_SEED))
 
@@ -269,7 +269,7 @@ def file_scores(
     if not (real.rows and synthetic.rows):
         raise ValueError("Scores need records of both files.")
     domain = real.domain
-    real, synthetic = sampled(real), sampled(synthetic)
+    real, synthetic = sample_records(real), sample_records(synthetic)
     asked = asked or default_columns(domain)
     if mean_tvd is None:
         ways = [way for way in (2, 3) if way <= len(domain)]

@@ -48,7 +48,7 @@ def with_densities(schema: Schema, released: Sequence[Released]) -> Schema:
         if may_have_density(column):
             counts, variance = pooled.counts((column.name,)), pooled.variance((column.name,))
             if counts is not None and variance is not None:
-                pieces = fitted(column, counts, variance)
+                pieces = fit_pieces(column, counts, variance)
         columns.append(dataclasses.replace(column, pieces=pieces))
     return dataclasses.replace(schema, columns=tuple(columns))
 
@@ -63,7 +63,7 @@ def may_have_density(column: Column) -> bool:
     )
 
 
-def fitted(column: Column, counts: NDArray[np.float64], variance: float) -> BinPieces | None:
+def fit_pieces(column: Column, counts: NDArray[np.float64], variance: float) -> BinPieces | None:
     """Return the pieces of a column's bins; None if values are uniform in every bin.
 
     Args:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.drawn_records import DrawnRecords, fitted, number_of_records
+from dp_core.methods.parametric.drawn_records import DrawnRecords, fit_records, number_of_records
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
@@ -89,7 +89,7 @@ class BetaBinomial(Synthesizer):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> DrawnRecords:
-        return fitted(variables, released, rows=rows, zeros=zeros)
+        return fit_records(variables, released, rows=rows, zeros=zeros)
 
 
 METHOD = BetaBinomial

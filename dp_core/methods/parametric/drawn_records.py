@@ -184,7 +184,7 @@ class TableDraws(Synthesizer):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> DrawnRecords:
-        return fitted(variables, released, rows=rows, zeros=zeros, bins=self.bins)
+        return fit_records(variables, released, rows=rows, zeros=zeros, bins=self.bins)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,7 +220,7 @@ class DrawnRecords(ParametricModel):
         return self.zeros.repair(drawn, rng=rng)
 
 
-def fitted(
+def fit_records(
     variables: Variables,
     released: Sequence[Released],
     *,

@@ -14,8 +14,8 @@ from dp_core.methods.parametric.histograms.column_histograms import (
     ColumnHistograms,
     Estimated,
     Floats,
-    binned,
-    counted,
+    bin_counts,
+    bin_question,
 )
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
@@ -69,7 +69,7 @@ class Efpa(ColumnHistograms):
         """Return nothing if k is chosen privately, otherwise the counts of the bins."""
         if self.chooses:
             return ()
-        return (Ask("values", binned(variable, self.edges(variable)), Fraction(1)),)
+        return (Ask("values", bin_question(variable, self.edges(variable)), Fraction(1)),)
 
     def measure_column(
         self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
@@ -84,7 +84,7 @@ class Efpa(ColumnHistograms):
         ]
         left = cost if len(sums) == 1 else cost * (1 - self.choosing)
         # Noise on an orthonormal coefficient, in units of the sums: from the sums, or from counts.
-        counts = binned(variable, edges)
+        counts = bin_question(variable, edges)
         alone = curator.statistic_noise(counts, left).stddev * GRID
         spread = [curator.statistic_noise(each, left).stddev * math.sqrt(2 / bins) for each in sums]
         kept = 1
@@ -108,9 +108,9 @@ class Efpa(ColumnHistograms):
     ) -> Estimated:
         (totals,) = released
         if not isinstance(totals.of, CosineSums):
-            edges, counts, missing = counted(variable, totals)
+            edges, counts, missing = bin_counts(variable, totals)
             cells = counts.size + variable.missing
-            values = shortened(counts, totals.variance)
+            values = without_noisy_coefficients(counts, totals.variance)
             return Estimated(edges, values, missing, totals.variance * cells)
         values = totals.values.astype(float)
         missing = float(values[-1]) / GRID if variable.missing else 0.0
@@ -118,7 +118,7 @@ class Efpa(ColumnHistograms):
         return Estimated(totals.of.edges, totals.of.histogram(values), missing, variance)
 
 
-def shortened(counts: Floats, variance: float) -> Floats:
+def without_noisy_coefficients(counts: Floats, variance: float) -> Floats:
     """Return noisy counts without the last cosine coefficients, which are mostly noise.
 
     The number that is kept minimises the unbiased estimate of the squared error: the squares of the

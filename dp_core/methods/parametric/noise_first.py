@@ -12,8 +12,8 @@ from dp_core.methods.parametric.histograms.column_histograms import (
     ColumnHistograms,
     Estimated,
     Floats,
-    binned,
-    counted,
+    bin_counts,
+    bin_question,
 )
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
@@ -48,7 +48,7 @@ class NoiseFirst(ColumnHistograms):
             raise ValueError(f"price is a number from 0, not {self.price}.")
 
     def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        return (Ask("bins", binned(variable, self.edges(variable)), Fraction(1)),)
+        return (Ask("bins", bin_question(variable, self.edges(variable)), Fraction(1)),)
 
     def estimate(
         self,
@@ -57,14 +57,14 @@ class NoiseFirst(ColumnHistograms):
         rows: float | None,  # noqa: ARG002
     ) -> Estimated:
         (totals,) = released
-        edges, counts, missing = counted(variable, totals)
+        edges, counts, missing = bin_counts(variable, totals)
         cells = counts.size + variable.missing
         if self.price:
-            counts = merged(counts, self.price * totals.variance)
+            counts = merge_runs(counts, self.price * totals.variance)
         return Estimated(edges, counts, missing, totals.variance * cells)
 
 
-def merged(counts: Floats, price: float) -> Floats:
+def merge_runs(counts: Floats, price: float) -> Floats:
     """Return the counts with each run replaced by its mean, for the best partition into runs.
 
     It minimises the sum of squares about the means plus `price` for each run, in quadratic time.

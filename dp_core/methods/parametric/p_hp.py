@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.histograms.column_histograms import binned
+from dp_core.methods.parametric.histograms.column_histograms import bin_question
 from dp_core.methods.parametric.histograms.cut_columns import CHOOSING, CutColumns
 from dp_core.schema.variables import Variable
 from dp_core.wall.statistics import CutDeviations
@@ -49,7 +49,7 @@ class PHPartition(CutColumns):
         if not number:
             return [], Fraction(0)
         each = cost * CHOOSING / number
-        counts = binned(variable, edges)
+        counts = bin_question(variable, edges)
         noise = curator.statistic_noise(counts, cost * (1 - CHOOSING))
         price = max(round(noise.stddev * math.sqrt(2 / math.pi)), 1)
         found: list[int] = []

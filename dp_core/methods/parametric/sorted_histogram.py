@@ -13,8 +13,8 @@ from dp_core.methods.parametric.histograms.column_histograms import (
     ColumnHistograms,
     Estimated,
     Floats,
-    binned,
-    counted,
+    bin_counts,
+    bin_question,
 )
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.privacy import Neighbours
@@ -62,7 +62,7 @@ class SortedHistogram(ColumnHistograms):
                     )
 
     def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        return (Ask("bins", binned(variable, self.edges(variable)), Fraction(1)),)
+        return (Ask("bins", bin_question(variable, self.edges(variable)), Fraction(1)),)
 
     def estimate(
         self,
@@ -71,7 +71,7 @@ class SortedHistogram(ColumnHistograms):
         rows: float | None,  # noqa: ARG002
     ) -> Estimated:
         (totals,) = released
-        edges, counts, missing = counted(variable, totals)
+        edges, counts, missing = bin_counts(variable, totals)
         spread = totals.variance * (counts.size + variable.missing)
         return Estimated(edges, self.in_order(variable, counts), missing, spread)
 

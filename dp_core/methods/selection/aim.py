@@ -17,10 +17,10 @@ from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.model_errors import (
     FIRST_PART,
     RoundModel,
-    announced,
     distances,
     first_round,
     overlap_weights,
+    tables_in_advance,
     tables_up_to,
 )
 from dp_core.methods.selection.selector import Selection, Selector
@@ -64,7 +64,7 @@ class Aim(Selector):
         return 1 / (1 - FIRST_PART)
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return announced(domain, self._candidates(domain))
+        return tables_in_advance(domain, self._candidates(domain))
 
     def _candidates(self, domain: Domain) -> tuple[Clique, ...]:
         order = self.order

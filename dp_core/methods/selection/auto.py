@@ -34,7 +34,7 @@ from dp_core.methods.selection.budget.hierarchies.nested_areas import (
     larger_areas,
     with_sums_of_areas,
 )
-from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected
+from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected_error
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
 from dp_core.methods.selection.budget.workload import WantedTable
@@ -252,7 +252,7 @@ class Auto(Selector):
             domain, steadied, noise, found.dependence, costs, found.typical, wanted, found.forest
         )
         shares = balance(parts)
-        left = expected(parts, shares)
+        left = expected_error(parts, shares)
         chosen = Selection(
             cliques=tuple(
                 clique for clique, share in zip(cliques, shares, strict=True) if share > 0
@@ -301,7 +301,7 @@ class Auto(Selector):
         errors = []
         for pairs in ({}, alike):
             parts, _, _ = self.parts(domain, columns, known, pairs, costs, typical, wanted)
-            errors.append(expected(parts, balance(parts, roughly=True)).two)
+            errors.append(expected_error(parts, balance(parts, roughly=True)).two)
         return errors[1] < (1 - _DENSE) * errors[0]
 
     def forecast(
@@ -347,7 +347,7 @@ class Auto(Selector):
             )
             alone = certain is not None and certain.share == 1
             shares = np.zeros(len(parts.cliques)) if alone else balance(parts, roughly=roughly)
-            found.append(expected(parts, shares))
+            found.append(expected_error(parts, shares))
         return found[0], found[1]
 
     def _forecast_at_once(
@@ -400,7 +400,7 @@ class Auto(Selector):
             # The sampling noise of the draw is removed from every table that a measured one tells.
             drawn = 0.0 if joint else parts.drawn
             parts = dataclasses.replace(parts, told=told, drawn=drawn)
-            found.append(expected(parts, np.zeros(len(cliques))))
+            found.append(expected_error(parts, np.zeros(len(cliques))))
         return found[0], found[1]
 
     def parts(

@@ -18,8 +18,8 @@ from dp_core.methods.selection.budget.allocation import Allocation, shares
 from dp_core.methods.selection.candidates.model_errors import (
     RoundModel,
     among,
-    announced,
     distances,
+    tables_in_advance,
 )
 from dp_core.methods.selection.candidates.pairs import MOST_CELLS
 from dp_core.methods.selection.selector import Selection, Selector
@@ -50,7 +50,7 @@ class Mst(Selector):
     rule: Literal["gain", "distance"] = "gain"
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return announced(domain, self._pairs(domain))
+        return tables_in_advance(domain, self._pairs(domain))
 
     def _pairs(self, domain: Domain) -> tuple[Clique, ...]:
         return tuple(

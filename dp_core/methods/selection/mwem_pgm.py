@@ -15,9 +15,9 @@ from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.model_errors import (
     FIRST_PART,
     RoundModel,
-    announced,
     distances,
     first_round,
+    tables_in_advance,
     tables_up_to,
 )
 from dp_core.methods.selection.selector import Selection, Selector
@@ -67,7 +67,9 @@ class MwemPgm(Selector):
             )
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return announced(domain, (*self._candidates(domain), *((c,) for c in domain.columns)))
+        return tables_in_advance(
+            domain, (*self._candidates(domain), *((c,) for c in domain.columns))
+        )
 
     def _candidates(self, domain: Domain) -> tuple[Clique, ...]:
         tables = tables_up_to(domain, min(self.order, len(domain)), max_cells=self.max_cells)

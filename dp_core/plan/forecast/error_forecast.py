@@ -23,7 +23,7 @@ from dp_core.methods.declared.whitening import whole
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.dependence import usual
-from dp_core.methods.selection.budget.residual_balance import Parts, expected
+from dp_core.methods.selection.budget.residual_balance import Parts, expected_error
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.selector import Expected
 from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, Range
@@ -333,7 +333,7 @@ def planned_error(
         unlisted=(sum(math.hypot(typical, chance.pair(pair)) for pair in others), triples),
         drawn=chance.mean_triple,
     )
-    return expected(parts, np.ones(len(cliques)))
+    return expected_error(parts, np.ones(len(cliques)))
 
 
 # -- the width of a declared analysis's intervals

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.plan.plan import Plan
-from dp_core.plan.procedure import SetDrawing, decoded, decoded_tables
+from dp_core.plan.procedure import SetDrawing, decode_piece, decoded_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,7 @@ def drawn_set(plan: Plan, models: Mapping[int, Model], number: int) -> DrawnSet:
         # Households are drawn in one piece.
         return DrawnSet(decoded_tables(plan, drawing.draw(0), number, 0), None)
     tables = [
-        decoded(plan, drawing.draw(position), number, position)
+        decode_piece(plan, drawing.draw(position), number, position)
         for position in range(len(drawing.sizes))
     ]
     off = None

@@ -179,7 +179,7 @@ def _refusals_logged(release: str) -> Iterator[None]:
     try:
         yield
     except ReleaseError as error:
-        log.ended(outcome_of(release, error), release=release, account=None)
+        log.log_end(outcome_of(release, error), release=release, account=None)
         raise
 
 

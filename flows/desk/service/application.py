@@ -166,7 +166,7 @@ class Service:
         found = self._own(holder, number)
         if found.state != "answered":
             raise Refused(409, f"Question {number} is not answered; its state is {found.state}.")
-        return zipped(self.desks.bundle(found.account, number))
+        return zip_folder(self.desks.bundle(found.account, number))
 
     def _own(self, holder: Token, number: int) -> AdmittedQuestion:
         """Return one of the user's own questions.
@@ -242,7 +242,7 @@ def _summary(question: AdmittedQuestion) -> dict[str, Any]:
     return found | ({"reason": question.reason} if question.reason else {})
 
 
-def zipped(folder: Path) -> bytes:
+def zip_folder(folder: Path) -> bytes:
     """Return a folder as a ZIP file; links are left out, and all times are the same."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dp_core.bundle.statement.release_json import file_record
 from dp_core.errors import Held, StageFailed, Unpublished
-from dp_core.plan.quality_checks import judged
+from dp_core.plan.quality_checks import verdicts
 from dp_core.wall.ledger.approval import Cause
 from tasks.run.publication_refusals import failed_sentence, waiting_sentence
 from tasks.run.release_cleanup import mark_waiting, remove_unpublished
@@ -22,7 +22,7 @@ def require_approval(run: Run) -> None:
     """
     if run.reservation.outcome is not None:
         return
-    said, verdict = judged(run.spec.thresholds, published_checks(run))
+    said, verdict = verdicts(run.spec.thresholds, published_checks(run))
     if verdict == "fail":
         run.writer.settle(run.reservation, "failed-thresholds")
         remove_unpublished(run.folder, keep_confidential=run.keep_confidential)

@@ -6,7 +6,7 @@ import contextlib
 import json
 from pathlib import Path
 
-from dp_core.bundle.statement.citation import CITATION, citation_text, suggested
+from dp_core.bundle.statement.citation import CITATION, citation_text, suggested_citation
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import file_record, render
 from dp_core.bundle.statement.spent_budget import accounting_json
@@ -50,7 +50,7 @@ def _follow(folder: Path, document: dict) -> None:
         ),
         [Receipt.from_json(row) for row in measured["receipts"]],
     )
-    document["release"]["cite_as"] = suggested(document)
+    document["release"]["cite_as"] = suggested_citation(document)
     for name, content in (
         (CITATION, citation_text(document)),
         (REGISTRY, registry_text(document)),

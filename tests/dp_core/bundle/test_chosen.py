@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dp_core.bundle.report.provenance import chosen
+from dp_core.bundle.report.provenance import private_choices
 from dp_core.schema.definition import Choice
 
 
@@ -31,6 +31,6 @@ def test_values_follow_the_counts_of_the_choice_where_the_method_draws_within_bi
         schema=replace(published.schema, columns=columns),
         plan={**published.plan, "spec": spec},
     )
-    found = chosen(made)
+    found = private_choices(made)
     assert found is not None
     assert (found.bins, found.spread) == (("age",), spread)

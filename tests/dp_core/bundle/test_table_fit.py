@@ -15,7 +15,7 @@ from dp_core.bundle.quality.table_fit import (
     tally_sets,
 )
 from dp_core.metrics.marginal_error import Tally
-from dp_core.plan.quality_checks import Threshold, judged, public_figures
+from dp_core.plan.quality_checks import Threshold, public_figures, verdicts
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Totals
@@ -245,7 +245,7 @@ def test_sets_that_ignore_interactions_fit_badly_and_are_stopped():
             len(found),
         )
         checks = {"public": [figure.to_json() for figure in figures], "charged": []}
-        return judged([Threshold("fit", None, Fraction("0.05"))], checks)[1]
+        return verdicts([Threshold("fit", None, Fraction("0.05"))], checks)[1]
 
     assert verdict(fits(measured, [[truth]], 4000)) == "publish"
     assert verdict(fits(measured, [[ignored]], 4000)) == "fail"

@@ -7,7 +7,7 @@ import pytest
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
-from dp_core.plan.chosen_domain import Chosen, resolved
+from dp_core.plan.chosen_domain import Chosen, with_choices
 from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.tables.dataset import Dataset
@@ -130,5 +130,5 @@ def test_a_persons_rows_are_those_that_a_release_uses_though_bins_were_chosen_la
     store = write_codes(source, schema.stored, tmp_path / "codes")
     used = np.concatenate([store.read(chunk)[0] for chunk in range(store.chunks)])
     choices = {"age": Chosen((50,), ((0, 1), (50, 1))), "job": Chosen((1,))}
-    found = original_values(source, resolved(schema, choices), ["age"])
+    found = original_values(source, with_choices(schema, choices), ["age"])
     assert found.column("age").to_pylist() == used.tolist()

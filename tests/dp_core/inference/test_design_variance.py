@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.inference.combine import combine
-from dp_core.inference.design_variance import design_degrees, summed, variance_of_totals
+from dp_core.inference.design_variance import design_degrees, sums_by_group, variance_of_totals
 from dp_core.inference.intervals import degrees_between, degrees_of_sum, interval
 from dp_core.inference.replicate_weights import random_groups, replicate_factors
 from dp_core.schema.survey.hadamard import hadamard, has_hadamard
@@ -46,7 +46,7 @@ def test_a_single_cluster_is_compared_with_all():
 
 
 def test_sums_by_group_have_a_place_for_empty_groups():
-    found = summed(np.array([[1.0], [2.0], [5.0]]), np.array([2, 0, 2]), 4)
+    found = sums_by_group(np.array([[1.0], [2.0], [5.0]]), np.array([2, 0, 2]), 4)
 
     assert found.ravel().tolist() == [2, 0, 6, 0]
 

@@ -2,7 +2,11 @@
 
 import pytest
 
-from dp_core.inference.measured_relations import needed_groups, unmeasured, unmeasured_sentence
+from dp_core.inference.measured_relations import (
+    needed_groups,
+    unmeasured_groups,
+    unmeasured_sentence,
+)
 from dp_core.tables.nested_columns import NestedColumns
 
 
@@ -21,16 +25,16 @@ def test_an_interaction_needs_all_its_columns_with_the_outcome():
 
 def test_a_group_is_held_by_any_table_with_all_its_columns():
     groups = needed_groups(["y"], [["a"], ["b"], ["a", "b"]])
-    assert unmeasured(groups, {0: [("b", "c", "a", "y")]}) == ()
-    assert unmeasured(groups, {0: [("y", "a"), ("b", "a")]}) == (("y", "b"), ("y", "a", "b"))
-    assert unmeasured(groups, {}) == groups
+    assert unmeasured_groups(groups, {0: [("b", "c", "a", "y")]}) == ()
+    assert unmeasured_groups(groups, {0: [("y", "a"), ("b", "a")]}) == (("y", "b"), ("y", "a", "b"))
+    assert unmeasured_groups(groups, {}) == groups
 
 
 def test_sets_with_tables_of_their_own_need_them_all():
     group = (("y", "a"),)
-    assert unmeasured(group, {1: [("y", "a")], 2: [("a", "y", "b")]}) == ()
-    assert unmeasured(group, {1: [("y", "a")], 2: [("b",)]}) == group
-    assert unmeasured(group, {0: [("y", "a")], 1: [], 2: []}) == ()
+    assert unmeasured_groups(group, {1: [("y", "a")], 2: [("a", "y", "b")]}) == ()
+    assert unmeasured_groups(group, {1: [("y", "a")], 2: [("b",)]}) == group
+    assert unmeasured_groups(group, {0: [("y", "a")], 1: [], 2: []}) == ()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +60,7 @@ def test_a_table_of_small_areas_has_the_relations_of_larger_ones():
     nested = NestedColumns(("region", "county"), ((0, 0, 1),))
     groups = (("y", "region"), ("region", "county"), ("y", "county"))
     small, large = {0: [("county", "y")]}, {0: [("y", "region"), ("county",)]}
-    assert unmeasured(groups, small, nested) == ()
-    assert unmeasured(groups, small) == groups[:2]
-    assert unmeasured(groups, large, nested) == (("y", "county"),)
-    assert unmeasured(groups[:1], {1: [("county", "y")], 2: [("y",)]}, nested) == groups[:1]
+    assert unmeasured_groups(groups, small, nested) == ()
+    assert unmeasured_groups(groups, small) == groups[:2]
+    assert unmeasured_groups(groups, large, nested) == (("y", "county"),)
+    assert unmeasured_groups(groups[:1], {1: [("county", "y")], 2: [("y",)]}, nested) == groups[:1]

@@ -18,9 +18,9 @@ from dp_core.plan.quality_checks import (
     Threshold,
     chosen_tables,
     countable,
-    judged,
     public_figures,
     reference_counts,
+    verdicts,
 )
 from dp_core.plan.reading.checks_reader import read_tables
 from dp_core.schema.reading.schema_file import parse_schema
@@ -153,7 +153,7 @@ def stated(upper=0.1, fit=0.02):
 )
 def test_a_threshold_is_on_the_upper_end_of_the_worst_interval(hold, fail, verdict):
     threshold = Threshold("worst_tvd", hold and Fraction(hold), fail and Fraction(fail))
-    said, found = judged([threshold], stated())
+    said, found = verdicts([threshold], stated())
     assert found == verdict == said[0]["verdict"]
     assert said[0]["value"] == 0.1
     assert Threshold.from_json(threshold.to_json()) == threshold
@@ -161,10 +161,10 @@ def test_a_threshold_is_on_the_upper_end_of_the_worst_interval(hold, fail, verdi
 
 def test_the_strictest_threshold_decides_and_none_publishes():
     mild = Threshold("mean_tvd", None, Fraction("0.9"))
-    assert judged([], stated())[1] == "publish"
-    assert judged([mild, Threshold("fit", Fraction("0.01"), None)], stated())[1] == "hold"
+    assert verdicts([], stated())[1] == "publish"
+    assert verdicts([mild, Threshold("fit", Fraction("0.01"), None)], stated())[1] == "hold"
     # What could not be computed is for a person.
-    assert judged([Threshold("fit", None, Fraction("0.9"))], stated(fit=None))[1] == "hold"
+    assert verdicts([Threshold("fit", None, Fraction("0.9"))], stated(fit=None))[1] == "hold"
 
 
 def test_the_fit_is_what_noise_and_drawing_do_not_explain():

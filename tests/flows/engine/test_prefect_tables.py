@@ -11,7 +11,7 @@ import pytest
 
 from flows.engine import prefect_tables
 from flows.engine.own_server import start_own_server
-from flows.engine.prefect_tables import NAME, kept, lay_tables, make, need_whole_server
+from flows.engine.prefect_tables import NAME, lay_tables, make, need_whole_server, tables_copy
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +25,8 @@ def installed(tmp_path, monkeypatch):
     """Return a place like that where the program is installed, with some tables kept."""
     place = tmp_path / "installed"
     monkeypatch.setattr(sys, "prefix", str(place))
-    kept().parent.mkdir(parents=True)
-    kept().write_bytes(b"tables")
+    tables_copy().parent.mkdir(parents=True)
+    tables_copy().write_bytes(b"tables")
     return place
 
 
@@ -36,9 +36,9 @@ def home(tmp_path):
 
 
 def test_they_are_those_that_prefect_makes_by_its_migrations(home, with_prefects_tables, tmp_path):
-    kept().unlink()
+    tables_copy().unlink()
     with_prefects_tables(tmp_path / "made")
-    (tmp_path / "made" / NAME).replace(kept())
+    (tmp_path / "made" / NAME).replace(tables_copy())
     assert lay_tables(home)
     with closing(sqlite3.connect(home / NAME)) as connection:
         (number,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -567,7 +567,7 @@ def test_a_delivery_that_broke_off(project, command, says, content):
     ],
 )
 def test_data_that_cannot_be_read(project, command, monkeypatch, says, error):
-    monkeypatch.setattr("dp_core.confidential.source_files.csv.reader", raising(error))
+    monkeypatch.setattr("dp_core.confidential.csv_files.csv.reader", raising(error))
     message = run(project, command)
     says(message)
     assert "zqxcanary" not in message

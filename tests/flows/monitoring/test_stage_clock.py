@@ -11,7 +11,7 @@ from dp_core.errors import StageFailed
 from dp_core.plan.forecast.stage_pace import Moment
 from flows.cli.terminal.progress import StageProgress
 from flows.monitoring import log, stage_clock
-from flows.monitoring.stage_clock import LINE_S, SHORT_S, Lines, followed, ticking
+from flows.monitoring.stage_clock import LINE_S, SHORT_S, Lines, follow_stages, ticking
 from tasks.run import machine_note
 from tasks.run.home import home_id
 from tasks.run.machine_note import calibrate, machine_of
@@ -152,7 +152,7 @@ def test_a_followed_run_leaves_a_note_and_log_lines_while_it_works(folder, monke
     told = []
     run = run_of(folder, told)
     before = run.progress
-    with contextlib.suppress(StageFailed), followed(run):
+    with contextlib.suppress(StageFailed), follow_stages(run):
         run.progress("count", 0.5)
         while read_note(folder, os.getpid()) is None or not (tmp_path / "release.log").exists():
             pass

@@ -210,7 +210,7 @@ class ColumnHistograms(Synthesizer):
         return IndependentColumns(variables, total, zeros, tuple(columns), tuple(edges))
 
 
-def binned(variable: Variable, edges: Sequence[int]) -> BinnedCounts:
+def bin_question(variable: Variable, edges: Sequence[int]) -> BinnedCounts:
     """Return the question for a numeric column's counts in bins; missing has a separate cell.
 
     Args:
@@ -221,8 +221,8 @@ def binned(variable: Variable, edges: Sequence[int]) -> BinnedCounts:
     return BinnedCounts(columns=(variable.name,), sizes=(variable.size,), edges=((*edges, *end),))
 
 
-def counted(variable: Variable, totals: Totals) -> tuple[tuple[int, ...], Floats, float]:
-    """Return edges, noisy counts and noisy missing values of an answer to `binned`."""
+def bin_counts(variable: Variable, totals: Totals) -> tuple[tuple[int, ...], Floats, float]:
+    """Return edges, noisy counts and noisy missing values of an answer to `bin_question`."""
     assert isinstance(totals.of, BinnedCounts)
     (edges,) = totals.of.edges
     assert edges is not None

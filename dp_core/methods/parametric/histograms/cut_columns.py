@@ -12,8 +12,8 @@ from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.histograms.column_histograms import (
     ColumnHistograms,
     Estimated,
-    binned,
-    counted,
+    bin_counts,
+    bin_question,
 )
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
@@ -65,7 +65,7 @@ class CutColumns(ColumnHistograms):
         edges = self.edges(variable)
         cuts, spent = self.choose_cuts(inputs, variable, edges, step, cost)
         chosen = tuple(edges[cut] for cut in (0, *sorted(cuts), len(edges) - 1))
-        asked = binned(variable, chosen)
+        asked = bin_question(variable, chosen)
         return [
             inputs.curator.total(
                 "measure", f"{step}-counts", asked, cost - spent, replicate=inputs.replicate
@@ -79,6 +79,6 @@ class CutColumns(ColumnHistograms):
         rows: float | None,  # noqa: ARG002
     ) -> Estimated:
         (totals,) = released
-        edges, counts, missing = counted(variable, totals)
+        edges, counts, missing = bin_counts(variable, totals)
         cells = counts.size + variable.missing
         return Estimated(edges, counts, missing, totals.variance * cells)

@@ -12,7 +12,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from dp_core.methods.parametric.histograms.column_histograms import Estimated, binned, counted
+from dp_core.methods.parametric.histograms.column_histograms import (
+    Estimated,
+    bin_counts,
+    bin_question,
+)
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.methods.private_domain import quantile_tree
 from dp_core.schema.variables import Variable
@@ -31,7 +35,7 @@ def ask_tree(variable: Variable, edges: Sequence[int], branching: int) -> tuple[
     return tuple(
         Ask(
             f"level-{level}",
-            binned(variable, (*edges[:-1:width], edges[-1])),
+            bin_question(variable, (*edges[:-1:width], edges[-1])),
             Fraction(1, len(widths)),
         )
         for level, width in enumerate(widths, start=1)
@@ -55,7 +59,7 @@ def estimate_tree(
         rows: Number of records whose value is not missing, if it is known; otherwise None.
         bounded: Whether the parts of an interval become nonnegative, from the widest down.
     """
-    levels = [counted(variable, each) for each in released]
+    levels = [bin_counts(variable, each) for each in released]
     values = quantile_tree.estimate(
         [counts.tolist() for _, counts, _ in levels],
         branching=branching,

@@ -17,8 +17,8 @@ from dp_core.methods.parametric.regressions.regression_questions import (
     Minimiser,
     Options,
     asked_in_all,
-    expected,
     number_of_features,
+    planned_questions,
 )
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.schema.privacy import Neighbours
@@ -113,7 +113,7 @@ class ChainedRegressions(Synthesizer):
             )
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
-        return expected(self.arranged(variables), self.options)
+        return planned_questions(self.arranged(variables), self.options)
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         return measure_chain(inputs, self.arranged(variables), self.options)

@@ -88,7 +88,7 @@ def pieces(order: Sequence[Variable], options: Options, *, count: bool) -> tuple
     )
 
 
-def expected(order: Sequence[Variable], options: Options) -> tuple[Ask, ...]:
+def planned_questions(order: Sequence[Variable], options: Options) -> tuple[Ask, ...]:
     """Return the planned questions; only scales and coefficients are not known beforehand."""
     features = of_ranges(order)
     asks = []
@@ -182,7 +182,7 @@ def of_ranges(order: Sequence[Variable]) -> tuple[Number | Levels, ...]:
 
 def asked_in_all(order: Sequence[Variable], options: Options) -> Iterator[int]:
     """Yield the number of entries of every question."""
-    for ask in expected(order, options):
+    for ask in planned_questions(order, options):
         yield ask.what.length if isinstance(ask.what, Sum) else 1
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.selection.budget.binning import BINS, binned
+from dp_core.methods.selection.budget.binning import BINS, bin_widths
 from dp_core.methods.selection.budget.chance import HALF_NORMAL
 from dp_core.methods.selection.budget.dependence import exponential_under_noise
 
@@ -114,7 +114,7 @@ class _Error:
         self.widths = np.zeros((len(problem.pairs), BINS))
         total = max(float(np.mean([column.sum() for column in problem.columns])), 1.0)
         for index, (one, two) in enumerate(problem.pairs):
-            self.counts[index], self.widths[index] = binned(
+            self.counts[index], self.widths[index] = bin_widths(
                 [problem.columns[one], problem.columns[two]], total, _POWER
             )
         # In a small table only a part of a cell's noise is beyond the columns' tables: with 2 x 2

@@ -14,7 +14,7 @@ _MOST_LEVELS = 1 << 10
 _GROUPS = 1 << 9
 
 
-def binned(
+def bin_widths(
     tables: Sequence[NDArray[np.float64]], rows: float, power: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the number of cells in each bin of widths, and their mean width.

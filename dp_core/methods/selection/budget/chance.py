@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.selection.budget.binning import binned
+from dp_core.methods.selection.budget.binning import bin_widths
 from dp_core.tables.domain import Clique, Domain
 
 HALF_NORMAL = math.sqrt(2 / math.pi)
@@ -62,7 +62,7 @@ class Chance:
         ]
         found = []
         for column in columns:
-            number, mean = binned([column], rows, 1.0)
+            number, mean = bin_widths([column], rows, 1.0)
             found.append((number[number > 0], mean[number > 0] / rows))
         return cls(domain, rows, tuple(factors), tuple(found))
 

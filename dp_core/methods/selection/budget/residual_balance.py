@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.selection.budget.binning import BINS, binned
+from dp_core.methods.selection.budget.binning import BINS, bin_widths
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, deviation
 from dp_core.methods.selection.budget.hierarchies.nested_areas import AlsoTold
 from dp_core.methods.selection.selector import Expected
@@ -125,7 +125,7 @@ def balance(parts: Parts, *, roughly: bool = False) -> NDArray[np.float64]:
     return best
 
 
-def expected(parts: Parts, shares: NDArray[np.float64]) -> Expected:
+def expected_error(parts: Parts, shares: NDArray[np.float64]) -> Expected:
     """Return the expected error for shares of the budget."""
     error = _error(parts)
     two, three = error.errors(error.means(shares), 2.0)
@@ -155,7 +155,7 @@ class _Error:
         for index, clique in enumerate(parts.cliques):
             tables = [parts.columns[at] for at in clique]
             power = 1.0 if len(clique) == 1 else _POWER
-            self.counts[index], self.widths[index] = binned(tables, self.rows, power)
+            self.counts[index], self.widths[index] = bin_widths(tables, self.rows, power)
         # Columns with few levels use few bins.
         filled = self.counts.any(axis=0)
         self.counts, self.widths = self.counts[:, filled], self.widths[:, filled]

@@ -44,7 +44,7 @@ def tables_up_to(domain: Domain, order: int, *, max_cells: int) -> tuple[Clique,
     )
 
 
-def announced(domain: Domain, cliques: Sequence[Clique]) -> tuple[Clique, ...]:
+def tables_in_advance(domain: Domain, cliques: Sequence[Clique]) -> tuple[Clique, ...]:
     """Return the tables to count in advance, with the empty clique for the number of rows.
 
     The result is empty if the candidates have too many cells for memory.

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dp_core.errors import BadInput
-from dp_core.inference.formulas.comparable_formula import check_formula, mentioned
+from dp_core.inference.formulas.comparable_formula import check_formula, named_columns
 from dp_core.lab.comparison.formula_comparison import analyse, compare_formulas
 from dp_core.lab.measures.inference_agreement import Coefficient
 from dp_core.schema.reading.schema_file import load_schema
@@ -110,8 +110,8 @@ def test_a_formula_that_cannot_be_compared_is_one_sentence(schema, formula, said
 
 
 def test_the_columns_of_formulas_are_those_they_name(schema):
-    assert mentioned(schema, ["wage ~ I(age**2)", "sex ~ wage"]) == ["wage", "age", "sex"]
-    assert mentioned(schema, ["town ~ ."]) == ["wage", "age", "sex", "town"]
+    assert named_columns(schema, ["wage ~ I(age**2)", "sex ~ wage"]) == ["wage", "age", "sex"]
+    assert named_columns(schema, ["town ~ ."]) == ["wage", "age", "sex", "town"]
 
 
 def test_what_cannot_be_fitted_is_told_and_stops_nothing(schema):

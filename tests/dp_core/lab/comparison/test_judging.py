@@ -8,8 +8,8 @@ from dp_core.lab.comparison.judging import (
     judge,
     noisy_numbers,
     resample,
+    seen_by_classifiers,
     split,
-    untested,
 )
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -100,7 +100,7 @@ def test_without_holding_out_methods_see_all_and_a_fifth_is_tested_on():
     assert seen is whole
     assert test.rows == 20
     # what real records teach is judged on others
-    assert sorted([*untested(whole).codes[0], *test.codes[0]]) == list(range(100))
+    assert sorted([*seen_by_classifiers(whole).codes[0], *test.codes[0]]) == list(range(100))
 
 
 def test_a_resample_has_as_many_records_and_none_that_is_new():

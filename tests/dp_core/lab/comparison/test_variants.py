@@ -5,7 +5,13 @@ import pytest
 import yaml
 
 from dp_core.errors import BadInput
-from dp_core.lab.comparison.variants import planned, read_given, reference, told, variants
+from dp_core.lab.comparison.variants import (
+    plan_of_variant,
+    read_given,
+    reference,
+    variants,
+    without_place,
+)
 from dp_core.plan.reading.spec_file import load_spec
 from tests.specs import FIXED, SCHEMA, write_spec
 
@@ -60,7 +66,7 @@ def test_what_is_run_is_written_as_a_spec_that_a_release_takes(tmp_path, work):
         7,
     )
     assert yaml.safe_load(one.path.read_text())["data"] == str(tmp_path / "a" / "data.csv")
-    assert planned(one.path, seed=9).spec.seed == 9
+    assert plan_of_variant(one.path, seed=9).spec.seed == 9
 
 
 def test_keys_of_a_stage_stay_with_the_method_they_were_written_for(tmp_path, work):
@@ -78,7 +84,7 @@ def test_wanted_tables_stay_with_the_methods_that_use_them(tmp_path, work):
     written = [yaml.safe_load(one.path.read_text()) for one in found]
     assert ["tables" in one for one in written] == [True, True, False]
     # Sets are what is compared, as many as each method makes by default.
-    assert [planned(one.path, seed=1).spec.sets for one in found] == [5, 5, 1]
+    assert [plan_of_variant(one.path, seed=1).spec.sets for one in found] == [5, 5, 1]
 
 
 def test_every_method_pays_for_the_checks_of_the_release(tmp_path, work):
@@ -165,9 +171,9 @@ def test_seeds_and_names_do_not_define_a_result(tmp_path, work):
 
 
 def test_places_in_files_that_nobody_wrote_are_left_out():
-    assert told("a-b.yaml, line 5, select: needs cliques.") == "select: needs cliques."
-    assert told("a-b.yaml: has too little.") == "has too little."
-    assert told("No noise gives that: raise it.") == "No noise gives that: raise it."
+    assert without_place("a-b.yaml, line 5, select: needs cliques.") == "select: needs cliques."
+    assert without_place("a-b.yaml: has too little.") == "has too little."
+    assert without_place("No noise gives that: raise it.") == "No noise gives that: raise it."
 
 
 def test_declared_analyses_are_refused(tmp_path, work):

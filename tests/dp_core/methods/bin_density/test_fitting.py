@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.methods.bin_density import tilted
-from dp_core.methods.bin_density.fitting import fitted, with_densities
+from dp_core.methods.bin_density.fitting import fit_pieces, with_densities
 from dp_core.methods.bin_density.neighbours import falls
 from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.bin_density.stated import agree, statement, with_statement
@@ -52,7 +52,7 @@ def measured(one, counts, scale=1.0):
 
 
 def bent(one, counts, variance=1.0):
-    return dataclasses.replace(one, pieces=fitted(one, np.asarray(counts, float), variance))
+    return dataclasses.replace(one, pieces=fit_pieces(one, np.asarray(counts, float), variance))
 
 
 def exponential(edges, rate, rows=100_000):
@@ -85,7 +85,7 @@ def test_the_fall_of_a_ratio_has_this_ratio():
 
 def test_equal_densities_are_uniform():
     assert falls([0, 1, 3, 10, 100], [1e4, 2e4, 7e4, 90e4], 0.0) == [0.0] * 4
-    assert fitted(column(0, 10, 30, 100), np.array([1e5, 2e5, 7e5]), 100.0) is None
+    assert fit_pieces(column(0, 10, 30, 100), np.array([1e5, 2e5, 7e5]), 100.0) is None
 
 
 def test_a_mirrored_column_has_mirrored_falls():
@@ -121,8 +121,8 @@ def test_the_first_bin_of_a_falling_density_falls():
 
 def test_counts_that_noise_may_explain_give_uniform_values():
     counts = np.array([60.0, 35, 20, 10, 4])
-    assert fitted(column(*INCOME), counts, 1.0) is not None
-    assert fitted(column(*INCOME), counts, 80.0**2) is None
+    assert fit_pieces(column(*INCOME), counts, 1.0) is not None
+    assert fit_pieces(column(*INCOME), counts, 80.0**2) is None
 
 
 @pytest.mark.statistical

@@ -13,9 +13,9 @@ from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric import efpa, p_hp
-from dp_core.methods.parametric.efpa import Efpa, shortened
+from dp_core.methods.parametric.efpa import Efpa, without_noisy_coefficients
 from dp_core.methods.parametric.hierarchical_histogram import HierarchicalHistogram
-from dp_core.methods.parametric.noise_first import NoiseFirst, merged
+from dp_core.methods.parametric.noise_first import NoiseFirst, merge_runs
 from dp_core.methods.parametric.p_hp import PHPartition
 from dp_core.methods.parametric.structure_first import StructureFirst
 from dp_core.methods.private_domain import quantile_tree
@@ -262,7 +262,7 @@ def test_the_runs_have_the_smallest_price_of_all_partitions(price):
     rng = np.random.default_rng(8)
     for _ in range(20):
         counts = rng.normal(10, 5, 9)
-        found = merged(counts, price)
+        found = merge_runs(counts, price)
         runs = np.split(counts, np.flatnonzero(np.diff(found)) + 1)
         total = sum(((run - run.mean()) ** 2).sum() + price for run in runs)
         assert total == pytest.approx(best(counts, price))
@@ -374,7 +374,9 @@ def test_few_coefficients_are_more_exact_than_coefficients_of_counts_and_these_t
         # Laplace noise of epsilon 1: the sums have L1 sensitivity 4.
         sums = asked.total(cells, SMOOTH) + rng.laplace(0, 4 * GRID, 4)
         counts = SMOOTH + rng.laplace(0, 1, 512)
-        for place, each in enumerate((asked.histogram(sums), shortened(counts, 2.0), counts)):
+        for place, each in enumerate(
+            (asked.histogram(sums), without_noisy_coefficients(counts, 2.0), counts)
+        ):
             found[place] += np.square(each - COSINE).mean()
     assert found[0] < 0.7 * found[1]
     assert found[1] < 0.3 * found[2]

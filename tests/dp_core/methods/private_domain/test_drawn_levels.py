@@ -13,8 +13,8 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.private_domain.level_weights import pieces_of_levels
 from dp_core.methods.private_domain.questions import questions
-from dp_core.plan.chosen_domain import Chosen, read_statement, recoding, resolved, statement
-from dp_core.plan.procedure import carry_out, decoded, sample
+from dp_core.plan.chosen_domain import Chosen, read_statement, recoding, statement, with_choices
+from dp_core.plan.procedure import carry_out, decode_piece, sample
 from dp_core.schema.bin_pieces import weights_of
 from dp_core.schema.decoding import codes_of, decode, stored_codes
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
@@ -211,7 +211,7 @@ def test_without_noise_to_speak_of_the_set_has_the_shares_of_all_levels(tmp_path
         assert shares == pytest.approx(counts[members] / counts[members].sum(), abs=0.01)
 
     drawn = sample(outcome.plan, outcome.models, 1)
-    table = decoded(outcome.plan, drawn, 1, 0)
+    table = decode_piece(outcome.plan, drawn, 1, 0)
     labels = table.column("job").to_pylist()
     found = np.array([labels.count(name) for name in (*"abcdefg", None)])
     assert np.abs(found - counts).max() < 0.02 * ROWS
@@ -222,10 +222,10 @@ def test_without_noise_to_speak_of_the_set_has_the_shares_of_all_levels(tmp_path
 
 
 def test_levels_are_drawn_by_their_weights_and_encode_to_their_code():
-    column = resolved(schema_of(DRAWN), {"job": CHOSEN}).columns[0]
+    column = with_choices(schema_of(DRAWN), {"job": CHOSEN}).columns[0]
     assert column.choice.level_codes() == (0, 1, 3, 2, 4, 4, 5)
     codes = np.repeat(np.arange(7, dtype=np.uint16), 30_000)
-    schema = resolved(schema_of(DRAWN), {"job": CHOSEN})
+    schema = with_choices(schema_of(DRAWN), {"job": CHOSEN})
     table = decode(schema, Dataset(schema.domain, codes[None]), rng=np.random.default_rng(3))
     values = table.column("job").combine_chunks()
     assert (codes_of(column, values) == codes).all()
@@ -242,7 +242,7 @@ def test_levels_are_drawn_by_their_weights_and_encode_to_their_code():
 
 
 def test_merged_levels_still_cannot_be_told_apart():
-    column = resolved(schema_of(MERGED), {"job": Chosen((0, 1, 3))}).columns[0]
+    column = with_choices(schema_of(MERGED), {"job": Chosen((0, 1, 3))}).columns[0]
     with pytest.raises(ValueError, match="chosen privately"):
         stored_codes(column, np.array([4], np.uint16), rng=np.random.default_rng(1))
 
@@ -270,7 +270,7 @@ def test_a_group_always_keeps_a_level_to_draw():
 
 def test_the_choice_is_stated_and_read_back():
     schema = schema_of(DRAWN)
-    made = resolved(schema, {"job": CHOSEN})
+    made = with_choices(schema, {"job": CHOSEN})
     (entry,) = statement(made)
     assert entry["within"] == {"from": [0, 3, 4, 5, 6], "thousandths": [6, 7, 2, 4, 1]}
     assert read_statement(statement(made)) == {"job": CHOSEN}
@@ -291,22 +291,22 @@ def test_the_choice_is_stated_and_read_back():
 )
 def test_a_spread_that_cannot_have_been_made_is_refused(pieces):
     with pytest.raises(ValueError, match="does not allow"):
-        resolved(schema_of(DRAWN), {"job": Chosen(CHOSEN.codes, pieces)})
+        with_choices(schema_of(DRAWN), {"job": Chosen(CHOSEN.codes, pieces)})
 
 
 def test_the_codebook_names_the_levels_of_the_sets_and_the_groups_of_the_tables():
-    described = field(resolved(schema_of(DRAWN), {"job": CHOSEN}).columns[0])
+    described = field(with_choices(schema_of(DRAWN), {"job": CHOSEN}).columns[0])
     assert described["constraints"]["enum"] == [*"abcdefg"]
     assert [each["code"] for each in described["levels"]] == [0, 1, 3, 2, 4, 4, 5]
     assert [each["label"] for each in described["groups"]] == [
         *("other one", "other two", "other three")
     ]
-    merged = field(resolved(schema_of(MERGED), {"job": Chosen((0, 1, 3))}).columns[0])
+    merged = field(with_choices(schema_of(MERGED), {"job": Chosen((0, 1, 3))}).columns[0])
     assert "groups" not in merged
 
 
 def test_a_question_about_a_level_of_a_group_says_where_it_is_counted():
-    column = resolved(schema_of(DRAWN), {"job": CHOSEN}).columns[0]
+    column = with_choices(schema_of(DRAWN), {"job": CHOSEN}).columns[0]
     assert level_code(column, "other two") == 4
     with pytest.raises(BadInput, match="count it in 'other two'"):
         level_code(column, "e")

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.plan.chosen_domain import Chosen, resolved
+from dp_core.plan.chosen_domain import Chosen, with_choices
 from dp_core.schema.grid import on_grid
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 
@@ -137,4 +137,4 @@ def test_no_public_total_is_of_what_is_chosen_privately():
         name: Chosen(codes, () if name == "job" else ((0, 1), *((code, 1) for code in codes)))
         for name, codes in chosen.items()
     }
-    assert resolved(schema, made).weight.bins == 4
+    assert with_choices(schema, made).weight.bins == 4

@@ -17,9 +17,9 @@ from dp_core.plan.chosen_domain import (
     choose,
     read_statement,
     recoding,
-    resolved,
     resolved_plan,
     statement,
+    with_choices,
 )
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out, sample
@@ -66,7 +66,7 @@ CHOSEN = {
 
 
 def test_a_position_is_of_the_bin_whose_edges_hold_it(tmp_path):
-    schema = resolved(private_plan(tmp_path).spec.schema, CHOSEN)
+    schema = with_choices(private_plan(tmp_path).spec.schema, CHOSEN)
     for name in ("age", "pay"):
         column = schema.column(name)
         positions = np.array([float(edge) for edge in column.choice.among.edges[:-1]])
@@ -249,10 +249,10 @@ def test_all_answers_together_keep_the_epsilon_they_were_charged(twice, monkeypa
 def test_what_was_chosen_is_stated_and_read_back():
     schema = parse_schema(_document())
     chosen = CHOSEN
-    with_choice = resolved(schema, chosen)
+    with_choice = with_choices(schema, chosen)
     assert read_statement(statement(with_choice)) == chosen
     assert statement(with_choice)[0]["edges"] == ["0", "20", "31", "60", "100"]
-    assert resolved(with_choice, chosen) == with_choice
+    assert with_choices(with_choice, chosen) == with_choice
     assert with_choice.document == schema.document
     assert with_choice.columns[0].code_labels() == (
         "0 to 19",
@@ -286,7 +286,7 @@ def test_what_was_chosen_is_stated_and_read_back():
 def test_a_choice_that_cannot_have_been_made_is_refused(changed):
     chosen = CHOSEN | changed
     with pytest.raises(ValueError, match=r"columns|does not allow"):
-        resolved(parse_schema(_document()), chosen)
+        with_choices(parse_schema(_document()), chosen)
 
 
 def test_answers_to_other_questions_choose_nothing():

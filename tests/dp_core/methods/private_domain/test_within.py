@@ -9,7 +9,7 @@ from dp_core.confidential.encoding import Encoder
 from dp_core.methods.private_domain.bin_weights import pieces_of
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate, group_edges, widths
 from dp_core.methods.replicates.kept_moments import points_of
-from dp_core.plan.chosen_domain import Chosen, resolved
+from dp_core.plan.chosen_domain import Chosen, with_choices
 from dp_core.schema.bin_pieces import spread, weights_of
 from dp_core.schema.decoding import decode
 from dp_core.schema.grid import on_grid, variables
@@ -123,7 +123,7 @@ CHOSEN = {
 
 @pytest.fixture(scope="module")
 def schema():
-    return resolved(parse_schema(SCHEMA), CHOSEN)
+    return with_choices(parse_schema(SCHEMA), CHOSEN)
 
 
 @pytest.mark.statistical
@@ -162,7 +162,7 @@ def test_points_of_bins_are_the_means_of_what_is_decoded(schema):
 
 @pytest.mark.statistical
 def test_methods_on_a_grid_draw_positions_as_the_pieces_say():
-    schema = resolved(on_grid(parse_schema(SCHEMA), POSITIONS), CHOSEN)
+    schema = with_choices(on_grid(parse_schema(SCHEMA), POSITIONS), CHOSEN)
     x, n, _ = variables(schema).numeric
     rng = np.random.default_rng(7)
     bins = rng.integers(0, 2, 20_000)

@@ -11,7 +11,7 @@ from dp_core.methods.selection.budget.residual_balance import (
     Parts,
     _Error,
     balance,
-    expected,
+    expected_error,
 )
 
 ROWS = 10_000.0
@@ -113,7 +113,7 @@ def test_the_expected_error_falls_with_the_noise_and_ends_at_what_is_not_measure
     errors = []
     for noise in (1e4, 1e2, 1.0, 1e-8):
         given = parts_of((4, 4, 4), triples=300.0, noise=noise)
-        errors.append(expected(given, balance(given)))
+        errors.append(expected_error(given, balance(given)))
     assert all(one.two > other.two for one, other in itertools.pairwise(errors))
     assert all(one.three > other.three for one, other in itertools.pairwise(errors))
     assert errors[-1].two < 1e-4
@@ -122,7 +122,7 @@ def test_the_expected_error_falls_with_the_noise_and_ends_at_what_is_not_measure
     shares = np.where(np.arange(7) < 6, 1 / 6, 0.0)
     chance = 64 * np.sqrt(2 / np.pi) * np.sqrt((3 / 4) ** 3 * ROWS / 64)
     left = np.hypot(300.0, chance) / (2 * ROWS)
-    assert expected(given, shares).three == pytest.approx(left, rel=0.02)
+    assert expected_error(given, shares).three == pytest.approx(left, rel=0.02)
 
 
 @pytest.mark.parametrize("exponent", [1.0, 2.0])
@@ -160,19 +160,19 @@ def test_the_draw_of_records_adds_to_tables_of_three_and_decides_nothing():
     drawn = dataclasses.replace(parts, drawn=900.0)
     share = balance(parts)
     np.testing.assert_array_equal(balance(drawn), share)
-    before, after = expected(parts, share), expected(drawn, share)
+    before, after = expected_error(parts, share), expected_error(drawn, share)
     assert after.two == before.two
     assert after.three == pytest.approx(np.hypot(before.three, 900 / (2 * ROWS)))
 
 
 def test_two_columns_have_no_tables_of_three():
     given = parts_of((4, 4))
-    found = expected(given, balance(given))
+    found = expected_error(given, balance(given))
     assert found.two > 0
     assert found.three == 0
 
 
 def test_no_more_than_all_records_are_expected_to_be_misplaced():
     given = parts_of((400,) * 3, noise=1e9)
-    found = expected(given, balance(given))
+    found = expected_error(given, balance(given))
     assert (found.two, found.three) == (1.0, 1.0)
