@@ -324,8 +324,10 @@ def test_all_faults_of_a_schema_are_listed_together(project, command, words):
     assert answer.code == 2
     assert answer.err.splitlines() == [
         "dp-release: town.schema.yaml has 2 faults:",
-        "- line 4, columns.a.type: 'int' is not a type here; write integer.",
-        "- line 5, columns.b.type: 'float' is not a type here; write number.",
+        "- line 4, columns.a.type: 'int' is not one of category, ordinal, integer, number, date."
+        " Did you mean 'integer'?",
+        "- line 5, columns.b.type: 'float' is not one of category, ordinal, integer, number, date."
+        " Did you mean 'number'?",
     ]
     told = command(*words, *given, "--json")
     assert told.code == 2
@@ -335,8 +337,8 @@ def test_all_faults_of_a_schema_are_listed_together(project, command, words):
             "file": "town.schema.yaml",
             "line": line,
             "key": key,
-            "message": f"'{word}' is not a type here.",
-            "fix": f"Write {meant}.",
+            "message": f"'{word}' is not one of category, ordinal, integer, number, date.",
+            "fix": f"Did you mean {meant!r}?",
         }
         for line, key, word, meant in (
             (4, "columns.a.type", "int", "integer"),
