@@ -639,7 +639,7 @@ def test_a_pair_that_cannot_work_is_refused_with_the_reason_and_what_can(write):
 
 @pytest.mark.parametrize(
     ("method", "option"),
-    [("steps", "max_cells"), ("aim", "first"), ("sba", "capacity"), ("mst", "allocation")],
+    [("steps", "max_cells"), ("aim", "first"), ("sba", "capacity"), ("mwem", "eta")],
 )
 def test_a_constant_of_a_method_is_no_key(write, method, option):
     message = refusal(write(f"{LEAST}method: {method}\nselect: {{{option}: 5}}\n"))
