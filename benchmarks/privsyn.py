@@ -114,10 +114,7 @@ def gum(name: str, data: Dataset, epsilons: Sequence[float], runs: int) -> None:
     ways: dict[str, Gum] = {"default": Gum()}
     ways |= {f"sweeps {sweeps}": Gum(sweeps=sweeps) for sweeps in (0, 1, 10)}
     ways |= {f"rounds {rounds}": Gum(rounds=rounds) for rounds in (5, 10, 40, 100)}
-    ways |= {f"step {step}": Gum(step=step) for step in (0.3, 0.6)}
-    ways |= {f"decay {decay}": Gum(decay=decay) for decay in (0.8, 1.0)}
     ways |= {f"copies {copies}": Gum(copies=copies) for copies in (0.0, 0.2, 0.5)}
-    ways |= {"tolerance 0, rounds 40": Gum(tolerance=0.0, rounds=40)}
     ways |= {"without shrinking": Gum(shrink=False)}
     found: dict[str, list[str]] = {label: [] for label in ways}
     for delta, epsilon in itertools.product((0.0, DELTA), epsilons):

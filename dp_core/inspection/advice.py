@@ -6,9 +6,10 @@ finding. The encoder of a release decides whether it helps.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from dp_core.schema.reading.schema_file import parse_schema
 Keys: TypeAlias = Mapping[str, Any]
 """Keys of a column's definition with new values, as a schema's document has them."""
 
+_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _OTHER_OF: Mapping[str, str] = {"bins": "edges", "edges": "bins"}
 _POLICIES = ("missing", "missing_values", "out_of_range", "format")
 """Keys that are attributes of a column under the same name."""
@@ -152,6 +154,27 @@ def yaml_text(keys: Keys) -> str:
 def in_quotes(text: str) -> str:
     """Return a text in quotation marks, as YAML reads it."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def how_to_encode(own: str, text: str) -> str:
+    r"""Return how to give a text of a file the code points of the text that the schema has.
+
+    Args:
+        own: The text in the schema.
+        text: The text in the file, which looks the same.
+
+    >>> how_to_encode("a b", "a\u00a0b")
+    "Replace 'a\\xa0b' by 'a b' in the file; they look alike."
+    """
+    for form in _FORMS:
+        if unicodedata.normalize(form, text) == own:
+            return (
+                f"The schema writes {own!a}, which is Unicode {form}. Normalise the file:"
+                f" `uconv -x any-{form.lower()} FILE > NEW.csv`, in Python"
+                f' `unicodedata.normalize("{form}", text)`, in R'
+                f" `stringi::stri_trans_{form.lower()}(text)`."
+            )
+    return f"Replace {text!a} by {own!a} in the file; they look alike."
 
 
 def _written_value(key: str, value: Any) -> str:

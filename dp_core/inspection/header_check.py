@@ -6,7 +6,6 @@ import contextlib
 import csv
 import gzip
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,11 @@ import pyarrow.parquet as pq
 
 from dp_core.confidential.data_files import Kind
 from dp_core.confidential.source_files import damaged, is_readable
-from dp_core.errors import BadInput, SchemaViolation, similar
+from dp_core.errors import BadInput, SchemaViolation, appearance, looks_alike, similar
+from dp_core.inspection.advice import how_to_encode
 from dp_core.inspection.file_content import lines_above_header, other_content
 from dp_core.inspection.findings import EXAMPLES, Example, Finding, joined_findings, some_rows
 from dp_core.schema.definition import Schema
-from dp_core.text.documents.likely_meant import how_to_encode, visible
 from dp_core.text.documents.typed_text import shown
 from dp_core.text.pages.number_texts import plural
 
@@ -134,7 +133,7 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
                 name,
                 f"The file calls this column {shown(near)}{_difference(name, near)}.",
                 how_to_encode(name, near)
-                if _encoded_otherwise(name, near)
+                if looks_alike(name, near)
                 else f"Write {shown(near)} in the schema (in quotes), or rename it in the file.",
             )
         )
@@ -324,18 +323,13 @@ def _lacking(name: str, extra: Sequence[str]) -> Finding:
 
 
 def _folded(name: str) -> str:
-    plain = unicodedata.normalize("NFC", name)
-    return re.sub(r"[\W_]+", "", plain, flags=re.UNICODE).casefold() or name
-
-
-def _encoded_otherwise(name: str, near: str) -> bool:
-    return visible(name) == visible(near) and " ".join(name.split()) != " ".join(near.split())
+    return re.sub(r"[\W_]+", "", appearance(name)).casefold() or name
 
 
 def _difference(name: str, near: str) -> str:
     if near.startswith("\ufeff"):
         return ", with a byte order mark in front"
-    if _encoded_otherwise(name, near):
+    if looks_alike(name, near):
         return f" ({near!a}), with letters encoded differently"
     if near.strip() == name:
         return ", with a space"

@@ -6,19 +6,17 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
 from dp_core.confidential.values.stored_texts import is_text
-from dp_core.errors import MOST_KNOWN, scripts, similar
-from dp_core.inspection.advice import Advice, in_quotes
+from dp_core.errors import MOST_KNOWN, appearance, similar
+from dp_core.inspection.advice import Advice, how_to_encode, in_quotes
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
 from dp_core.inspection.findings import Example, Finding, Severity, examples_of, some_rows
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column
 from dp_core.schema.problems import Problem, refused
-from dp_core.text.documents.likely_meant import how_to_encode, visible
 from dp_core.text.documents.typed_text import parse_fraction, shown
 
 DATE_FORMATS = (
@@ -194,7 +192,6 @@ def _levels(tally: Tally) -> Iterator[Finding]:
         cause, fix = cause_of(text)
         groups.setdefault(cause, {})[text] = rows
         fixes.setdefault(cause, fix)
-    known_scripts = scripts("".join(column.texts()))
     known = sum(map(sum, (group.values() for group in groups.values())))
     for cause, group in groups.items():
         rows = sum(group.values())
@@ -205,22 +202,8 @@ def _levels(tally: Tally) -> Iterator[Finding]:
         fix = _settled(column, Problem.LEVEL)
         if severity == "refusal":
             fix = fixes[cause] + _as_missing(advice, cause, group)
-        alike = group if cause in ("composition", "spaces") else set[str]()
-        alike = alike or {text for text in group if _looks_like_others(text, known_scripts)}
-        examples = _quoted(group, unseen=alike)
+        examples = _quoted(group, unseen=group if cause in ("composition", "spaces") else ())
         yield Finding(severity, cause, column.name, message, fix, rows, examples, advice.changes)
-
-
-def _looks_like_others(text: str, known: Set[str]) -> bool:
-    r"""Return whether a text has characters that no level has and that may look like theirs.
-
-    >>> texts = ("18\u201329", "\u0421afe", "\u0434\u0430")
-    >>> [_looks_like_others(text, {"LATIN"}) for text in texts]
-    [True, True, False]
-    """
-    own = scripts(text)
-    mixed = len(own) > 1 or len(text) == 1 or not any(map(str.isalpha, text))
-    return mixed and not own <= {"LATIN", *known}
 
 
 def _as_missing(advice: Advice, cause: str, group: Mapping[str, int]) -> str:
@@ -271,7 +254,7 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
     folded = {text.casefold(): text for text in levels}
     others = {text.strip() for text in strangers}
     joined = {part: level for level in levels for part in _joined(level, others)}
-    seen = {visible(text): text for text in levels}
+    seen = {appearance(text): text for text in levels}
 
     def either(own: str, text: str) -> str:
         """Return the advice to make the file and the schema write a level in the same way."""
@@ -293,7 +276,7 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
         if stripped in levels:
             schema = "" if stripped in used else f", or write the level with them, as {shown(text)}"
             return "spaces", f"Remove the spaces in the file{schema}."
-        if (alike := seen.get(visible(text))) is not None:
+        if (alike := seen.get(appearance(text))) is not None:
             same_letters = " ".join(text.split()) == " ".join(alike.split())
             return "spaces" if same_letters else "composition", how_to_encode(alike, text)
         if stripped.casefold() in folded:
@@ -333,13 +316,6 @@ def _joined(level: str, texts: Set[str]) -> tuple[str, ...]:
     return ()
 
 
-def _number_of(text: str) -> object:
-    try:
-        return parse_fraction(text)
-    except ValueError:
-        return None
-
-
 def _unreadable(tally: Tally) -> Iterator[Finding]:
     column = tally.column
     severity = _severity(column, Problem.TYPE)
@@ -351,9 +327,8 @@ def _unreadable(tally: Tally) -> Iterator[Finding]:
     for cause, group in groups.items():
         rows = sum(group.values())
         message = _texts(rows, are)
-        if cause in _TYPE_CAUSES:
-            single, several = _TYPE_CAUSES[cause]
-            message += f": {single if rows == 1 else several}"
+        if cause in _NUMBER_CAUSES:
+            message += f": {_NUMBER_CAUSES[cause][1 if rows == 1 else 2]}"
         message += "."
         advice = Advice(tally, group)
         fix = _settled(column, Problem.TYPE)
@@ -368,30 +343,59 @@ _WORDS = {
     "number": ("a number", "numbers"),
     "date": ("a date", "dates"),
 }
-_TYPE_CAUSES = {
-    "decimal-comma": ("it has a decimal comma", "they have a decimal comma"),
-    "thousands": ("it has thousands separators", "they have thousands separators"),
-    "fractions": ("it has decimals", "they have decimals"),
-    "ratio": ("it is written as a ratio", "they are written as ratios"),
-    "unit": ("it has a unit or a currency", "they have a unit or a currency"),
-    "missing-codes": ("it looks like a code for missing", "they look like codes for missing"),
+
+
+def _is_number(text: str) -> bool:
+    try:
+        parse_fraction(text)
+    except ValueError:
+        return False
+    return True
+
+
+_NUMBER_CAUSES: Mapping[str, tuple[Callable[[str], object], str, str, str]] = {
+    "missing-codes": (
+        looks_missing,
+        "it looks like a code for missing",
+        "they look like codes for missing",
+        "",
+    ),
+    "thousands": (
+        _THOUSANDS.fullmatch,
+        "it has thousands separators",
+        "they have thousands separators",
+        "Save the file without thousands separators.",
+    ),
+    "decimal-comma": (
+        _DECIMAL_COMMA.fullmatch,
+        "it has a decimal comma",
+        "they have a decimal comma",
+        "Save the file with decimal points.",
+    ),
+    "ratio": (
+        lambda text: "/" in text and _is_number(text),
+        "it is written as a ratio",
+        "they are written as ratios",
+        "Write the values as decimal numbers, as in 0.5 for 1/2.",
+    ),
+    "fractions": (_is_number, "it has decimals", "they have decimals", ""),
+    "unit": (
+        _WITH_UNIT.fullmatch,
+        "it has a unit or a currency",
+        "they have a unit or a currency",
+        "Remove the unit from the values; the schema's `description` can state it.",
+    ),
 }
+"""Why texts are no numbers, by kind: which texts (without spaces around them), the words for one
+row and for several, and the fix, empty if it depends on the column. The first that fits counts."""
 
 
 def _type_cause(column: Column, text: str) -> str:
-    stripped = text.strip()
+    """Return the kind of the finding about a text that is not of a column's type."""
     if column.kind == "date":
         return "missing-codes" if looks_missing(text) else "dates"
-    if looks_missing(text):
-        return "missing-codes"
-    if _DECIMAL_COMMA.fullmatch(stripped) and not _THOUSANDS.fullmatch(stripped):
-        return "decimal-comma"
-    if _THOUSANDS.fullmatch(stripped):
-        return "thousands"
-    value = _number_of(stripped)
-    if isinstance(value, Fraction):
-        return "ratio" if "/" in stripped else "fractions"
-    return "unit" if _WITH_UNIT.fullmatch(stripped) else "unreadable"
+    fitting = (kind for kind, cause in _NUMBER_CAUSES.items() if cause[0](text.strip()))
+    return next(fitting, "unreadable")
 
 
 def _type_fix(tally: Tally, advice: Advice, cause: str, group: Mapping[str, int]) -> str:
@@ -399,17 +403,11 @@ def _type_fix(tally: Tally, advice: Advice, cause: str, group: Mapping[str, int]
         return _as_missing(advice, cause, group)
     if cause == "dates":
         return _date_fix(tally, advice, group)
-    if cause == "decimal-comma":
-        return "Save the file with decimal points."
-    if cause == "thousands":
-        return "Save the file without thousands separators."
-    if cause == "ratio":
-        return "Write the values as decimal numbers, as in 0.5 for 1/2."
+    if cause in _NUMBER_CAUSES and (fix := _NUMBER_CAUSES[cause][3]):
+        return fix
     if cause == "fractions":
         rest = "or round the values in the file."
         return f"{advice.offer('Write {}, ', **_as_number(tally.column))}{rest}".strip()
-    if cause == "unit":
-        return "Remove the unit from the values; the schema's `description` can state it."
     codes = "" if tally.column.role else " If these are codes, write `type: category`."
     return f"Correct the file.{codes}{_as_missing(advice, cause, group)}"
 

@@ -9,11 +9,6 @@ from typing import Any, Literal
 
 from dp_core.errors import BadInput, nearest
 
-
-class UnknownMethod(BadInput):
-    """No module of the family defines a method of that name."""
-
-
 Family = Literal["selection", "reconstruction", "parametric"]
 
 
@@ -34,14 +29,12 @@ def find(family: Family, name: str) -> Any:
         name: Name of the method, which is the name of its module.
 
     Raises:
-        UnknownMethod: if there is no such method; the message names the most similar one.
+        BadInput: if there is no such method; the message names the most similar one.
     """
     # Import only the requested module: importing all of them takes a second.
     method = _method(family, name) if name in _modules(family) else None
     if method is None:
-        raise UnknownMethod(
-            f"There is no {family} method {name!r}.{nearest(name, available(family))}"
-        )
+        raise BadInput(f"There is no {family} method {name!r}.{nearest(name, available(family))}")
     return method
 
 

@@ -383,7 +383,7 @@ def _to_do(status: ReleaseStatus) -> str | None:
     if outcome is not None:
         return None
     if status.gate is not None:
-        return f"somebody decides: dp-release look {name}, then publish or withdraw"
+        return f"somebody decides: dp-release release look {name}, then publish or withdraw"
     if status.charges and not status.here:
         return "resume it in the home that began it, or abandon it"
     stage = status.stages_open[0] if status.stages_open else "publish"

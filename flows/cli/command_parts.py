@@ -70,7 +70,34 @@ class CommandGroup(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+SECTIONS = {
+    "Make a release": ("demo", "schema", "plan", "run", "resume", "status", "abandon"),
+    "Use a release": ("verify", "query", "infer"),
+    "Manage releases and their budget": ("ledger", "release", "desk", "server"),
+    "Choose and check methods": ("compare", "audit"),
+    "Set up the shell": ("completion",),
+}
+"""Headings of `dp-release --help`, and the commands under each."""
+
+
+class SectionedGroup(CommandGroup):
+    """The top group, whose help lists the commands under headings."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each heading with its commands."""
+        for heading, names in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [
+                        (name, command.get_short_help_str(70))
+                        for name in names
+                        if (command := self.get_command(ctx, name)) is not None
+                    ],
+                    col_max=12,
+                )
+
+
+@click.group(cls=SectionedGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dp-release", prog_name="dp-release")
 def cli() -> None:
     """Release differentially private synthetic microdata, accounted for in a ledger.

@@ -18,22 +18,18 @@ from flows.cli.command_parts import cli
 from flows.cli.commands import (  # noqa: F401
     adopt_command,
     audit_command,
-    automations_command,
     bundle_commands,
     evaluation_commands,
     infer_command,
     ledger_commands,
-    metrics_command,
     query_command,
     release_commands,
     schema_commands,
-    serve_command,
-    ui_command,
-    upkeep_command,
+    server_commands,
 )
 from flows.cli.commands.question_desk import (  # noqa: F401
     ask_command,
-    questions_command,
+    desk_commands,
     service_commands,
 )
 from flows.cli.missing_packages import what_to_install

@@ -404,8 +404,8 @@ def _waits(desk: Desk, asked: KeptQuestion) -> Held:
     release = KeptQuestions(desk, open_ledger(desk.home)).release(asked.number)
     return Held(
         f"Question {asked.number} is measured, and its answer awaits approval. A privacy officer"
-        f" can publish it with `dp-release publish {release} --by NAME --reason TEXT`. Then ask the"
-        " same question again; that costs nothing.",
+        f" can publish it with `dp-release release publish {release} --by NAME --reason TEXT`."
+        " Then ask the same question again; that costs nothing.",
         row="held",
     )
 
@@ -441,7 +441,7 @@ def _require_recorded(desk: Desk, ledger: Ledger) -> None:
     if ledger.desk_terms(desk.account) != desk.terms_hash:
         raise BudgetRefused(
             f"The terms of the question desk {desk.account!r} are not those that the ledger"
-            " recorded when a person opened it. Open the desk again: `dp-release questions open"
+            " recorded when a person opened it. Open the desk again: `dp-release desk open"
             " FILE --by NAME --reason TEXT`.",
             row="desk-closed",
         )

@@ -189,7 +189,7 @@ def find_desk(account: str) -> Desk:
         hint = similar(account, known) or (f" Desks: {', '.join(sorted(known))}." * bool(known))
         raise BadInput(
             f"No question desk is open for {account!r:.60}.{hint} A privacy officer opens one with"
-            " `dp-release questions open FILE --by NAME --reason TEXT`.",
+            " `dp-release desk open FILE --by NAME --reason TEXT`.",
             row="no-question-desk",
         )
     return _read(known[account])
@@ -346,7 +346,7 @@ def _read(path: Path) -> Desk:
     except (OSError, ValueError, KeyError, TypeError, BadInput, AssertionError):
         raise StageFailed(
             f"The record of the question desk {path.parent.name!r} ({path}) cannot be read. Restore"
-            " it from a backup, or open the desk again with `dp-release questions open FILE --by"
+            " it from a backup, or open the desk again with `dp-release desk open FILE --by"
             " NAME --reason TEXT`.",
             row="desk-unreadable",
         ) from None

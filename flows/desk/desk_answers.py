@@ -1,4 +1,4 @@
-"""What `dp-release questions` shows: a desk, what its users have left, and its questions."""
+"""What `dp-release desk` shows: a desk, what its users have left, and its questions."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class KeptQuestions:
         path = self._path(number)
         if not path.is_file():
             raise BadInput(
-                f"The desk {self._desk.account!r} has no question {number}; `dp-release questions"
+                f"The desk {self._desk.account!r} has no question {number}; `dp-release desk"
                 f" show {self._desk.account}` lists them.",
                 row="no-question-desk",
             )

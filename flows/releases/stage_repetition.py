@@ -50,8 +50,8 @@ def forget_from(home: Path, ledger: Ledger, release: str, stage: str) -> None:
         if writer.gate(reservation).held is not None:
             raise BadInput(
                 f"Release {release!r} awaits approval, so none of its stages can be repeated: a"
-                f" person may have looked at it. Decide with `dp-release publish {release}` or"
-                f" `dp-release withdraw {release}`.",
+                f" person may have looked at it. Decide with `dp-release release publish {release}`"
+                f" or `dp-release release withdraw {release}`.",
                 row="held",
             )
         folder = RunFolder(home, release, reservation.link)

@@ -37,9 +37,9 @@ def waiting_sentence(release: str, gate: Gate) -> str:
     )
     return (
         f"Release {release!r} awaits approval since {gate.held}, because {why}."
-        f" `dp-release look {release}` records a look and shows where the internal report is; open"
-        f" the report only after it. Then `dp-release publish {release}` or `dp-release withdraw"
-        f" {release}`, each with --by NAME --reason TEXT."
+        f" `dp-release release look {release}` records a look and shows where the internal report"
+        f" is; open the report only after it. Then `dp-release release publish {release}` or"
+        f" `dp-release release withdraw {release}`, each with --by NAME --reason TEXT."
     )
 
 
@@ -71,5 +71,5 @@ def failed_sentence(release: str, said: Sequence[Mapping[str, object]]) -> str:
     return (
         f"The thresholds of its spec ended release {release!r} without a bundle: {why}. Its budget"
         " stays spent and its name used. Make another release with a new name, and with more budget"
-        f" or another method. `dp-release look {release}` shows the internal report."
+        f" or another method. `dp-release release look {release}` shows the internal report."
     )

@@ -217,7 +217,7 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
     path = tmp_path / "alerts.yaml"
     path.write_text(AUTOMATIONS.read_text().replace("259200", "10"))  # the least that there is
     applied = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", TWICE, "automations", "apply", path, "--json"],
+        [sys.executable, "-W", "ignore", "-c", TWICE, "server", "alerts", path, "--json"],
         env={**environment, "DP_RELEASE_ALERT_WEBHOOK": address},
         cwd=DEPLOYMENTS.parent,
         capture_output=True,

@@ -228,9 +228,9 @@ def test_the_cron_jobs_run_commands_that_there_are_and_never_twice_at_once():
 
     for part in of_kind("CronJob"):
         (container,) = job(part)["template"]["spec"]["containers"]
-        program, command, *words = container["args"]
+        program, group, command, *words = container["args"]
         assert program == "dp-release"
-        cli.commands[command].make_context(command, words)
+        cli.commands[group].commands[command].make_context(command, words)
         assert part["spec"]["concurrencyPolicy"] == "Forbid"
         assert job(part)["activeDeadlineSeconds"]
 

@@ -136,16 +136,12 @@ def test_the_services_run_commands_that_there_are():
     for name, (program, *words) in commands.items():
         assert program.startswith(f"{PROGRAMS}/"), name
         if program.endswith("/dp-release"):
-            command, rest = cli.commands[words[0]], words[1:]
-            if words[0] == "questions":  # a command that goes on, in a group
-                assert isinstance(command, click.Group)
-                command, rest = command.commands[rest[0]], rest[1:]
-                wrong = ["--nosuch"]
-            else:
-                wrong = ["nosuch"]
-            command.make_context(words[0], rest)
+            group = cli.commands[words[0]]
+            assert isinstance(group, click.Group)
+            command = group.commands[words[1]]
+            command.make_context(words[1], words[2:])
             with pytest.raises(click.UsageError):
-                command.make_context(words[0], wrong)
+                command.make_context(words[1], ["--nosuch"])
     assert commands["dp-release-worker"][1:3] == ["worker", "start"]
     assert commands["dp-release-server"][1:] == [
         *("server", "start", "--host", "127.0.0.1", "--port", "4200")

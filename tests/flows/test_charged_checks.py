@@ -309,7 +309,7 @@ def test_a_release_that_fails_its_threshold_ends_unpublished(project, command, s
     # As its own run said, which may have been killed before it could.
     assert again.code == 7
     says(again.err)
-    assert command("look", "town", "--by", "Ana", "--reason", "why").code == 0
+    assert command("release", "look", "town", "--by", "Ana", "--reason", "why").code == 0
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_scores_are_in_the_internal_folder_and_not_in_the_bundle(command, publis
     before, charges = public_files(published), published.kinds()
     words = ("evaluate", published.out, "--group", "sex", "--target", "sex", "--attacks")
     answer = command(*words)
-    again = command("evaluate", published.out, "--json")
+    again = command("release", "evaluate", published.out, "--json")
 
     assert answer.code == 0, answer.err
     path = published.internal / "evaluation-1.json"
@@ -89,7 +89,7 @@ def test_a_release_on_a_grid_is_compared_in_the_bins_of_its_schema(command, proj
     before = json.loads((project.internal / "utility.json").read_text())["scores"]
 
     words = ("--group", "sex", "--target", "age", "--attacks")
-    assert command("evaluate", project.out, *words).code == 0
+    assert command("release", "evaluate", project.out, *words).code == 0
 
     found = json.loads((project.internal / "evaluation-1.json").read_text())
     for section in ("scores", "classifiers", "attacks"):
@@ -114,14 +114,14 @@ def test_what_cannot_be_evaluated_is_one_sentence(command, published):
         (("--quasi", "sex, age"), "not a modelled column"),
         (("--attacks",), "changed since"),
     ):
-        answer = command("evaluate", published.out, *words)
+        answer = command("release", "evaluate", published.out, *words)
         assert answer.code == 2, words
         assert says in answer.err, answer.err
-    assert command("evaluate", published.folder / "none").code == 2
+    assert command("release", "evaluate", published.folder / "none").code == 2
     published.spec.write_text(spec)
     data = published.folder / "town.csv"
     data.write_text(data.read_text().replace("i0,", "i00,", 1))
-    assert "not those that it was made of" in command("evaluate", published.out).err
+    assert "not those that it was made of" in command("release", "evaluate", published.out).err
     assert not list(published.internal.glob("evaluation*"))
 
 
@@ -134,7 +134,7 @@ def test_an_error_that_depends_on_the_data_stays_inside(command, published, monk
         raise RuntimeError("secret 4711")
 
     monkeypatch.setattr(scores, "score_sets", broken)
-    answer = command("evaluate", published.out)
+    answer = command("release", "evaluate", published.out)
 
     assert (answer.code, answer.err) == (0, "")
     assert "secret" not in answer.out
@@ -178,7 +178,7 @@ def test_what_a_killed_evaluation_read_is_deleted_by_the_next_or_by_the_sweep(co
         assert "evaluated" in confidential(published)
 
     killed()
-    assert command("evaluate", published.out).code == 0
+    assert command("release", "evaluate", published.out).code == 0
     assert confidential(published) is None
 
     killed()
@@ -225,7 +225,7 @@ def test_an_evaluation_deletes_what_it_read_after_an_error_and_an_interruption(
 
     for error, code in ((MemoryError(), 0), (KeyboardInterrupt(), 130)):
         monkeypatch.setattr("tasks.run.internal_evaluation._published_set", stopped(error))
-        assert command("evaluate", published.out).code == code
+        assert command("release", "evaluate", published.out).code == code
         assert "evaluated" in seen.pop()
         assert confidential(published) is None
 
@@ -240,5 +240,5 @@ def test_an_evaluation_leaves_the_files_that_the_release_kept(command, project):
     before = confidential(project)
     assert before
 
-    assert command("evaluate", project.out).code == 0
+    assert command("release", "evaluate", project.out).code == 0
     assert confidential(project) == before

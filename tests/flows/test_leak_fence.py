@@ -199,7 +199,9 @@ def place(tmp_path_factory, with_prefects_tables):
             jobs.append({"words": ["resume", f"town-{name}", *WORDS], "fails": None})
             names.append(f"resumed-{name}")
     # The one that is held is looked at and published.
-    jobs += [{"words": [do, "town-verbose", *BY], "fails": None} for do in ("look", "publish")]
+    jobs += [
+        {"words": ["release", do, "town-verbose", *BY], "fails": None} for do in ("look", "publish")
+    ]
     (place / "bundles").mkdir()
     orders = place.with_name("orders.json")
     ended = place.with_name("ended.json")

@@ -1,4 +1,4 @@
-"""`dp-release evaluate` on a release of linked tables: in the internal folder only."""
+"""`dp-release release evaluate` on a release of linked tables: in the internal folder only."""
 
 import json
 import stat
@@ -25,8 +25,8 @@ def town(tmp_path, home):
 def test_the_kinds_of_pairs_are_in_the_internal_folder_and_not_in_the_bundle(command, town):
     before = {path: path.read_bytes() for path in town.out.rglob("*") if path.is_file()}
     charges = town.kinds()
-    answer = command("evaluate", town.out)
-    again = command("evaluate", town.out, "--json")
+    answer = command("release", "evaluate", town.out)
+    again = command("release", "evaluate", town.out, "--json")
 
     assert answer.code == 0, answer.err
     assert answer.out.strip().startswith("Result: ")
@@ -76,7 +76,7 @@ def test_each_evaluation_that_is_not_possible_is_refused(command, town):
         ("--line", "age ~ income"),
         ("--attacks",),
     ):
-        answer = command("evaluate", town.out, *words)
+        answer = command("release", "evaluate", town.out, *words)
         assert answer.code == 2, words
         assert f"leave out {words[0]}" in answer.err
     answer = command("infer", town.out, "age ~ work", "--against-confidential")
@@ -86,12 +86,12 @@ def test_each_evaluation_that_is_not_possible_is_refused(command, town):
     people = town.folder / "people.csv"
     text = people.read_text()
     people.write_text(text.replace(",Main street", "", 1) + "\n")
-    assert "not those that it was made of" in command("evaluate", town.out).err
+    assert "not those that it was made of" in command("release", "evaluate", town.out).err
     people.write_text(text)
     spec, schema = town.spec.read_text(), town.folder / "town.schema.yaml"
     schema.write_text(SINGLE)
     town.write_spec(data="homes.csv")
-    answer = command("evaluate", town.out)
+    answer = command("release", "evaluate", town.out)
     assert answer.code == 2
     assert "is of two linked tables, but the spec" in answer.err
     assert spec != town.spec.read_text()
@@ -108,7 +108,7 @@ def test_a_release_of_a_single_table_is_not_compared_with_two_files(
     for name in ("town.schema.yaml", "homes.csv", "people.csv"):
         (project.folder / name).write_bytes((other.folder / name).read_bytes())
     project.spec.write_text(other.spec.read_text())
-    answer = command("evaluate", project.out)
+    answer = command("release", "evaluate", project.out)
     assert answer.code == 2, answer.out
     assert "is of a single table, but the spec" in answer.err
 
@@ -122,7 +122,7 @@ def test_an_error_that_depends_on_the_data_stays_inside(command, town, monkeypat
         raise RuntimeError("secret 4711")
 
     monkeypatch.setattr(scores, "score_linked_sets", broken)
-    answer = command("evaluate", town.out)
+    answer = command("release", "evaluate", town.out)
 
     assert (answer.code, answer.err) == (0, "")
     assert "secret" not in answer.out

@@ -388,8 +388,8 @@ def test_a_release_of_linked_tables_waits_for_approval_and_is_published(town, co
     write_linked_spec(town, publish="after-approval")
     assert command("run", town.spec, "--out", town.out).code == 6
     words = ("--by", "Ana", "--reason", "looked")
-    assert command("look", "town", *words).code == 0
-    assert command("publish", "town", *words).code == 0
+    assert command("release", "look", "town", *words).code == 0
+    assert command("release", "publish", "town", *words).code == 0
     assert [check.sentence for check in verify(town.out).checks if not check.passed] == []
 
 

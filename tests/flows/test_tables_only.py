@@ -200,7 +200,7 @@ def test_after_approval_it_waits_and_is_published_unchanged(project, command):
     project.write_spec(TABLES + ONLY + "publish: after-approval\n", method="fixed")
     with pytest.raises(Held):
         project.release()
-    answer = command("publish", "town", "--by", "officer", "--reason", "seen")
+    answer = command("release", "publish", "town", "--by", "officer", "--reason", "seen")
     assert answer.code == 0, answer.err
     assert verify(project.out).failures == ()
 

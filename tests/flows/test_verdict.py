@@ -126,7 +126,7 @@ def test_data_docs_are_made_in_the_internal_folder_and_load_nothing(project, com
     spoil(project, ",single,", ",zq7canary,")
     with pytest.raises(SchemaViolation):
         project.release()
-    done = command("data-docs", "town")
+    done = command("release", "data-docs", "town")
     assert done.code == 0, done.err
     folder = project.internal / "expectations/data-docs"
     assert str(folder / "index.html") in done.out.replace("\n", "")
@@ -152,5 +152,5 @@ def test_data_docs_are_made_in_the_internal_folder_and_load_nothing(project, com
 
 
 def test_data_docs_of_a_release_without_results_are_refused(command):
-    found = command("data-docs", "nowhere")
+    found = command("release", "data-docs", "nowhere")
     assert found.code == 2

@@ -41,6 +41,10 @@ from dp_core.wall.released import Measurement, Released, ReleasedKind, Table, ta
 ONE_THREAD = 1_000
 """Unknowns of the largest system from which on all threads of BLAS solve it."""
 _MOST_RIDGE = 1e-4
+_MOST_UNKNOWNS = 1024
+"""Largest number of unknowns, which is the number of cells of all columns but one: 11 columns of 2
+levels (about a minute on one core with `pivot: all`, a few seconds otherwise), 7 of 3, or 5 of 5.
+"""
 
 _Tables: TypeAlias = dict[Clique, NDArray[np.float64]]
 
@@ -76,9 +80,6 @@ class Cipher(JointTable):
             `scale` sets them to zero and scales the others, as in the paper.
         ridge: Ridge penalty (lambda) of the equations, from 0 to 1e-4; 0 gives the least-squares
             solution of smallest norm.
-        max_unknowns: Largest number of unknowns of the system of equations, which is the number
-            of cells of all columns but one. 1024 corresponds to 11 columns of 2 levels (about a
-            minute on one core with `pivot: all`, a few seconds otherwise), 7 of 3, or 5 of 5.
     """
 
     form: Form = "conditional"
@@ -89,7 +90,6 @@ class Cipher(JointTable):
     clip: bool = True
     correct: Literal["subtract", "scale"] = "subtract"
     ridge: float = 1e-6
-    max_unknowns: int = 1024
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
 
@@ -100,11 +100,11 @@ class Cipher(JointTable):
                 " would bend the tables that were measured."
             )
         wide = unknowns([size for size in domain.sizes if size > 1])
-        if wide > self.max_unknowns:
+        if wide > _MOST_UNKNOWNS:
             other = "`reconstruct: dense`" if domain.size() <= 2**22 else "`method: privsyn`"
             raise BadInput(
                 f"CIPHER's largest system of equations has {wide:.3g} unknowns (the joint table"
-                f" without one column), more than the {self.max_unknowns} that `reconstruct:"
+                f" without one column), more than the {_MOST_UNKNOWNS} that `reconstruct:"
                 f" cipher` solves; use {other}, or fewer and coarser columns."
             )
 

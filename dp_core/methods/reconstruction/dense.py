@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.consistency import consistent
 from dp_core.methods.reconstruction.estimates.raking import Margin, rake_among_zeros
+from dp_core.methods.reconstruction.joint.dense_answers import MOST_CELLS
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.methods.reconstruction.reconstructor import TABLES
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table, tables_of
+
+_ROUNDS = 100  # of fitting, which stops earlier if no cell changes by more than .01 records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,23 +29,15 @@ class Dense(JointTable):
     A measured joint table is only made nonnegative. From smaller tables, iterative proportional
     fitting gives the maximum-entropy joint table with these margins; for one-way tables that is
     their product.
-
-    Attributes:
-        max_cells: Largest number of cells of the joint table.
-        rounds: Largest number of fitting rounds. Fitting stops earlier if no cell changes by more
-            than 0.01 records.
     """
-
-    max_cells: int = 2**22
-    rounds: int = 100
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
 
     def check(self, domain: Domain) -> None:
-        if domain.size() > self.max_cells:
+        if domain.size() > MOST_CELLS:
             raise BadInput(
                 f"The joint table of all columns has {domain.size():.3g} cells, more than the"
-                f" {self.max_cells} that `reconstruct: dense` holds; use `method: privsyn`, or"
+                f" {MOST_CELLS:,} that `reconstruct: dense` holds; use `method: privsyn`, or"
                 " fewer and coarser columns."
             )
 
@@ -59,7 +54,7 @@ class Dense(JointTable):
         rng: np.random.Generator,  # noqa: ARG002
     ) -> DenseModel:
         self.check(domain)
-        zeros = zeros.with_empty_levels(domain, most_cells=self.max_cells)
+        zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         tables, rows = consistent(domain, tables_of(released), rows=rows, zeros=zeros)
         whole = next((table for table in tables if table.clique == domain.columns), None)
         if whole is None:
@@ -74,7 +69,7 @@ class Dense(JointTable):
         joint *= rows / max(joint.sum(), 1.0)
         margins: list[Margin] = [((), np.asarray(float(rows)))]
         margins += [(table.clique, table.values) for table in tables]
-        return rake_among_zeros(joint, domain.columns, margins, rounds=self.rounds)
+        return rake_among_zeros(joint, domain.columns, margins, rounds=_ROUNDS)
 
 
 METHOD = Dense

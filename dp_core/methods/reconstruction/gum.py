@@ -38,6 +38,10 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table, interactions_of, tables_of
 
+_STEP = 1.0  # part of a cell's error that the first round corrects
+_DECAY = 0.9  # factor of the step after each round; with a constant step records never settle
+_TOLERANCE = 0.0005  # rounds end when three in a row reduce the summed error by less than this part
+_CONSISTENCY_ROUNDS = 5  # without `shrink`: how often agreement and nonnegativity alternate
 _ROUNDS_BEFORE_RULES = 4  # enough for records to match the tables approximately
 _JOINED_CELLS = 1 << 17  # rules that share columns get one table up to this number of cells
 _RULE_ROUNDS = 50  # of raking; whole records cannot match a table more closely
@@ -147,10 +151,10 @@ class GumModel(FittedTables):
                 data.codes,
                 Targets.pack(self.domain, tables, data.rows, rng=rng),
                 rounds=rounds,
-                step=self.options.step,
-                decay=self.options.decay,
+                step=_STEP,
+                decay=_DECAY,
                 copies=self.options.copies,
-                tolerance=self.options.tolerance,
+                tolerance=_TOLERANCE,
                 seed=int(rng.integers(1 << 63)),
                 progress=progress,
             )
@@ -225,8 +229,6 @@ class Gum:
 
     Attributes:
         rounds: Largest number of times every table is visited.
-        step: Part of a cell's error that the first round corrects, at most 1.
-        decay: Factor by which `step` is multiplied after every round.
         copies: Part of the records moved into a cell that become copies of a record in it.
         sweeps: Largest number of final visits of every record that change single values; 0 for
             none, as in the paper. They end after one that gains little.
@@ -234,44 +236,30 @@ class Gum:
             their dependence in the records is shrunk as far as sampling noise explains it. It has
             no effect in files with so many values and pairs that the visits would not end, such as
             50,000 records of 75 columns, or 7,000 of 200.
-        tolerance: Rounds end when three in a row each reduce the summed error by less than this
-            part.
         shrink: Whether noisy tables are shrunk towards the estimates from smaller tables, by an
             amount that depends on the noise; otherwise negative cells are set to zero, as in the
             paper.
         together: With `shrink`, whether tables of pairs also improve each other's estimates.
-        consistency_rounds: Without `shrink`, how often the steps for agreement and for
-            nonnegativity alternate.
     """
 
     rounds: int = 20
-    step: float = 1.0
-    decay: float = 0.9
     copies: float = 0.1
     sweeps: int = 3
     implied: bool = True
-    tolerance: float = 0.0005
     shrink: bool = True
     together: bool = True
-    consistency_rounds: int = 5
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
     for_inference: ClassVar[Mapping[str, object]] = {"shrink": False, "implied": False}
-    for_drawing: ClassVar[frozenset[str]] = frozenset(
-        {"rounds", "step", "decay", "copies", "sweeps", "tolerance"}
-    )
+    for_drawing: ClassVar[frozenset[str]] = frozenset({"rounds", "copies", "sweeps"})
     """Options of how records are drawn from given tables of all pairs."""
 
     def __post_init__(self) -> None:
         check_ranges(
             self,
             rounds=(0, None),
-            step=(0, 1),
-            decay=(0, 1),
             copies=(0, 1),
             sweeps=(0, None),
-            tolerance=(0, None),
-            consistency_rounds=(1, None),
         )
 
     def check(self, domain: Domain) -> None:
@@ -308,7 +296,7 @@ class Gum:
             )
             return GumModel(domain, tables, total, zeros, self)
         tables, total = consistent(
-            domain, measurements, rows=rows, zeros=known, rounds=self.consistency_rounds
+            domain, measurements, rows=rows, zeros=known, rounds=_CONSISTENCY_ROUNDS
         )
         columns, _ = column_tables(domain, measurements, rows=total, zeros=known)
         larger = tuple(table for table in tables if len(table.clique) > 1)

@@ -25,6 +25,7 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table
 
+_MOST_CELLS = 2**12  # of the joint table; each is a variable of the program
 _MOST_ENTRIES = 2**21  # 300 answers about 4,096 cells take ten seconds; more take minutes
 _NEARLY = 1e-9  # smallest standard deviation of an answer, as a proportion of all records
 
@@ -37,21 +38,16 @@ class LinearProgram(JointTable):
     solution. The solver returns a vertex of the set of solutions, which has at most one more
     nonempty cell than there are answers. If a cell with records is empty in the table, the relative
     entropy of the data from the table is infinite.
-
-    Attributes:
-        max_cells: Largest number of cells of the joint table.
     """
-
-    max_cells: int = 2**12
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"tables", "answers"})
     against_inference: ClassVar[str] = "returns one of many equally close tables and not their mean"
 
     def check(self, domain: Domain) -> None:
-        if domain.size() > self.max_cells:
+        if domain.size() > _MOST_CELLS:
             raise BadInput(
                 f"The joint table of all columns has {domain.size():.3g} cells, more than the"
-                f" {self.max_cells:,} of `reconstruct: linear_program`; use"
+                f" {_MOST_CELLS:,} of `reconstruct: linear_program`; use"
                 " `reconstruct: multiplicative_weights`, which takes the same answers."
             )
 

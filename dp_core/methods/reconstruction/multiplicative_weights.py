@@ -32,11 +32,9 @@ class MultiplicativeWeights(Weighting, JointTable):
     Attributes:
         iterate: `last`: the final table. `average`: the mean of the tables after each answer, as in
             the paper's proof. With `updates: limit` both mean the limit.
-        max_cells: Largest number of cells of the joint table.
     """
 
     iterate: Literal["last", "average"] = "last"
-    max_cells: int = MOST_CELLS
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"tables", "answers"})
     # In mode `split`, with m times the noise in each set, the default options covered .4 at a
@@ -47,7 +45,7 @@ class MultiplicativeWeights(Weighting, JointTable):
     for_inference: ClassVar[Mapping[str, object]] = {"updates": "limit", "prior": 1.0}
 
     def check(self, domain: Domain) -> None:
-        check_size(domain, self.max_cells, "reconstruct: multiplicative_weights")
+        check_size(domain, MOST_CELLS, "reconstruct: multiplicative_weights")
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         # The joint table, its logarithms, gradients and copies, and the memory of L-BFGS.

@@ -20,7 +20,6 @@ from dp_core.plan.data_location import (
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import Panel
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.similar_paths import windows_path
 from dp_core.text.documents.typed_text import shown
 
 
@@ -140,6 +139,4 @@ def read_path(node: Node) -> str:
     if "://" in text:
         # privacy: the message does not show the URL, which may contain a password.
         raise node.error("is a URL; give the path of a local file.")
-    if meant := windows_path(text):
-        raise node.error(f"{shown(text)} is a Windows path; write {meant}.")
     return text

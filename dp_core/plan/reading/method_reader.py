@@ -18,7 +18,7 @@ from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.method_options import read_options
-from dp_core.plan.presets import PRESETS, Preset
+from dp_core.plan.presets import Preset
 from dp_core.plan.reading.wanted_reader import refuse_derived, with_workload
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
@@ -153,7 +153,7 @@ def _read_stage(
     entries = section.entries()
     node = entries.get("method", section)
     name = node.text(example=default) if "method" in entries else default
-    found = in_place(node, _find, family, name)
+    found = in_place(node, registry.find, family, name)
     own = preset.options.get(stage, {}) if name == default else {}
     reserved = ("method", "share") if stage == "select" else ("method",)
     if "cliques" in entries:
@@ -326,24 +326,3 @@ def in_place(node: Node, check: Any, *arguments: object) -> Any:
         return check(*arguments)
     except BadInput as error:
         raise node.error(error.message) from None
-
-
-def _find(family: registry.Family, name: str) -> Any:
-    """Return a method by its name in the spec.
-
-    Raises:
-        BadInput: if there is none, naming the nearest; or if the name is that of a preset.
-    """
-    try:
-        return registry.find(family, name)
-    except registry.UnknownMethod:
-        preset = PRESETS.get(name.casefold())
-        # `AIM` is a method as well as a preset.
-        if preset is None or name.casefold() in registry.available(family):
-            raise
-        own = preset.select if family == "selection" else preset.reconstruct
-        its = f"its {family} method is {own!r}" if own else f"it has no {family} method"
-        raise BadInput(
-            f"There is no {family} method {name!r}; that is a preset, which belongs under `method`"
-            f" ({its})."
-        ) from None

@@ -14,7 +14,6 @@ from fractions import Fraction
 from dp_core.schema.bin_edges import MAX_INTEGER, VALUES_WITHOUT_BINS
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
 from dp_core.schema.codebooks.draft_lines import RULE_LINES, UNIT_LINES
-from dp_core.schema.codebooks.unread_bounds import unread_bound
 from dp_core.text.documents.typed_text import parse_date, parse_fraction, printable, shown
 from dp_core.text.pages.number_texts import plural
 
@@ -212,6 +211,14 @@ def _parts(
     return parts, todo
 
 
+_BOUND = {
+    "date": "a date, such as 2026-12-31",
+    "integer": "a whole number of at most 18 digits",
+    "number": "a number, such as 0.5",
+}
+"""What a bound must be, by type."""
+
+
 def levels_text(found: Variable) -> str:
     """Return levels as a schema lists them: a list, or codes with labels."""
     if all(level.text == level.label for level in found.levels):
@@ -235,7 +242,7 @@ def _add_range(
             said = f"min {shown(str(found.minimum))} and max {shown(str(found.maximum))}"
             todo.append((word, f"{where} has {said}; min must not be larger"))
         elif text is not None and value is None:
-            todo.append((word, f"{where} has {shown(text)}, {unread_bound(found, text)}"))
+            todo.append((word, f"{where} has {shown(text)}, not {_BOUND[str(found.kind)]}"))
         elif value is None or text is None:
             todo.append((word, comments[word]))
         else:

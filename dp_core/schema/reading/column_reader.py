@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
-from dp_core.errors import similar
 from dp_core.schema.bin_edges import MAX_CODES, Scale, empty_bin, exact_text, read_bins
 from dp_core.schema.definition import (
     MISSING_LABEL,
@@ -30,8 +28,6 @@ from dp_core.schema.reading.private_domain_reader import (
     with_private_levels,
 )
 from dp_core.schema.reading.survey_reader import check_design_column
-from dp_core.text.documents.decimal_commas import decimal_list, parted
-from dp_core.text.documents.likely_meant import labelled, whole_range
 from dp_core.text.documents.node import Node, one_of
 from dp_core.text.documents.typed_text import shown
 
@@ -46,55 +42,7 @@ _MODELLED: tuple[Role, ...] = ("weight", "stratum", "cluster")
 _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
 _LEVELLED = ("levels", "groups", "codes", "group", "follows", "map", "within")
 _BINNED = ("min", "max", "bins", "edges", "density")
-_PRIVATE = r"private(?:\W+([0-9]+))?"
-"""A private choice of levels as it is typed without braces."""
 COLUMN_EXAMPLE = "{type: integer, min: 0, max: 80}"
-_LISTS = ("levels", "missing_values", "edges")
-_LISTED = "list them under `levels`, as [low, high] or {1: low, 2: high}"
-OTHER_KEYS = {
-    **dict.fromkeys(("values", "categories", "enum", "choices", "labels", "codelist"), _LISTED),
-    **dict.fromkeys(("range", "between", "limits", "bounds"), "state `min` and `max`"),
-    **dict.fromkeys(("breaks", "cuts", "breakpoints"), "write `edges: [0, 10, 20]`"),
-    **dict.fromkeys(
-        ("optional", "required", "nullable", "allow_missing"),
-        "write `missing: level` if values may be missing",
-    ),
-    **dict.fromkeys(("label", "title", "question", "unit", "units"), "write it in `description`"),
-    **dict.fromkeys(("na_values", "na", "null", "nulls"), 'write `missing_values: ["", NA]`'),
-    "constant": "only a panel has constant columns; state its waves under `panel`",
-    "waves": "only a panel has columns of some waves; state all its waves under `panel`",
-    "name": "the column's name is the key in front of the braces",
-    "minimum": "write `min`",
-    "maximum": "write `max`",
-    "precision": "write `decimals`",
-    "private": "write `levels: {private: 20}`, or `bins: {private: 12}` for numbers and dates",
-    "rest": "write it inside `levels`, as in `levels: {private: 200, rest: drawn}`",
-}
-_OTHER_KINDS = {
-    **dict.fromkeys(
-        ("string", "str", "text", "char", "character", "varchar", "object"),
-        "write category and list its `levels`, or name the column under `ignore`",
-    ),
-    **dict.fromkeys(("int", "int32", "int64", "long", "count", "discrete"), "write integer"),
-    **dict.fromkeys(
-        ("float", "float64", "double", "real", "decimal", "numeric", "continuous", "num"),
-        "write number",
-    ),
-    **dict.fromkeys(
-        ("factor", "nominal", "categorical", "enum", "code", "codes", "multinomial"),
-        "write category and list its `levels`",
-    ),
-    **dict.fromkeys(
-        ("bool", "boolean", "logical", "binary", "dummy", "flag"),
-        "write category with the two texts of the file, such as `levels: [false, true]`",
-    ),
-    **dict.fromkeys(("ordered", "likert", "rank"), "write ordinal and list its `levels` in order"),
-    **dict.fromkeys(("datetime", "timestamp", "time", "day"), "write date"),
-    **dict.fromkeys(("id", "identifier", "key"), "give the column `role: id` and no type"),
-    "weight": "write `type: number, role: weight`",
-    "year": "write integer, or date if the file has days",
-}
-"""Names of types in other programs, and what to write instead."""
 
 
 def read_column(
@@ -121,11 +69,8 @@ def read_column(
     if not name.strip():
         raise node.error("a column name must not be blank.")
     all_keys = (*_COMMON, *_LEVELLED, *_BINNED, "decimals", "format")
-    _check_cut_count(node)
-    keys = node.fields(
-        all_keys, required=("type",), example=COLUMN_EXAMPLE, lists=_LISTS, others=OTHER_KEYS
-    )
-    kind = _read_kind(keys["type"])
+    keys = node.fields(all_keys, required=("type",), example=COLUMN_EXAMPLE)
+    kind = one_of(keys["type"], KINDS)
     for key in keys:
         if key not in _allowed(kind):
             owners = [other for other in KINDS if key in _allowed(other)]
@@ -138,7 +83,7 @@ def read_column(
             "maps the levels to those of another column; name that column with `follows`, or with"
             " `within` if each level lies in one of its levels."
         )
-    missing = _read_missing(keys.get("missing"))
+    missing = one_of(keys.get("missing"), _MISSING)
     if "missing_values" in keys:
         missing_values = keys["missing_values"].texts(example='["", "?"]')
     column = Column(
@@ -160,24 +105,6 @@ def read_column(
         size = max(column.size, column.stored.size)
         raise node.error(f"has {size:,} codes; a column has at most {MAX_CODES:,}.")
     return column
-
-
-def _read_kind(node: Node) -> Kind:
-    """Return the type of a column; a type of another program is refused with this one's name."""
-    word = node.content.lower() if isinstance(node.content, str) else ""
-    if word not in KINDS and word in _OTHER_KINDS:
-        raise node.error(f"{shown(node.text())} is not a type here; {_OTHER_KINDS[word]}.")
-    return one_of(node, KINDS)
-
-
-def _read_missing(node: Node | None) -> Missing:
-    text = None if node is None else node.content
-    if node is None or text is None or (isinstance(text, str) and similar(text, _MISSING)):
-        return one_of(node, _MISSING)
-    raise node.error(
-        "says what happens to missing values, reject or level; write level if they may occur, and"
-        " list the texts that mean missing under `missing_values`."
-    )
 
 
 def _with_role(column: Column, node: Node) -> Column:
@@ -259,24 +186,8 @@ def _read_levels(
             " code list with `codes: FILE.csv`."
         )
     node = keys["levels"]
-    if isinstance(node.content, str) and (typed := re.fullmatch(_PRIVATE, node.content)):
-        raise node.error(
-            f"write {{private: {typed[1] or 20}}} with the number of levels to keep, and list all"
-            " levels under `groups`."
-        )
     if not isinstance(node.content, Mapping | tuple):
         node.items(example=example)  # raises, saying what to write
-    if isinstance(node.content, Mapping) and _is_set(node.content):
-        raise node.error(f"must be a list; write [{', '.join(node.content)}] in brackets.")
-    if isinstance(node.content, tuple) and len(node.content) == 1 and not node.content[0].quoted:
-        text = node.content[0].content
-        if isinstance(text, str) and ";" in text.strip(";"):
-            raise node.error(f"separate levels by commas: {parted([text])}.")
-        if isinstance(text, str) and (numbers := whole_range(text)):
-            raise node.error(
-                f"{shown(text)} is one level; write {numbers}, or put it in quotes if the file has"
-                " this text."
-            )
     entries = node.ordered_entries(example=example, bare=True)
     pairs = [(text, place, place.text()) for text, place in entries.items()]
     if not pairs:
@@ -300,34 +211,18 @@ def _read_levels(
                 f"{shown(label)} is reserved for missing values; choose another label."
             )
         labels[label] = text
-    if meant := labelled(text for text, _, label in pairs if text == label):
-        said = ", ".join(f"{code}: {label}" for code, label in list(meant.items())[:3])
-        raise node.error(f"codes with labels are written as a mapping: {{{said}}}.")
     return tuple(Level(text, label) for text, _, label in pairs)
 
 
 def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scale) -> Column:
     decimals = None
     if "decimals" in keys:
-        if found := re.fullmatch(r"0?[.,](0*1)", str(keys["decimals"].content)):
-            raise keys["decimals"].error(
-                f"is a number of digits after the decimal point; write {len(found[1])}."
-            )
         decimals = keys["decimals"].integer(minimum=0, maximum=15)
     column = replace(
         column,
         decimals=decimals,
         format=_read_format(keys["format"]) if "format" in keys else "",
     )
-    if "bins" in keys and isinstance(keys["bins"].content, tuple):
-        raise keys["bins"].error("is a number of bins; write a list of edges under `edges`.")
-    _check_bin_count(keys.get("bins"), scale)
-    if "edges" in keys:
-        _check_edges(keys["edges"], scale)
-    if "edges" in keys and isinstance(count := keys["edges"].content, str) and count.isdigit():
-        raise keys["edges"].error(
-            f"is a list of bin edges; for {count} bins of equal width write `bins: {count}`."
-        )
     if "edges" not in keys and "bins" in keys and isinstance(keys["bins"].content, Mapping):
         return with_private_bins(column, node, keys, scale)
     bins = read_bins(node, keys, scale)
@@ -337,48 +232,6 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
             f" {decimals} decimals; allow more decimals or make fewer bins."
         )
     return replace(column, edges=bins.edges, minimum=bins.minimum, maximum=bins.maximum)
-
-
-def _is_set(entries: Mapping[str, Node]) -> bool:
-    """Return whether `{a, b}` was written: keys on one line, and none with a value."""
-    lines = {value.line for value in entries.values()}
-    return len(entries) > 1 and len(lines) == 1 and all(v.content is None for v in entries.values())
-
-
-def _check_edges(node: Node, scale: Scale) -> None:
-    """Refuse edges that decimal commas or semicolons divide in the wrong places."""
-    if not isinstance(node.content, tuple):
-        return
-    texts = [str(item.content) for item in node.content]
-    if any(";" in text for text in texts):
-        raise node.error(f"separate values by commas: {parted(texts)}.")
-    if scale == "number" and (meant := decimal_list(texts)):
-        raise node.error(f"edges must increase; if these commas are decimal commas, write {meant}.")
-
-
-def _check_cut_count(node: Node) -> None:
-    """Refuse `bins: 0,5` in braces, where the comma ends the value."""
-    entries = node.entries(example=COLUMN_EXAMPLE)
-    for (key, value), (rest, nothing) in pairwise(entries.items()):
-        if key != "bins" or nothing.content is not None:
-            continue
-        if re.fullmatch(r"[0-9]+\s*[-–]\s*[0-9]+", rest):
-            raise value.error("is a number of bins; write a list of edges under `edges`.")
-        if rest.isdecimal() and len(rest) != 3:
-            text = f"{value.content},{rest}"
-            _check_bin_count(replace(value, content=text), "number")
-
-
-def _check_bin_count(node: Node | None, scale: Scale) -> None:
-    """Refuse a decimal number, probably the width of a bin, as the number of bins."""
-    text = node.content if node is not None else None
-    if node is None or not isinstance(text, str) or scale == "date":
-        return
-    if re.fullmatch(r"[0-9]*[.,][0-9]+", text) and not re.search("[.,]0+$", text):
-        raise node.error(
-            f"{shown(text)} is not a number of bins; write a whole number, or a list of edges under"
-            " `edges`."
-        )
 
 
 def _density(own: Node | None, column: Column, default: DensityWord) -> DensityWord:
@@ -394,14 +247,7 @@ def _density(own: Node | None, column: Column, default: DensityWord) -> DensityW
 
 def _read_format(node: Node) -> str:
     text = node.name()
-    if "%y" in text:
-        raise node.error("%y has no century; the file needs years of four digits, %Y.")
     if sorted(re.findall("%.?", text)) != ["%Y", "%d", "%m"]:
-        meant = text
-        for part, letters in (("%Y", "[Yy]{4}"), ("%m", "[Mm]{2}"), ("%d", "[Dd]{2}")):
-            meant = re.sub(letters, part, meant, count=1)
-        if sorted(re.findall("%.?", meant)) == ["%Y", "%d", "%m"]:
-            raise node.error(f'{shown(text)} is not a date format here; write "{meant}".')
         raise node.error(
             f"{shown(text)} is not a date format; use %d, %m and %Y once each, as in %d.%m.%Y."
         )

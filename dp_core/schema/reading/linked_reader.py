@@ -37,19 +37,7 @@ UNIT_EXAMPLE = "{table: households, max_members: 10}"
 _TABLE_KEYS = ("key", "parent", "link", "columns", "ignore")
 _UNIT_KEYS = ("table", "min_members", "max_members", "larger")
 _LARGER: tuple[Larger, ...] = ("reject", "clip")
-_OTHER_KEYS = {
-    **dict.fromkeys(("id", "primary_key"), "write `key`"),
-    **dict.fromkeys(("foreign_key", "parent_key"), "write `link` with the column that holds it"),
-    "of": "write `parent`",
-    **dict.fromkeys(
-        ("rules", "impossible"), "write it at the top level, for the columns of both tables"
-    ),
-}
 _HOUSEHOLDS_ONLY = "only columns of households can lie within one another; remove `within`."
-_UNIT_OTHER_KEYS = {
-    "column": "write `table` with the name of the table of households",
-    "max_rows": "write `max_members`",
-}
 _NOT_LINKED = {
     "calibrate": "weights are not calibrated in linked tables yet; remove it",
     "survey": "a sample design cannot be stated for linked tables yet; remove it",
@@ -341,9 +329,7 @@ def _order(node: Node, tables: Mapping[str, Node]) -> tuple[str, str]:
 def _read_table(name: str, node: Node, is_parent: bool, faults: Faults) -> _Table:
     example = "{key: hh_id, columns: {...}}"
     needs = ("key", "columns") if is_parent else ("key", "link", "columns")
-    keys = node.fields(
-        _TABLE_KEYS, required=needs, example=example, lists=("ignore",), others=_OTHER_KEYS
-    )
+    keys = node.fields(_TABLE_KEYS, required=needs, example=example)
     if is_parent and "link" in keys:
         raise keys["link"].error(
             "only the table of persons has a link; remove it here, or give this table `parent`."
@@ -464,9 +450,7 @@ def _read_unit(root: Node, node: Node | None, homes: str, persons: str) -> dict[
             f"{shown(node.content)} is not a unit of linked tables, which protect households;"
             f" write {UNIT_EXAMPLE}."
         )
-    keys = node.fields(
-        _UNIT_KEYS, required=("table",), example=UNIT_EXAMPLE, others=_UNIT_OTHER_KEYS
-    )
+    keys = node.fields(_UNIT_KEYS, required=("table",), example=UNIT_EXAMPLE)
     table = keys["table"].name()
     if table == persons:
         raise keys["table"].error(

@@ -39,11 +39,6 @@ _KEYS = (
 )
 _MADE = ("columns", "takes_part")
 """Further keys of the document of a schema of records."""
-_OTHER_KEYS = {
-    **dict.fromkeys(("id", "unit", "key"), "write `person`"),
-    **dict.fromkeys(("time", "year", "period"), "write `wave` with the column that holds the wave"),
-    "balanced": "write `everyone: true` if every person takes part in every wave",
-}
 _REPEATED: tuple[Repeated, ...] = ("reject", "keep_one")
 _DISAGREEING: tuple[Disagreeing, ...] = ("first", "reject")
 _OF_COLUMN = ("constant", "waves")
@@ -129,13 +124,7 @@ def _refuse(node: Node, why: str) -> None:
 
 def _read_stated(node: Node) -> Panel:
     """Return the panel without its columns."""
-    keys = node.fields(
-        _KEYS,
-        required=("person", "waves"),
-        example=EXAMPLE,
-        lists=("waves", "ignore_waves"),
-        others=_OTHER_KEYS,
-    )
+    keys = node.fields(_KEYS, required=("person", "waves"), example=EXAMPLE)
     waves = keys["waves"].texts(example="[2023, 2024, 2025]")
     if len(waves) < 2:
         raise keys["waves"].error(

@@ -11,7 +11,6 @@ from fractions import Fraction
 from math import ceil
 from typing import TypeAlias
 
-from dp_core.errors import similar
 from dp_core.schema.bin_edges import Scale, check_distinct, empty_bin, read_limits, value_text
 from dp_core.schema.code_list import Code, unique_labels
 from dp_core.schema.definition import Choice, Column, Level, groups_of
@@ -33,10 +32,6 @@ OTHER = "other {}"
 _EXAMPLE = "{white collar: [clerk, manager], blue collar: [farmer, miner]}"
 _KEYS = ("private", "rest")
 _CHOICE = "{private: 200, rest: drawn}"
-_OTHER_KEYS = {
-    "groups": "write `groups` beside `levels`, not inside it",
-    **dict.fromkeys(("keep", "kept", "top", "number"), "write `private`"),
-}
 
 
 def is_private(keys: Mapping[str, Node]) -> bool:
@@ -53,34 +48,12 @@ def is_private(keys: Mapping[str, Node]) -> bool:
     node = keys.get("levels")
     if node is None or not isinstance(node.content, Mapping):
         return False
-    if {*node.content} in ({"private"}, {"private", "rest"}):
+    content = node.content
+    of_choice = any(one.content in RESTS for one in content.values()) and {*content} & {*_KEYS}
+    if content and (of_choice or {*content} <= {*_KEYS}):
+        node.fields(_KEYS, required=("private",), example=_CHOICE)
         return True
-    # Neither groups nor a code list can stand beside public levels with labels.
-    alone = "groups" not in keys and "codes" not in keys
-    if _states_choice(node.content) or (not alone and any(map(_is_key, node.content))):
-        for word in RESTS:
-            if word in node.content and "rest" not in node.content:
-                raise node.error(f"write `rest: {word}`.")
-        node.fields(_KEYS, example=_CHOICE, others=_OTHER_KEYS)
-        raise node.error(
-            "the key 'private' is missing; add it with the number of levels to keep, as in"
-            f" {_CHOICE}."
-        )
     return False
-
-
-def _states_choice(entries: Mapping[str, Node]) -> bool:
-    """Return whether keys and values resemble a private choice more than levels with labels."""
-    words = {key: str(node.content).strip() for key, node in entries.items()}
-    if any(similar(key, ("rest",)) and similar(word, RESTS) for key, word in words.items()):
-        return True
-    numbered = any(similar(key, ("private",)) and word.isdecimal() for key, word in words.items())
-    return numbered and (len(words) == 1 or any(similar(word, RESTS) for word in words.values()))
-
-
-def _is_key(key: str) -> bool:
-    """Return whether a key resembles one of a private choice."""
-    return any(key.startswith(known) for known in _KEYS) or bool(similar(key, _KEYS))
 
 
 def with_private_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scale) -> Column:

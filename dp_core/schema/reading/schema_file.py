@@ -75,15 +75,6 @@ _KEYS = (
 )
 NAMED = 12
 """Most empty values that a message names."""
-_OTHER_KEYS = {
-    **dict.fromkeys(("name", "dataset"), "write it in `title`"),
-    **dict.fromkeys(("variables", "fields", "attributes"), "write `columns`"),
-    **dict.fromkeys(
-        ("rows", "n", "records"), "if it is public, write about how many: `rows_about`"
-    ),
-    **dict.fromkeys(("constraints", "zeros"), "write `impossible`"),
-}
-"""Names that other programs have for a key, and what to write instead."""
 _SPEC_KEYS = {"release", "privacy", "account", "schema", "method"}
 
 
@@ -198,7 +189,7 @@ def _read_flat(
     replicates = tuple(name for name, role in roles.items() if role == "replicate_weight")
     unit = Unit()
     if "unit" in keys:
-        ignored = of((), keys["ignore"].texts) if "ignore" in keys else ()
+        ignored = of((), keys["ignore"].texts, example="[interview_id]") if "ignore" in keys else ()
         others = tuple(name for name in definitions if name not in identifiers)
         unit = of(unit, _read_unit, keys["unit"], missing_values, others, ignored)
     following = {name: node for name, node in definitions.items() if follows(node)}
@@ -307,14 +298,7 @@ def _top_keys(root: Node, faults: Faults) -> Mapping[str, Node]:
         raise BadInput(
             f"{root.source}: is a release spec, not a schema; name the file with `columns`."
         )
-    keys = top_keys(
-        root,
-        faults,
-        _KEYS,
-        required=("version", "title", "columns"),
-        lists=("missing_values", "ignore"),
-        others=_OTHER_KEYS,
-    )
+    keys = top_keys(root, faults, _KEYS, required=("version", "title", "columns"))
     if "version" in keys:
         faults.of(None, check_version, keys["version"], VERSION)
         if str(keys["version"].content).isdecimal() and faults.found:

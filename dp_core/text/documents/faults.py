@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
 from dp_core.errors import BadInput, Fault, similar
-from dp_core.text.documents.node import NOTHING, Node
+from dp_core.text.documents.node import Node
 
 MOST_FAULTS = 20
 """Most faults that a message lists."""
@@ -72,8 +72,6 @@ def top_keys(
     known: Collection[str],
     *,
     required: Collection[str],
-    lists: Collection[str] = (),
-    others: Mapping[str, str] = NOTHING,
 ) -> Mapping[str, Node]:
     """Return the known keys of a document; notes each key that is unknown or missing.
 
@@ -85,8 +83,6 @@ def top_keys(
         faults: Notes the faults.
         known: The known keys.
         required: Keys that must be present.
-        lists: Keys that take a list; none by default.
-        others: What to write for keys that other programs have; none by default.
     """
     entries = root.entries()
     found = {key: value for key, value in entries.items() if key in known}
@@ -97,7 +93,7 @@ def top_keys(
         unknown = unknown[:1]
     for left in unknown:
         part = {key: value for key, value in entries.items() if key in known or key == left}
-        faults.of(None, replace(root, content=part).fields, known, lists=lists, others=others)
+        faults.of(None, replace(root, content=part).fields, known)
     if not unknown:
         for key in required:
             faults.of(None, root.fields, known, required=(key,))

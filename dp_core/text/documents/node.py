@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from dp_core.errors import BadInput, Fault, nearest, similar
-from dp_core.text.documents.likely_meant import cut_value, listed, whole_number
 from dp_core.text.documents.typed_text import (
     MAX_NUMBER_LENGTH,
     parse_date,
@@ -26,7 +24,8 @@ from dp_core.text.documents.typed_text import (
 
 Word = TypeVar("Word", bound=str)
 MAX_DEPTH = 20
-NOTHING: Mapping[str, str] = MappingProxyType({})
+BRACES = " Write each key with a colon, a space and its value; in {...} a comma ends the value."
+"""What a key without a value probably lacks."""
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
 """Lower-case texts that mean true, and those that mean false."""
@@ -107,7 +106,9 @@ class Node:
         """Return a whole number within the limits, both inclusive."""
         text = self.text(example="5").strip()
         if len(text) > MAX_NUMBER_LENGTH or not _INTEGER.fullmatch(text):
-            raise self.error(f"{shown(text)} is not a whole number; {whole_number(text)}.")
+            raise self.error(
+                f"{shown(text)} is not a whole number; write digits only, such as 20000."
+            )
         value = int(text)
         if minimum is not None and value < minimum:
             raise self.error(f"must be at least {minimum}, not {shown(text)}.")
@@ -153,18 +154,6 @@ class Node:
             return self.content
         if self.content is None:
             raise self.error(f"has no value; write a list, such as {example}.")
-        if isinstance(self.content, str) and example.startswith("["):
-            if re.match(r"-[^\W\d]", self.content):
-                raise self.error("must be a list; write a space after each dash, as in `- a`.")
-            words = self.content.split()
-            if len(words) > 1 and all(word.isalpha() for word in words):
-                raise self.error(
-                    f"must be a list; write [{', '.join(words)}], or [{self.content}] if it is one"
-                    " text."
-                )
-            raise self.error(
-                f"must be a list; write {listed(self.content)} instead of {shown(self.content)}."
-            )
         raise self.error(f"must be a list, such as {example}, not {self._shape()}.")
 
     def texts(self, *, example: str = "[a, b]") -> tuple[str, ...]:
@@ -206,19 +195,12 @@ class Node:
                 ((key, value),) = item.content.items()
             elif bare and item.content is None:
                 raise item.error('is empty; write "" for the empty text, or remove the item.')
-            elif isinstance(item.content, Mapping) and not bare and "name" in item.content:
-                name = shown(str(item.content["name"].content))
-                raise item.error(f"write the name {name} as the key, as in {example}.")
             else:
                 kind = "a single text" if bare else "one key with its value"
                 raise item.error(f"must be {kind}, as in {example}, not {item._shape()}.")
             if key in entries:
                 first = f", first on line {entries[key].line}" if item.line else ""
-                cut = item.line and item.line == entries[key].line and key.isdecimal()
-                mend = (
-                    ' If a comma is part of a text, put the text in quotes: "1,5".' if cut else ""
-                )
-                raise item.error(f"{shown(key)} is given twice{first}; remove one.{mend}")
+                raise item.error(f"{shown(key)} is given twice{first}; remove one.")
             entries[key] = value
         return entries
 
@@ -228,8 +210,6 @@ class Node:
         *,
         required: Iterable[str] = (),
         example: str = "",
-        lists: Collection[str] = (),
-        others: Mapping[str, str] = NOTHING,
     ) -> Mapping[str, Node]:
         """Return a mapping whose keys are all known and that has all the required ones.
 
@@ -237,41 +217,19 @@ class Node:
             known: The known keys.
             required: Those that must be there; none by default.
             example: A correct value, for messages; none by default.
-            lists: Keys that take a list; none by default.
-            others: What to write for keys that other programs have, as the end of a sentence; none
-                by default.
 
         Raises:
             BadInput: naming the key and the nearest known one.
         """
         entries = self.entries(example=example)
         known = tuple(known)
-        before: Node | None = None
         for key, value in entries.items():
             if key not in known:
                 place = Node(None, self.source, value.line, self.key)
-                word, colon, rest = key.partition(":")
-                if colon and rest and value.content is None and word in known:
-                    raise place.error(f"write a space after the colon: `{word}: {rest}`.")
-                if before is not None and _continues(value, before) and not similar(key, known):
-                    pieces = [
-                        text
-                        for text, piece in entries.items()
-                        if text not in known and _continues(piece, before)
-                    ]
-                    is_list = before.key.rpartition(".")[2] in lists
-                    meant = cut_value(str(before.content), pieces, is_list=is_list)
-                    part = "" if is_list else f"if {shown(key)} is part of it, "
-                    raise before.error(f"a comma inside {{...}} ends a value; {part}{meant}.")
-                first, blank, value_of = key.partition(" ")
-                if blank and value.content is None and first in known and first not in entries:
-                    raise place.error(f"write a colon after the key: `{first}: {value_of}`.")
-                if (last := key.rpartition(" ")[2]) in known and last not in entries:
-                    raise place.error(f"a comma is missing before {last!r}; add it.")
-                if key in others:
-                    raise place.error(f"there is no key {shown(key)} here; {others[key]}.")
-                raise place.error(f"there is no key {shown(key)} here.{nearest(key, known)}")
-            before = value
+                meant = similar(key, known) or (BRACES if value.content is None else "")
+                raise place.error(
+                    f"there is no key {shown(key)} here.{meant or nearest(key, known)}"
+                )
         for key in required:
             if key not in entries:
                 raise self.error(f"the key {key!r} is missing; add it.")
@@ -290,13 +248,6 @@ def one_of(node: Node | None, words: tuple[Word, ...]) -> Word:
     if node is None:
         return words[0]
     return words[words.index(node.choice(words))]
-
-
-def _continues(value: Node, before: Node) -> bool:
-    # `{epsilon: 1,0}` is read as the keys `epsilon` and `0`, the latter without a value.
-    # Plain values have no line, so they share none.
-    together = value.line == before.line > 0
-    return together and value.content is None and isinstance(before.content, str)
 
 
 def from_plain(value: object, source: str, key: str = "", depth: int = 0) -> Node:

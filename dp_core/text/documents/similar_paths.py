@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,19 +39,3 @@ def similar_path(path: Path, wanted: Callable[[Path], bool] = Path.exists) -> st
 
 def _head(name: str) -> str:
     return name.partition(".")[0] or name
-
-
-def windows_path(text: str) -> str:
-    r"""Return how to write a Windows path for this machine; the empty text for another path.
-
-    >>> windows_path(r"data\town.csv"), windows_path("data/town.csv")
-    ("'data/town.csv'", '')
-    >>> windows_path(r"C:\survey\town.csv")
-    "'/mnt/c/survey/town.csv' (in WSL)"
-    """
-    if os.name == "nt" or "\\" not in text or Path(text).exists():
-        return ""
-    plain = text.replace("\\", "/")
-    if drive := re.fullmatch("([A-Za-z]):/(.*)", plain):
-        return f"{f'/mnt/{drive[1].lower()}/{drive[2]}'!r} (in WSL)"
-    return repr(plain)

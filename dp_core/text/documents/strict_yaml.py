@@ -15,16 +15,16 @@ from pathlib import Path
 import yaml
 
 from dp_core.errors import BadInput
-from dp_core.text.documents.decimal_commas import cut_numbers
-from dp_core.text.documents.node import MAX_DEPTH, Node
+from dp_core.text.documents.node import BRACES, MAX_DEPTH, Node
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.documents.typed_text import printable, shown, utf8_text
-from dp_core.text.documents.yaml_faults import straight, translated
+from dp_core.text.documents.yaml_faults import translated
 
 MAX_BYTES = 16 * 2**20
 
 _DATA_SUFFIXES = (".csv", ".tsv", ".parquet", ".gz", ".zip", ".arrow", ".feather", ".xlsx")
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TYPOGRAPHIC = tuple("“”„‟‘’‚«»")
 _TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
 
 
@@ -121,15 +121,16 @@ class _Builder:
         if depth > MAX_DEPTH:
             raise place.error(f"is nested deeper than {MAX_DEPTH} levels.")
         if isinstance(event, yaml.ScalarEvent):
-            if not event.style and (meant := straight(event.value)):
-                raise place.error(f"{shown(event.value)} has typographic quotes; write {meant}.")
+            if not event.style and event.value[:1] in _TYPOGRAPHIC:
+                raise place.error(
+                    f"{shown(event.value)} has typographic quotes; write straight ones."
+                )
             nothing = event.value == "" and not event.style
             content = None if nothing else event.value
             return Node(content, self.source, line, key, quoted=bool(event.style))
         if isinstance(event, yaml.SequenceStartEvent):
             return Node(self.items(events, key, depth), self.source, line, key)
-        flow = bool(getattr(event, "flow_style", False))
-        return Node(self.entries(place, events, depth, flow=flow), self.source, line, key)
+        return Node(self.entries(place, events, depth), self.source, line, key)
 
     def items(self, events: Iterator[yaml.Event], key: str, depth: int) -> tuple[Node, ...]:
         items: list[Node] = []
@@ -137,11 +138,8 @@ class _Builder:
             items.append(self.node(event, events, f"{key}[{len(items) + 1}]", None, depth + 1))
         return tuple(items)
 
-    def entries(
-        self, parent: Node, events: Iterator[yaml.Event], depth: int, *, flow: bool
-    ) -> Mapping[str, Node]:
+    def entries(self, parent: Node, events: Iterator[yaml.Event], depth: int) -> Mapping[str, Node]:
         entries: dict[str, Node] = {}
-        typed: list[tuple[str, str | None]] = []
         twice: BadInput | None = None
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             name = self.node(event, events, parent.key, None, depth + 1)
@@ -155,17 +153,14 @@ class _Builder:
             if word == "<<" and not getattr(event, "style", None):
                 raise name.error("merge keys (<<) are not accepted; write the keys out.")
             if word in entries and twice is None:
+                hint = BRACES if entries[word].content is None else ""
                 twice = name.error(
                     f"the key {shown(word)} is given twice, first on line {entries[word].line};"
-                    " remove one."
+                    f" remove one.{hint}"
                 )
             key = f"{parent.key}.{word}" if parent.key else word
             value = self.node(next(events), events, key, name.line, depth + 1)
             entries.setdefault(word, value)
-            typed.append((word, value.content if isinstance(value.content, str) else None))
-        # `{min: 1,2, max: 2,2}` is read as min, 2, max and again 2, where a 2 has no value.
-        if flow and (meant := cut_numbers(typed, least=1 if twice else 2)):
-            raise parent.error(f"a comma inside {{...}} ends a value; write {meant}.")
         if twice is not None:
             raise twice
         return entries

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import datetime
 import re
-from decimal import Context, Decimal
 from fractions import Fraction
 
 from dp_core.errors import BadInput
-from dp_core.text.documents.likely_meant import day
 
 MAX_NUMBER_LENGTH = 100
 MAX_EXPONENT = 300
@@ -38,7 +36,10 @@ def parse_fraction(text: str) -> Fraction:
         return Fraction(int(match[1]), int(match[2]))
     match = _DECIMAL.fullmatch(stripped)
     if not match:
-        raise ValueError(f"{shown(stripped)} is not a number{_number_hint(stripped)}.")
+        raise ValueError(
+            f"{shown(stripped)} is not a number; write one with a decimal point and no unit,"
+            " such as 0.5, 1e-9 or 1/3."
+        )
     if match[1] and abs(int(match[1])) > MAX_EXPONENT:
         raise ValueError(
             f"{shown(stripped)} is too large or too small; exponents go from -{MAX_EXPONENT}"
@@ -58,7 +59,9 @@ def parse_date(text: str) -> datetime.date:
     """
     stripped = text.strip()
     if not _ISO_DATE.fullmatch(stripped):
-        raise ValueError(f"{shown(stripped)} is not a date; {day(stripped)}.")
+        raise ValueError(
+            f"{shown(stripped)} is not a date; write year-month-day, such as 2026-12-31."
+        )
     try:
         return datetime.date.fromisoformat(stripped)
     except ValueError:
@@ -92,35 +95,6 @@ def utf8_text(raw: bytes, name: str) -> str:
         raise BadInput(
             f"{name}, line {line}: is not UTF-8 text; save it as UTF-8.", row="data-damaged"
         ) from None
-
-
-def _number_hint(text: str) -> str:
-    if re.fullmatch(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?", text):
-        return "; write it without thousands separators"
-    if grouped := re.fullmatch(
-        r"([+-]?[0-9]{1,3})((?:\.[0-9]{3}){2,}|\.[0-9]{3}(?=,)|(?:[\s'’_][0-9]{3})+)([.,][0-9]+)?",
-        text,
-    ):
-        whole = grouped[1] + re.sub("[^0-9]", "", grouped[2])
-        rest = (grouped[3] or "").replace(",", ".")
-        return f"; write it without thousands separators, as in {whole}{rest}"
-    if re.fullmatch(r"[+-]?[0-9]+,[0-9]+([eE].*)?", text):
-        return f"; write a decimal point, as in {text.replace(',', '.')}"
-    if found := re.fullmatch(r"([+-]?[0-9]+\.?[0-9]*)\s*%", text):
-        exact = Context(prec=MAX_NUMBER_LENGTH)
-        part = exact.normalize(exact.scaleb(Decimal(found[1]), -2))
-        return f"; write a fraction instead of a percentage, {part:f}"
-    if found := re.fullmatch(r"([0-9.]+)?\s*[*x]?\s*10\s*(?:\^|\*\*)\s*(-?[0-9]+)", text):
-        return f"; write {found[1] or 1}e{found[2]}"
-    if found := re.fullmatch(
-        r"(?:[€$£¥]\s*)?([+-]?[0-9]+(?:\.[0-9]+)?)\s*(?:[€$£¥]|[^\W\d]{1,8})?", text
-    ):
-        return f"; write the number only, {found[1]}"
-    if re.search(r"nan|inf", text, re.IGNORECASE):
-        return "; it must be finite"
-    if re.match(r"[\u2010-\u2015\u2212]", text):
-        return "; write a hyphen (-) as the minus sign"
-    return "; write one such as 0.5, 1e-9 or 1/3"
 
 
 def exact_number(

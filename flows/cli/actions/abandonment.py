@@ -33,8 +33,8 @@ def abandon(home: Path, ledger: Ledger, name: str) -> EndedRelease:
         )
     if ledger.gate(reservation).held is not None:
         raise BadInput(
-            f"Release {name!r} is held for a person; `dp-release withdraw {name} --by NAME --reason"
-            " TEXT` ends it without a bundle, and records who decided."
+            f"Release {name!r} is held for a person; `dp-release release withdraw {name} --by NAME"
+            " --reason TEXT` ends it without a bundle, and records who decided."
         )
     folder = RunFolder(home, name, reservation.link)
     with ledger.lease(name, home_id(home)) as writer:

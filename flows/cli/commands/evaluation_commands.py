@@ -1,4 +1,4 @@
-"""`compare`: several methods on public data. `evaluate`: a release against its file, for staff."""
+"""`compare`: methods on public data. `release evaluate`: a release against its file, for staff."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 from dp_core.text.documents.typed_text import plain_text
 from dp_core.text.pages.answer import Answer
 from flows.cli.command_parts import PATH, answering, cli, json_wanted, this_home
+from flows.cli.commands.release_commands import release_group
 from flows.cli.completion import METHOD
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _print(_: Console, answer: InternalEvaluation) -> None:
     click.echo(f"Result: {answer.internal} (confidential, for staff)")
 
 
-@cli.command("evaluate")
+@release_group.command("evaluate")
 @click.argument("folder", metavar="DIR", type=PATH)
 @click.option(
     "--group", "groups", multiple=True, metavar="COLUMN", help="Error by level; repeatable."

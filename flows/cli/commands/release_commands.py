@@ -15,6 +15,7 @@ from dp_core.errors import StageFailed
 from flows.cli.arguments import check_release
 from flows.cli.command_parts import (
     PATH,
+    CommandGroup,
     answering,
     cli,
     decided,
@@ -151,7 +152,12 @@ def abandon(release: str) -> answers.EndedRelease:
     return give_up(this_home(), existing_ledger(), check_release(release))
 
 
-@cli.command()
+@cli.group("release", cls=CommandGroup)
+def release_group() -> None:
+    """Look at a release inside, and decide on its publication."""
+
+
+@release_group.command()
 @click.argument("release", type=RELEASE)
 @decided
 @answering("release_views.looked")
@@ -163,7 +169,7 @@ def look(release: str, by: str, reason: str) -> answers.RecordedLook:
     return record(this_home(), existing_ledger(), name, by=by, reason=reason)
 
 
-@cli.command("data-docs")
+@release_group.command("data-docs")
 @click.argument("release", type=RELEASE)
 @answering("release_views.documented")
 def data_docs(release: str) -> answers.DataDocs:
@@ -178,7 +184,7 @@ def data_docs(release: str) -> answers.DataDocs:
     return DataDocs(release=name, page=write_data_docs(folder.internal))
 
 
-@cli.command()
+@release_group.command()
 @click.argument("release", type=RELEASE)
 @click.option("--out", metavar="DIR", type=PATH, help="New folder; default: that of `run`.")
 @decided
@@ -194,7 +200,7 @@ def publish(release: str, out: Path | None, by: str, reason: str) -> answers.Pub
     return published_release(this_home(), ledger, plan, where, seconds=seconds)
 
 
-@cli.command()
+@release_group.command()
 @click.argument("release", type=RELEASE)
 @decided
 @answering("release_views.withdrawn")

@@ -132,7 +132,7 @@ def shown(console: Console, found: DeskShown | AllDesks) -> None:
         return
     if not found.desks:
         console.print(
-            "No question desk is open. `dp-release questions open FILE --by NAME --reason TEXT`"
+            "No question desk is open. `dp-release desk open FILE --by NAME --reason TEXT`"
             " opens one."
         )
     for each in found.desks:

@@ -520,8 +520,8 @@ def looked(console: Console, answer: answers.RecordedLook) -> None:
     path(console, "Internal", f"{answer.internal} (confidential, for staff)")
     if answer.outcome is None:
         words = f"{name} --by NAME --reason TEXT"
-        fact(console, "Decide", f"dp-release publish {words}")
-        fact(console, "or", f"dp-release withdraw {words}")
+        fact(console, "Decide", f"dp-release release publish {words}")
+        fact(console, "or", f"dp-release release withdraw {words}")
 
 
 def documented(console: Console, answer: answers.DataDocs) -> None:
@@ -536,5 +536,5 @@ def withdrawn(console: Console, answer: answers.EndedRelease) -> None:
         console,
         f"Release {answer.release!r} is withdrawn: {permanently_spent(answer.spent)}, its name"
         f" stays used, and {left}. Its sets are deleted; its internal report remains and can be"
-        " read with `dp-release look`.",
+        " read with `dp-release release look`.",
     )

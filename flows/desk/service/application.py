@@ -261,7 +261,7 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
         rate: Counts the requests of users; made from the service's limits by default.
     """
     app = FastAPI(
-        title="dp-release questions",
+        title="dp-release desk",
         version="1",
         description="Questions about confidential data; see docs/question-service.md.",
         docs_url=None,  # its page loads scripts from another host

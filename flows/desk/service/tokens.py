@@ -93,7 +93,7 @@ class TokenStore:
             if sum((each.account, each.user) == (account, user) for each in valid) >= MOST_TOKENS:
                 raise BadInput(
                     f"{user} has {MOST_TOKENS} valid tokens for account {account!r}; revoke them"
-                    f" first: `dp-release questions revoke {account} {user}`."
+                    f" first: `dp-release desk revoke {account} {user}`."
                 )
             self._write([*valid, made])
         return secret, made
@@ -155,7 +155,7 @@ class TokenStore:
         except (ValueError, KeyError, TypeError):
             raise StageFailed(
                 f"The file of tokens {self._path} is damaged. Restore it from a backup, or delete"
-                " it and issue new tokens: `dp-release questions token ACCOUNT USER`."
+                " it and issue new tokens: `dp-release desk token ACCOUNT USER`."
             ) from None
 
     def _write(self, tokens: list[Token]) -> None:

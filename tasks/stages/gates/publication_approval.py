@@ -54,7 +54,7 @@ def require_unchanged(run: Run) -> None:
         raise StageFailed(
             f"Files of release {name!r}, which awaits approval, are missing or were changed in"
             f" {run.folder.path}, and are never made again. Restore the folder from a backup, or"
-            f" `dp-release withdraw {name}`.",
+            f" `dp-release release withdraw {name}`.",
             row="held-changed",
         )
 

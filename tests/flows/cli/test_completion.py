@@ -75,7 +75,7 @@ def values(lines):
         (("ledger", "open", "new", "--neighbours", "r"), ["replace-one"]),
         (("ledger", "charges", "town", "--release", "x"), []),
         (("audit", "--method", ""), [*PRESETS]),
-        (("upkeep", ""), ["nightly", "sweep"]),
+        (("server", "s"), ["schedule", "sweep"]),
         (("completion", ""), ["bash", "zsh", "fish"]),
         (("run", "a.yaml", "--log-format", "j"), ["json"]),
     ],

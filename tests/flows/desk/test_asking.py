@@ -289,7 +289,7 @@ def test_who_asks_what_awaits_approval_waits_for_that_answer(two):
     first = admit_question(two.desk, "count by sex", "0.5", "anna")
     second = admit_question(two.desk, "count by sex", "0.5", "bert")
     for number in (first, second):
-        with pytest.raises(Held, match="dp-release publish rand-question-0001"):
+        with pytest.raises(Held, match="dp-release release publish rand-question-0001"):
             answer_question(two.desk, number, carry_out=two.carry_out)
     ledger = two.project.ledger()
     publish(two.project.home, ledger, "rand-question-0001", out=None, by="officer", reason="test")
@@ -482,7 +482,7 @@ def test_data_that_do_not_fit_are_refused_with_the_fixed_sentence(office):
 
 def test_an_answer_waits_for_approval_and_is_then_free(office):
     office.open(more="answers: after-approval\n")
-    with pytest.raises(Held, match="dp-release publish rand-question-0001") as held:
+    with pytest.raises(Held, match="dp-release release publish rand-question-0001") as held:
         office.ask("count by sex")
     assert held.value.row == "held"
     assert office.plan("count by sex").continues == 1

@@ -129,7 +129,7 @@ def test_a_file_that_another_account_used_since_is_refused_at_a_plan(shut, use, 
     )
     shut.plan("count by sex")
     use("town")
-    first = command("ask", "rand", "count by sex", "--epsilon", "1", "--plan")
+    first = command("desk", "ask", "rand", "count by sex", "--epsilon", "1", "--plan")
     assert (first.code, "(runbook: desk-closed)" in first.err) == (3, True)
     assert (counted(shut), desk_shown(find_desk("rand"), shut.project.ledger()).closed) == (1, True)
     before = shut.project.ledger().head().position

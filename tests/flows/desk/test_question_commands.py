@@ -1,4 +1,4 @@
-"""`dp-release ask` and `dp-release questions` as people type them."""
+"""`dp-release desk ask` and `dp-release desk` as people type them."""
 
 from __future__ import annotations
 
@@ -23,33 +23,37 @@ def typed(office, command, monkeypatch):
 
 
 def test_a_question_is_planned_answered_and_listed(office, typed, tmp_path):
-    planned = typed("ask", "rand", "share by sex", "--epsilon", ".5", "--plan")
+    planned = typed("desk", "ask", "rand", "share by sex", "--epsilon", ".5", "--plan")
     assert planned.code == 0
     assert "from account rand, which has epsilon 5" in planned.out
     assert office.spent_nothing()
-    found = typed("ask", "rand", "share by sex", "--epsilon", ".5", "--out", tmp_path / "copy")
+    found = typed(
+        "desk", "ask", "rand", "share by sex", "--epsilon", ".5", "--out", tmp_path / "copy"
+    )
     assert (found.code, (tmp_path / "copy" / "release.json").is_file()) == (0, True)
     assert "male" in found.out
     assert "Paid     epsilon 0.5" in found.out
-    again = typed("ask", "rand", "count", "by", "sex", "--epsilon", ".5")
+    again = typed("desk", "ask", "rand", "count", "by", "sex", "--epsilon", ".5")
     assert "Paid     nothing; answered from rand-question-0001" in again.out
-    shown = typed("questions", "show", "rand")
+    shown = typed("desk", "show", "rand")
     assert "share by sex" in shown.out
     assert "0 (paid before)" in shown.out
-    assert "rand  open  2 questions" in typed("questions", "show").out
+    assert "rand  open  2 questions" in typed("desk", "show").out
 
 
 def test_json_holds_the_plan_the_answer_and_the_list(typed):
-    planned = typed("ask", "rand", "income ~ age", "--epsilon", "0.1", "--plan", "--json").json
+    planned = typed(
+        "desk", "ask", "rand", "income ~ age", "--epsilon", "0.1", "--plan", "--json"
+    ).json
     assert (planned["kind"], planned["epsilon"], planned["epsilon_exact"]) == (
         "regression",
         0.1,
         "1/10",
     )
-    found = typed("ask", "rand", "count by sex", "--epsilon", "1", "--json").json
+    found = typed("desk", "ask", "rand", "count by sex", "--epsilon", "1", "--json").json
     assert (found["paid"]["epsilon"], len(found["answer"]["cells"])) == (1, 2)
     assert "confidential" not in json.dumps(found)
-    listed = typed("questions", "show", "rand", "--json").json
+    listed = typed("desk", "show", "rand", "--json").json
     assert [each["state"] for each in listed["questions"]] == ["answered"]
 
 
@@ -69,7 +73,7 @@ def test_json_holds_the_plan_the_answer_and_the_list(typed):
     ],
 )
 def test_a_mistake_is_explained_and_costs_nothing(office, typed, words, code, says):
-    found = typed("ask", *words)
+    found = typed("desk", "ask", *words)
     assert (found.code, says in found.err) == (code, True), found.err
     assert office.spent_nothing()
 
@@ -77,24 +81,26 @@ def test_a_mistake_is_explained_and_costs_nothing(office, typed, words, code, sa
 def test_a_folder_for_the_copy_that_is_in_use_is_refused_first(office, typed, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "note").write_text("x")
-    found = typed("ask", "rand", "count by sex", "--epsilon", "1", "--out", tmp_path / "full")
+    found = typed(
+        "desk", "ask", "rand", "count by sex", "--epsilon", "1", "--out", tmp_path / "full"
+    )
     assert (found.code, office.spent_nothing()) == (2, True)
 
 
 def test_an_officer_opens_and_closes_a_desk(office, typed):
-    assert typed("questions", "close", "rand", *DECISION).code == 0
-    refused = typed("ask", "rand", "count by sex", "--epsilon", "1")
+    assert typed("desk", "close", "rand", *DECISION).code == 0
+    refused = typed("desk", "ask", "rand", "count by sex", "--epsilon", "1")
     assert (refused.code, "is closed" in refused.err) == (3, True)
-    opened = typed("questions", "open", office.project.folder / "questions.yaml", *DECISION)
+    opened = typed("desk", "open", office.project.folder / "questions.yaml", *DECISION)
     assert (opened.code, "Question desk rand is open" in opened.out) == (0, True)
-    assert typed("ask", "rand", "count by sex", "--epsilon", "1").code == 0
+    assert typed("desk", "ask", "rand", "count by sex", "--epsilon", "1").code == 0
 
 
 def test_an_answer_that_waits_for_approval_has_exit_code_6(office, typed):
     office.open(more="answers: after-approval\n")
-    found = typed("ask", "rand", "count by sex", "--epsilon", "1", "--json")
+    found = typed("desk", "ask", "rand", "count by sex", "--epsilon", "1", "--json")
     assert (found.code, found.json["runbook"]) == (6, "held")
-    assert "awaiting approval" in typed("questions", "show", "rand").out
+    assert "awaiting approval" in typed("desk", "show", "rand").out
 
 
 def test_a_process_of_its_own_tells_what_stopped_it(office, monkeypatch):

@@ -1,4 +1,4 @@
-"""`dp-release ui`: the pages of a home's runs, on this machine only, until stopped."""
+"""`dp-release server ui`: the pages of a home's runs, on this machine only, until stopped."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_it_shows_the_runs_of_the_home_to_who_has_the_secret_and_ends_in_order(
         with closing(sqlite3.connect(tmp_path / "home" / "prefect" / NAME)) as database, database:
             database.execute("INSERT INTO flow (name) VALUES ('left here')")
     port = free_port()
-    command = [sys.executable, "-m", "flows.cli.main", "ui", "--port", str(port)]
+    command = [sys.executable, "-m", "flows.cli.main", "server", "ui", "--port", str(port)]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
@@ -158,7 +158,7 @@ def test_a_port_that_is_taken_is_named(command):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        answer = command("ui", "--port", port)
+        answer = command("server", "ui", "--port", port)
     assert answer.code == 2
     assert f"Cannot listen on 127.0.0.1:{port}" in answer.err
     assert "--port" in answer.err
@@ -166,13 +166,13 @@ def test_a_port_that_is_taken_is_named(command):
 
 def test_a_server_that_is_named_has_the_pages(command, monkeypatch):
     monkeypatch.setenv("PREFECT_API_URL", "https://prefect.example/api")
-    answer = command("ui")
+    answer = command("server", "ui")
     assert answer.code == 2
     assert "Open https://prefect.example," in answer.err
 
 
 def test_the_password_in_a_server_s_url_is_not_shown(command, monkeypatch):
     monkeypatch.setenv("PREFECT_API_URL", "https://ada:s3cret@prefect.example/api")
-    answer = command("ui")
+    answer = command("server", "ui")
     assert "Open https://prefect.example," in answer.err
     assert "s3cret" not in answer.err

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dp_core.errors import BadInput
-from flows.cli.commands.metrics_command import listening
+from flows.cli.commands.server_commands import listening
 from flows.monitoring.home_state import read_health
 from flows.monitoring.metrics import families, text_of
 from tasks.run.home import open_ledger
@@ -45,7 +45,7 @@ def plan(tmp_path, name, **changes):
 
 
 def test_looking_makes_neither_a_ledger_nor_a_home(home, command):
-    answer = command("metrics")
+    answer = command("server", "metrics")
     assert answer.code == 0
     assert "dp_release_ledger_up 0.0" in answer.out
     assert "There is no ledger" in answer.err
@@ -149,7 +149,7 @@ def test_a_broken_ledger_is_told_and_nothing_else_of_it(ledger, home, command):
     open_town(ledger)
     content = (home / "ledger.db").read_bytes()
     (home / "ledger.db").write_bytes(content[:4096] + bytes(len(content) - 4096))
-    answer = command("metrics", "--json")
+    answer = command("server", "metrics", "--json")
     assert answer.code == 0
     names = {item["name"]: item["value"] for item in answer.json["metrics"]}
     assert names["dp_release_ledger_up"] == 0
@@ -196,7 +196,7 @@ def test_metrics_are_served_until_the_process_is_ended(ledger, home):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [sys.executable, "-m", "flows.cli.main", "metrics", "--listen", str(port)]
+    words = [sys.executable, "-m", "flows.cli.main", "server", "metrics", "--listen", str(port)]
     with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert str(port) in process.stderr.readline()

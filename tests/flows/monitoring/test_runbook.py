@@ -379,20 +379,20 @@ def test_a_release_that_is_held(command, says):
     assert answer.code == 6
     says(answer.err.splitlines()[-1])
     # What needs a person is told at a glance, and to a watch.
-    assert "town: somebody decides: dp-release look town" in command("status").out
-    assert 'state="held"} 1.0' in command("metrics").out
+    assert "town: somebody decides: dp-release release look town" in command("status").out
+    assert 'state="held"} 1.0' in command("server", "metrics").out
 
 
 @row("held-changed")
 def test_a_held_release_whose_sets_are_gone(held, command, says):
     shutil.rmtree(held.run_folder / "public" / "synthetic")
-    says(refused(command, "publish", "town", *WHO))
+    says(refused(command, "release", "publish", "town", *WHO))
 
 
 @row("held-changed")
 def test_a_held_release_whose_spec_changed(held, command, says):
     held.write_spec("publish: after-approval\nsynthesize: {seed: 8}\n")
-    says(refused(command, "publish", "town", *WHO))
+    says(refused(command, "release", "publish", "town", *WHO))
 
 
 @row("held-changed")
@@ -404,20 +404,20 @@ def test_a_held_release_that_is_run_with_another_spec(held, command, says):
 @row("held-elsewhere")
 def test_a_held_release_whose_report_is_elsewhere(held, command, says):
     shutil.rmtree(held.internal.resolve())
-    says(refused(command, "look", "town", *WHO))
+    says(refused(command, "release", "look", "town", *WHO))
 
 
 @row("not-held")
 def test_a_decision_about_what_is_not_held(project, command, says):
     stop_before(project, "select")
-    says(refused(command, "publish", "town", *WHO))
+    says(refused(command, "release", "publish", "town", *WHO))
 
 
 @row("not-held")
 @pytest.mark.usefixtures("held")
 def test_a_second_decision(command, says):
-    assert command("withdraw", "town", *WHO).code == 0
-    says(refused(command, "publish", "town", *WHO))
+    assert command("release", "withdraw", "town", *WHO).code == 0
+    says(refused(command, "release", "publish", "town", *WHO))
     assert "No release needs a person." in command("status").out
 
 

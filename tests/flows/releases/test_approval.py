@@ -88,14 +88,14 @@ def test_status_and_every_way_to_go_on_say_that_it_waits(held, command):
     for words in (("run", held.spec, "--out", held.out), ("resume", "town")):
         said = command(*words)
         assert said.code == 6
-        assert "dp-release look town" in said.err
+        assert "dp-release release look town" in said.err
         assert str(held.internal) not in said.err + said.out
     assert noisy(held) == before
     assert held.kinds()[-1] == "hold"
 
 
 def test_a_look_is_on_record_before_anybody_is_told_where_to_look(held, command, monkeypatch):
-    said = command("look", "town", *WHO)
+    said = command("release", "look", "town", *WHO)
     assert said.code == 0
     assert str(held.internal) in said.out
     assert held.kinds()[-1] == "look"
@@ -106,14 +106,14 @@ def test_a_look_is_on_record_before_anybody_is_told_where_to_look(held, command,
         raise StageFailed("The ledger does not answer.")
 
     monkeypatch.setattr(release_writer, "add", fails)
-    said = command("look", "town", *WHO)
+    said = command("release", "look", "town", *WHO)
     assert said.code == 4
     assert str(held.internal) not in said.out + said.err
 
 
 def test_days_later_it_is_published_as_at_once_would_have(held, command):
-    command("look", "town", *WHO)
-    said = command("publish", "town", *WHO)
+    command("release", "look", "town", *WHO)
+    said = command("release", "publish", "town", *WHO)
     assert said.code == 0, said.err
     assert verify(held.out).passed
     assert held.kinds()[-2:] == ["decide", "settle"]
@@ -127,27 +127,27 @@ def test_days_later_it_is_published_as_at_once_would_have(held, command):
     told = (held.out / "report.html").read_text()
     assert f"from {decision['held']} on, because its plan requires approval" in told
     assert "Look" in command("status", "town").out
-    again = command("publish", "town", *WHO)
+    again = command("release", "publish", "town", *WHO)
     assert again.code == 2
     assert "not-held" in again.err
-    assert command("withdraw", "town", *WHO).code == 2
+    assert command("release", "withdraw", "town", *WHO).code == 2
 
 
 def test_withdrawn_it_has_no_bundle_and_its_name_stays_used(held, command):
     spent = held.ledger().account("town").balance.reserved
-    said = command("withdraw", "town", *WHO)
+    said = command("release", "withdraw", "town", *WHO)
     assert said.code == 0, said.err
     assert not held.out.exists()
     assert not (held.run_folder / "public/synthetic").exists()
     assert held.ledger().account("town").balance.spent == spent
-    for words in (("publish", "town", *WHO), ("withdraw", "town", *WHO)):
+    for words in (("release", "publish", "town", *WHO), ("release", "withdraw", "town", *WHO)):
         assert command(*words).code == 2
     for words in (("run", held.spec, "--out", held.out), ("resume", "town")):
         said = command(*words)
         assert said.code == 2
         assert "is withdrawn" in said.err
     # What is over may still be looked at, and that is on record.
-    assert command("look", "town", *WHO).code == 0
+    assert command("release", "look", "town", *WHO).code == 0
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_no_other_plan_seed_or_method_gets_in(held, command, old, new):
     for words in (
         ("run", held.spec, "--out", held.out),
         ("resume", "town"),
-        ("publish", "town", *WHO),
+        ("release", "publish", "town", *WHO),
     ):
         said = command(*words)
         assert said.code == 2
@@ -187,7 +187,7 @@ def test_what_was_held_is_published_or_nothing(held):
 def test_a_held_release_is_not_abandoned(command):
     said = command("abandon", "town")
     assert said.code == 2
-    assert "dp-release withdraw town" in said.err
+    assert "dp-release release withdraw town" in said.err
 
 
 def test_a_stage_that_lost_its_mark_is_not_done_again(held):

@@ -66,6 +66,6 @@ def test_publish_reads_the_spec_and_makes_each_plan_once(project, command, calls
     project.write_spec(publish="after-approval")
     assert command("run", project.spec, "--out", project.out).code == Held.exit_code
     calls.clear()
-    assert command("publish", "town", "--by", "officer", "--reason", "Fine.").code == 0
+    assert command("release", "publish", "town", "--by", "officer", "--reason", "Fine.").code == 0
     assert {each[0] for each in calls} == {"spec", "plan"}
     assert set(calls.values()) == {1}

@@ -1,4 +1,4 @@
-"""`dp-release serve`: a small site in one process."""
+"""`dp-release server schedule`: a small site in one process."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ def test_a_mistaken_schedule_is_one_sentence(cron, zone, sentence):
 
 def test_without_a_server_it_says_what_to_start(project, command, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    words = ("serve", project.spec, "--cron", "0 2 1 * *", "--out-root", "out")
+    words = ("server", "schedule", project.spec, "--cron", "0 2 1 * *", "--out-root", "out")
     answer = command(*words)
     assert answer.code == 2
     assert "PREFECT_API_URL is not set" in answer.err

@@ -1,7 +1,7 @@
 """Multiplicative weights updates for single answers (Hardt, Ligett & McSherry 2012, Figure 1).
 
 Let a be the noisy answer to a query q, and q(p) that of the current table p, both as proportions of
-all records. Each cell of the query is multiplied by exp(eta (a - q(p))), and the table is then
+all records. Each cell of the query is multiplied by exp(a - q(p)), and the table is then
 normalised to sum 1.
 
 Public side of the wall: all inputs are released values.
@@ -78,21 +78,19 @@ class Updates:
     Attributes:
         domain: All columns.
         joint: The table, sums to 1, shape `domain.sizes`; contiguous, changed in place.
-        eta: Step size: 1 in the paper's figure, 1/2 in its proof.
         slack: Number of standard deviations of the noise that is subtracted from a deviation;
             smaller deviations are ignored.
     """
 
     domain: Domain
     joint: NDArray[np.float64]
-    eta: float = 1.0
     slack: float = 0.0
 
     def follow(self, fact: Fact) -> None:
         """Update the table by one step towards an answer."""
         if fact.clique:
             present = self.joint.sum(axis=others(self.domain.columns, fact.clique))
-            growth = np.exp(self.eta * self._beyond(fact, present))
+            growth = np.exp(self._beyond(fact, present))
             shape = [
                 size if name in fact.clique else 1
                 for name, size in zip(self.domain.columns, self.domain.sizes, strict=True)
@@ -112,7 +110,7 @@ class Updates:
             self.joint /= 1 + held * (factor - 1)
 
     def _factor(self, fact: Fact, held: float) -> float:
-        return math.exp(self.eta * float(self._beyond(fact, np.asarray(held))))
+        return math.exp(float(self._beyond(fact, np.asarray(held))))
 
     def _beyond(self, fact: Fact, present: NDArray[np.float64]) -> NDArray[np.float64]:
         # A proportion lies between 0 and 1, whatever the noise.

@@ -31,7 +31,6 @@ class Weighting:
         prior: With `limit`, weight of the uniform table, in records. `auto` is the maximum of 1,
             three times the logarithm of the number of cells, and an eighth of the number of
             answers.
-        eta: With `steps`, step size; 1 in the paper's figure, 1/2 in its proof.
         replays: With `steps`, number of passes over all answers after each new one.
         slack: With `steps`, number of standard deviations of the noise that is subtracted from a
             deviation, so that replays do not fit the noise; 0 in the paper.
@@ -39,15 +38,12 @@ class Weighting:
 
     updates: Literal["limit", "steps"] = "limit"
     prior: float | Literal["auto"] = "auto"
-    eta: float = 1.0
     replays: int = 10
     slack: float = 1.0
 
     def __post_init__(self) -> None:
         if self.prior != "auto" and self.prior <= 0:
             raise ValueError(f"prior is a positive number of records, not {self.prior}.")
-        if self.eta <= 0:
-            raise ValueError(f"eta is positive, not {self.eta}.")
         if self.replays < 0 or self.slack < 0:
             raise ValueError("replays and slack are not negative.")
 
@@ -107,7 +103,7 @@ class FittedJoint:
                 continue
             if isinstance(item, Measurement) and len(found[0].clique) == len(self._domain):
                 self.joint = self._histogram(found[0], item)
-            state = Updates(self._domain, np.array(self.joint), options.eta, options.slack)
+            state = Updates(self._domain, np.array(self.joint), options.slack)
             self._facts += found
             for fact in found:
                 state.follow(fact)

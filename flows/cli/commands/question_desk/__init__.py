@@ -1,1 +1,1 @@
-"""The commands of the question desk: `ask` for its users, `questions` for privacy officers."""
+"""The commands of the question desk: `desk ask` for its users, the others for privacy officers."""

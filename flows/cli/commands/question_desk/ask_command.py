@@ -1,4 +1,4 @@
-"""`dp-release ask`: answers a question about the confidential file, charged to the ledger."""
+"""`dp-release desk ask`: answers a question about the confidential file, charged to the ledger."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import click
 
 from dp_core.errors import BadInput
 from dp_core.text.documents.typed_text import exact_number, plain_text
-from flows.cli.command_parts import PATH, answering, cli, existing_ledger, json_wanted
+from flows.cli.command_parts import PATH, answering, existing_ledger, json_wanted
+from flows.cli.commands.question_desk.desk_commands import desk
 from flows.cli.completion import ACCOUNT
 from flows.cli.missing_packages import require_pipeline
 
 if TYPE_CHECKING:
     from flows.desk.asking import QuestionAnswer, QuestionPlan
 
-_FORM = 'dp-release ask ACCOUNT "QUESTION" --epsilon E'
+_FORM = 'dp-release desk ask ACCOUNT "QUESTION" --epsilon E'
 
 
-@cli.command("ask")
+@desk.command("ask")
 @click.argument("account", type=ACCOUNT)
 @click.argument("question", metavar="QUESTION", nargs=-1)
 @click.option("--epsilon", required=True, metavar="E", help="Epsilon of the answer.")
@@ -45,9 +46,9 @@ def ask(
     """Answer a question about the file, charged to the ledger.
 
     \b
-    dp-release ask rand "income ~ age + sex" --epsilon 0.1 --plan
-    dp-release ask rand "income ~ age + sex" --epsilon 0.1
-    dp-release ask rand "share of smoker = yes by region" --epsilon 0.1 --user anna
+    dp-release desk ask rand "income ~ age + sex" --epsilon 0.1 --plan
+    dp-release desk ask rand "income ~ age + sex" --epsilon 0.1
+    dp-release desk ask rand "share of smoker = yes by region" --epsilon 0.1 --user anna
 
     A question that is already answered costs nothing. If a command is interrupted, repeat it: the
     same question continues, and nothing is paid twice. docs/questions.md has the rules.
@@ -67,17 +68,17 @@ def ask(
     from flows.desk.asking import admit_question, answer_question, plan_question
     from flows.desk.desk import find_desk
 
-    desk, asked = find_desk(account), " ".join(question)
+    opened, asked = find_desk(account), " ".join(question)
     if only_plan:
-        return plan_question(desk, asked, cost, user, anew=anew)
+        return plan_question(opened, asked, cost, user, anew=anew)
     if out is not None:
         check_destination(out)
-    found = plan_question(desk, asked, cost, user, anew=anew)
-    number = admit_question(desk, asked, cost, user, anew=anew)
+    found = plan_question(opened, asked, cost, user, anew=anew)
+    number = admit_question(opened, asked, cost, user, anew=anew)
     if found.already is None and not json_wanted():
         again = "Continuing" if found.continues == number else "Answering"
         click.echo(f"{again} question {number}; this takes about a minute.", err=True)
-    answer = answer_question(desk, number, level=float(stated), sampling=sampling)
+    answer = answer_question(opened, number, level=float(stated), sampling=sampling)
     if out is not None:
         shutil.copytree(answer.folder, out, dirs_exist_ok=True)
     return answer

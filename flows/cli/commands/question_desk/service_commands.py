@@ -1,4 +1,4 @@
-"""`dp-release questions serve`, and the tokens of its users."""
+"""`dp-release desk serve`, and the tokens of its users."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import click
 from dp_core.errors import BadInput
 from dp_core.text.names import check_name
 from flows.cli.command_parts import PATH, existing_ledger, this_home
-from flows.cli.commands.question_desk.questions_command import questions
+from flows.cli.commands.question_desk.desk_commands import desk
 from flows.cli.completion import ACCOUNT
 from flows.cli.missing_packages import require_pipeline
 
 
-@questions.command("serve")
+@desk.command("serve")
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address; 127.0.0.1.")
 @click.option(
     "--port", default=8085, type=click.IntRange(0, 65535), help="Port, 0 for a free one; 8085."
@@ -54,7 +54,7 @@ def serve(
 ) -> None:
     """Answer questions over HTTP until stopped, one at a time.
 
-    Users need a token (`dp-release questions token`). It serves all desks of the home. If it is
+    Users need a token (`dp-release desk token`). It serves all desks of the home. If it is
     stopped or killed, start it again: admitted questions continue, and nothing is paid twice.
     """
     require_pipeline()
@@ -82,7 +82,7 @@ def serve(
     click.echo("Stopped. Admitted questions continue when it starts again.", err=True)
 
 
-@questions.command("token")
+@desk.command("token")
 @click.argument("account", type=ACCOUNT)
 @click.argument("user")
 @click.option("--days", default=90, type=int, help="Days until it expires; 90.")
@@ -112,7 +112,7 @@ def token(account: str, user: str, days: int) -> None:
     )
 
 
-@questions.command("revoke")
+@desk.command("revoke")
 @click.argument("account", type=ACCOUNT)
 @click.argument("user")
 def revoke(account: str, user: str) -> None:

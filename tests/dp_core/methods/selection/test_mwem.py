@@ -288,7 +288,6 @@ def test_the_candidates_are_those_of_the_orders():
         {"orders": (0,)},
         {"picks": 0},
         {"histogram": Fraction(1)},
-        {"eta": 0.0},
     ],
 )
 def test_options_that_mean_nothing_are_refused(wrong):

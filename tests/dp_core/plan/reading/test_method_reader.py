@@ -53,7 +53,7 @@ def test_shrinking_is_refused_where_it_is_asked_for_and_left_out_where_it_is_not
     [
         *("most_cells: 1000", "shrink: false", "shrink: true", "together: false", "smoothing: 0.1"),
         *("cleared: true", "method: gum, shrink: true", "method: gum, implied: true"),
-        *("method: gum, consistency_rounds: 5", "rounds: 3, method: gum, together: true"),
+        *("method: gum, together: false", "rounds: 3, method: gum, together: true"),
     ],
 )
 def test_an_option_without_effect_on_posterior_sets_is_refused(tmp_path, stated, mode):
@@ -73,12 +73,12 @@ def test_an_option_that_posterior_sets_have_anyway_may_be_stated(tmp_path, state
 
 
 def test_options_of_drawing_records_hold_for_posterior_sets(tmp_path):
-    stated = "rounds: 3, step: 0.5, decay: 0.8, copies: 0.2, sweeps: 1, tolerance: 0.01"
+    stated = "rounds: 3, copies: 0.2, sweeps: 1"
     spec = write_spec(
         tmp_path, f"reconstruct: {{method: gum, {stated}}}\n{DEFAULT_MODE}", method="auto"
     )
 
-    wanted = Gum(rounds=3, step=0.5, decay=0.8, copies=0.2, sweeps=1, tolerance=0.01, implied=False)
+    wanted = Gum(rounds=3, copies=0.2, sweeps=1, implied=False)
     assert (spec.mode, spec.reconstructor) == ("posterior", wanted)
 
 

@@ -38,7 +38,7 @@ def test_faults_of_every_key_and_of_the_schema_are_listed_together(tmp_path):
     ]
     lines = error.message.splitlines()
     assert lines[0] == "r.yaml has 6 faults:"
-    assert lines[-1].startswith("- s.schema.yaml, line 4, columns.age.type: 'int' is not a type")
+    assert lines[-1].startswith("- s.schema.yaml, line 4, columns.age.type: 'int' is not one of")
 
 
 def test_missing_keys_are_listed_unless_another_is_misspelt(tmp_path):

@@ -126,31 +126,30 @@ def test_a_row_with_more_fields_than_the_header_is_refused_by_its_line(tmp_path)
     [
         (
             'h,H,number,,"1,2",2,',
-            ["min: # the codebook has '1,2', which is not a number; write 1.2"],
+            ["min: # the codebook has '1,2', not a number, such as 0.5"],
         ),
         (
             'i,I,number,,0,"1,000,000",',
-            ["max: # the codebook has '1,000,000', which is not a number; write 1000000"],
+            ["max: # the codebook has '1,000,000', not a number, such as 0.5"],
         ),
         (
             "a,A,integer,,twelve,1.5,",
             [
-                "min: # the codebook has 'twelve', which is not a whole number",
-                "max: # the codebook has '1.5', which is not a whole number; write `type: number`"
-                " if the column has decimals",
+                "min: # the codebook has 'twelve', not a whole number of at most 18 digits",
+                "max: # the codebook has '1.5', not a whole number of at most 18 digits",
             ],
         ),
         (
             "b,B,date,,01.02.1990,01/02/2020,",
             [
-                "min: # the codebook has '01.02.1990', which is not a date; write 1990-02-01",
-                "max: # the codebook has '01/02/2020', which is not a date; write YYYY-MM-DD",
+                "min: # the codebook has '01.02.1990', not a date, such as 2026-12-31",
+                "max: # the codebook has '01/02/2020', not a date, such as 2026-12-31",
             ],
         ),
         (
             "c,C,integer,,0.0,1e2,",
-            ["min: # the codebook has '0.0', which is not a whole number; write 0",
-             "max: # the codebook has '1e2', which is not a whole number; write 100"],
+            ["min: # the codebook has '0.0', not a whole number of at most 18 digits",
+             "max: # the codebook has '1e2', not a whole number of at most 18 digits"],
         ),
         (
             "a,A,integer,,18,12,",
@@ -160,7 +159,7 @@ def test_a_row_with_more_fields_than_the_header_is_refused_by_its_line(tmp_path)
         ('x,X,,,"1,2",2,', ["min: # the codebook has '1,2'", "max: # the codebook has '2'"]),
     ],
 )  # fmt: skip
-def test_a_bound_that_cannot_be_read_is_named_with_its_correction(row, comments, tmp_path):
+def test_a_bound_that_cannot_be_read_is_named_with_the_rule(row, comments, tmp_path):
     lines = [" ".join(line.split()) for line in draft_of(tmp_path, row).splitlines()]
 
     for comment in comments:

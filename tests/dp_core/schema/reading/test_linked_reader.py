@@ -317,7 +317,7 @@ REFUSED = {
     ),
     "a column of persons as unit": (
         edited(("table: households", "column: hh")),
-        "there is no key 'column' here; write `table`",
+        "there is no key 'column' here. Known: larger, max_members",
     ),
     "an unknown table as unit": (edited(("table: households", "table: homes")), "no table 'homes'"),
     "no largest size": (edited((", max_members: 4", "")), "the key 'max_members' is missing"),

@@ -81,11 +81,11 @@ REFUSED = {
     ),
     "another form": (
         text_with("no more than one relation == reference"),
-        "there is no column 'no' in the schema. A rule that counts members begins with `exactly`",
+        "there is no column 'no' in the schema. Known: age",
     ),
     "an implication before the number": (
         text_with("if members == 1 then exactly one relation == reference"),
-        "there is no column 'exactly' in the schema. A rule that counts members begins with",
+        "there is no column 'exactly' in the schema. Known: age",
     ),
     "an unknown level": (
         text_with("exactly one relation == head"),
@@ -148,7 +148,7 @@ REFUSED = {
     ),
     "under the table of persons": (
         UNDER_PERSONS,
-        "there is no key 'rules' here; write it at the top level",
+        "there is no key 'rules' here. Known: columns, ignore",
     ),
     "a single table": (
         f"{RAND}rules:\n  - exactly one sex == male\n",

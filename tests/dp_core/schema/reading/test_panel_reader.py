@@ -209,7 +209,7 @@ def test_some_columns_of_a_panel_are_a_panel():
         ({"panel": {"wave": "id"}}, "is also the `person`"),
         ({"panel": {"wave": "work"}}, "'work' tells persons or waves apart and is not released"),
         ({"panel": {"ignore_waves": ["2023"]}}, "is also under `waves`"),
-        ({"panel": {"balanced": "true"}}, "write `everyone: true`"),
+        ({"panel": {"balanced": "true"}}, "there is no key 'balanced' here"),
         ({"panel": {"repeated": "first"}}, "'first' is not one of reject, keep_one"),
         ({"unit": {"column": "id", "max_rows": "3"}}, "a panel protects persons with all their"),
         ({"ignore": ["id"]}, "so it is read; remove it from `ignore`"),
@@ -254,5 +254,5 @@ def test_mistakes_are_named_with_their_place(change, message):
 def test_a_key_of_a_panel_is_refused_without_one():
     document = panel_document()
     del document["panel"]
-    with pytest.raises(BadInput, match="only a panel has constant columns"):
+    with pytest.raises(BadInput, match="there is no key 'constant' here"):
         parse_schema(document)

@@ -88,7 +88,7 @@ def test_conditions_become_codes(condition, codes):
         ('{pay: "<3"}', ["at 3", "2.5 and 10"]),
         ("{pay: missing}", ["no missing level", "`missing: level`"]),
         ('{born: "<2001-06-01"}', ["at 2001-06-01", "2001-01-01 and 2002-01-01"]),
-        ('{born: "<2001"}', ["write the day, 2001-01-01"]),
+        ('{born: "<2001"}', ["write year-month-day"]),
         ("{mar: maried}", ["'maried' is not a level of 'mar'", "Did you mean 'married'"]),
         ("{zzz: single}", ["no column 'zzz'", "Known: age, born, mar, pay, sex"]),
         ("{ages: single}", ["no column 'ages'", "Did you mean 'age'"]),

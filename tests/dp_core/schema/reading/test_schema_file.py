@@ -45,7 +45,7 @@ AGE = "columns:\n  age: {type: category, levels: [a, b]}\n"
         ("version: 1\ntitle: t\ncolumns: [age]\n", ["columns[1]", "one key with its value"]),
         ("version: 1\ntitle: t\ncolumns: age\n", ["line 3, columns", "must be a mapping"]),
         ("version: 1\ntitle: t\ncolumns:\n  '': {type: date}\n", ["must not be blank"]),
-        ("version: 1\ntitle: t\nrows_about: 2e4\n" + AGE, ["rows_about", "write 20000."]),
+        ("version: 1\ntitle: t\nrows_about: 2e4\n" + AGE, ["rows_about", "such as 20000."]),
         ("version: 1\ntitle: t\nrows_about: 0\n" + AGE, ["rows_about", "at least 1"]),
         ("version: 1\ntitle: t\nunit: person\n" + AGE, ["line 3, unit", "write row"]),
         ("version: 1\ntitle: t\nunit: {column: id}\n" + AGE, ["unit", "'max_rows' is missing"]),

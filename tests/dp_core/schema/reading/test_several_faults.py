@@ -8,6 +8,7 @@ from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.text.documents.faults import MOST_FAULTS, fault_json
 from tests.schema_texts import read
 
+INT = "'int' is not one of category, ordinal, integer, number, date. Did you mean 'integer'?"
 HEAD = "version: 1\ntitle: t\ncolumns:\n"
 GOOD = "  visits: {type: integer, min: 0, max: 9}\n"
 BAD = "  age: {type: int, min: 0, max: 9}\n"
@@ -45,7 +46,7 @@ ignore: [visits]
         (3, "rows_about"),
         (4, ""),
         (7, "columns.age.type"),
-        (8, "columns.sex.levels"),
+        (8, "columns.sex"),
         (11, "impossible[1]"),
         (12, "impossible[2].health"),
         (15, "rules[1]"),
@@ -57,7 +58,7 @@ ignore: [visits]
         read(text)
     lines = caught.value.message.splitlines()
     assert lines[0] == "s.yaml has 10 faults:"
-    assert lines[3] == ("- line 7, columns.age.type: 'int' is not a type here; write integer.")
+    assert lines[3] == (f"- line 7, columns.age.type: {INT}")
     assert len(lines) == 11
     assert caught.value.exit_code == 2
 
@@ -65,17 +66,15 @@ ignore: [visits]
 def test_a_single_fault_is_one_sentence():
     with pytest.raises(BadInput) as caught:
         read(HEAD + GOOD + BAD)
-    assert caught.value.message == (
-        "s.yaml, line 5, columns.age.type: 'int' is not a type here; write integer."
-    )
+    assert caught.value.message == (f"s.yaml, line 5, columns.age.type: {INT}")
     (fault,) = caught.value.faults
     assert fault_json(fault) == {
         "severity": "refusal",
         "file": "s.yaml",
         "line": 5,
         "key": "columns.age.type",
-        "message": "'int' is not a type here.",
-        "fix": "Write integer.",
+        "message": "'int' is not one of category, ordinal, integer, number, date.",
+        "fix": "Did you mean 'integer'?",
     }
 
 
@@ -136,7 +135,7 @@ def test_equal_faults_share_a_line_and_long_lists_are_cut():
     with pytest.raises(BadInput) as caught:
         read(HEAD + columns)
     assert caught.value.message == (
-        "s.yaml has 3 faults:\n- line 4, columns.c0.type: 'int' is not a type here; write integer."
+        f"s.yaml has 3 faults:\n- line 4, columns.c0.type: {INT}"
         " The same in columns.c1.type (line 5), columns.c2.type (line 6)."
     )
     columns = "".join(f"  c{n}: {{type: kind{n}}}\n" for n in range(MOST_FAULTS + 3))
@@ -167,7 +166,7 @@ def test_all_faults_of_a_mapping_are_listed_on_request():
         "columns.b.levels",
         "columns.c",
     ]
-    assert "\n- columns.a.type: 'int' is not a type here" in caught.value.message
+    assert f"\n- columns.a.type: {INT}" in caught.value.message
 
 
 def test_all_empty_values_of_a_draft_are_one_fault(tmp_path):
@@ -182,7 +181,7 @@ def test_all_empty_values_of_a_draft_are_one_fault(tmp_path):
         read(path.read_text())
     assert caught.value.message.splitlines() == [
         "draft.yaml has 2 faults:",
-        "- line 4, columns.age.type: 'int' is not a type here; write integer.",
+        f"- line 4, columns.age.type: {INT}",
         "- line 7, columns.sex.levels: has no value; write a list, such as [low, high] or"
         " {1: low, 2: high}. Also empty: columns.pay.min (line 10), columns.pay.max (line 11).",
     ]

@@ -30,13 +30,13 @@ def test_numbers_are_exact(text, value):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("1,0", "1.0"),
-        ("1,000", "thousands"),
-        ("10%", "instead of a percentage, 0.1"),
-        ("10^-9", "write 1e-9"),
-        ("nan", "finite"),
-        (".inf", "finite"),
-        ("Infinity", "finite"),
+        ("1,0", "decimal point"),
+        ("1,000", "not a number"),
+        ("10%", "no unit"),
+        ("10^-9", "1e-9"),
+        ("nan", "not a number"),
+        (".inf", "not a number"),
+        ("Infinity", "not a number"),
         ("1e400", "exponents"),
         ("1e-4000", "exponents"),
         ("1e" + "9" * 50, "exponents"),
@@ -46,7 +46,7 @@ def test_numbers_are_exact(text, value):
         ("", "not a number"),
         ("1_000", "not a number"),
         ("0x10", "not a number"),
-        ("−1", "minus sign"),
+        ("−1", "not a number"),
         ("１", "not a number"),
         ("1" * 101, "longer than 100"),
         ("1.2.3", "not a number"),
@@ -89,5 +89,5 @@ def test_any_text_is_a_number_or_a_sentence(text):
 
 def test_dates_of_other_iso_spellings_are_refused():
     for text in ("2026-W01-1", "20260101", "2026-1-1"):
-        with pytest.raises(ValueError, match=r"write (year-month-day|2026-01-01)"):
+        with pytest.raises(ValueError, match="write year-month-day"):
             parse_date(text)

@@ -1,4 +1,4 @@
-"""`dp-release questions serve`, `token`, `revoke`, and the counts in `questions show`."""
+"""`dp-release desk serve`, `token`, `revoke`, and the counts in `desk show`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def desk(office):
 
 
 def test_a_token_is_printed_once_and_revoked(desk, command, office):
-    found = command("questions", "token", "rand", "anna", "--days", 7)
+    found = command("desk", "token", "rand", "anna", "--days", 7)
     assert (found.code, found.out.count("\n")) == (0, 1)
     secret, tokens = found.out.strip(), TokenStore(office.project.home)
     holder = tokens.holder(secret)
@@ -31,10 +31,10 @@ def test_a_token_is_printed_once_and_revoked(desk, command, office):
         7,
     )
     assert secret not in found.err
-    assert command("questions", "revoke", "rand", "anna").code == 0
+    assert command("desk", "revoke", "rand", "anna").code == 0
     with pytest.raises(UnknownToken):
         tokens.holder(secret)
-    again = command("questions", "revoke", "rand", "anna")
+    again = command("desk", "revoke", "rand", "anna")
     assert again.code == 2
     assert "no valid token" in again.err
 
@@ -54,14 +54,14 @@ def test_a_token_is_printed_once_and_revoked(desk, command, office):
 @pytest.mark.usefixtures("desk")
 def test_what_cannot_be_done_is_refused_in_a_sentence(command, monkeypatch, words, said):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    found = command("questions", *words)
+    found = command("desk", *words)
     assert found.code == 2
     assert said in found.err
 
 
 def test_a_desk_without_users_has_no_tokens(command, office):
     office.open()
-    found = command("questions", "token", "rand", "anna")
+    found = command("desk", "token", "rand", "anna")
     assert found.code == 2
     assert "`users`" in found.err
 
@@ -70,11 +70,11 @@ def test_a_desk_shows_how_many_questions_are_in_each_state(desk, command, office
     for question in ("count by sex", "count by age", "count by marital"):
         admit_question(desk, question, "0.25", "anna")
     ServiceRecords(office.project.home).keep_outcome("rand", 2, Outcome("refused", "No."))
-    shown = command("questions", "show", "rand", "--json").json
+    shown = command("desk", "show", "rand", "--json").json
     assert shown["counts"] == {"waiting": 2, "refused": 1}
     states = [(each["state"], each["begun"], each["reason"]) for each in shown["questions"]]
     assert states == [("waiting", False, ""), ("refused", False, "No."), ("waiting", False, "")]
-    printed = command("questions", "show", "rand").out
+    printed = command("desk", "show", "rand").out
     assert "2 waiting, 1 refused" in printed
     assert "admitted" not in printed
     assert "No." in printed

@@ -69,7 +69,7 @@ class Running:
 
     def start(self):
         """Start the service, and wait until it listens."""
-        words = ["questions", "serve", "--port", "0", "--tick", "0", "--requests", "100000"]
+        words = ["desk", "serve", "--port", "0", "--tick", "0", "--requests", "100000"]
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "flows.cli.main", *words],
             env={**_without_server(), "PYTHONPATH": str(ROOT)},

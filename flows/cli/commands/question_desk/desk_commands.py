@@ -1,4 +1,4 @@
-"""`dp-release questions`: opens, shows and closes question desks, for privacy officers."""
+"""`dp-release desk`: opens, shows and closes question desks, for privacy officers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from flows.desk.desk_answers import AllDesks, DeskShown
 
 
-@cli.group("questions", cls=CommandGroup)
-def questions() -> None:
-    """Manage the desks that answer single questions about a file."""
+@cli.group("desk", cls=CommandGroup)
+def desk() -> None:
+    """Answer single questions about a file, and manage who may ask."""
 
 
-@questions.command("open")
+@desk.command("open")
 @click.argument("file", type=PATH)
 @decided
 @answering("question_views.desk")
@@ -38,7 +38,7 @@ def open_(file: Path, by: str, reason: str) -> DeskShown:
     return desk_shown(open_desk(file, ledger, by=by, reason=reason), ledger)
 
 
-@questions.command("show")
+@desk.command("show")
 @click.argument("account", type=ACCOUNT, required=False)
 @answering("question_views.shown")
 def show(account: str | None) -> DeskShown | AllDesks:
@@ -52,11 +52,11 @@ def show(account: str | None) -> DeskShown | AllDesks:
     from flows.desk.desk_answers import AllDesks, desk_shown
 
     if account is None:
-        return AllDesks(tuple(desk_shown(desk, ledger) for desk in all_desks()))
+        return AllDesks(tuple(desk_shown(each, ledger) for each in all_desks()))
     return desk_shown(find_desk(account), ledger)
 
 
-@questions.command("close")
+@desk.command("close")
 @click.argument("account", type=ACCOUNT)
 @decided
 @answering("question_views.desk")

@@ -1,0 +1,271 @@
+"""`dp-release server`: releases on a schedule, and what watches and checks a home over time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dp_core.errors import BadInput
+from dp_core.text.pages.answer import Answer
+from flows.cli.command_parts import PATH, CommandGroup, answering, cli, this_home
+from flows.cli.missing_packages import require_pipeline
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flows.monitoring.automations import AppliedAutomations
+    from flows.monitoring.home_state import Health
+
+LOOPBACK = "127.0.0.1"
+
+
+@cli.group("server", cls=CommandGroup)
+def server() -> None:
+    """Make releases on a schedule, and watch and check a home."""
+
+
+@server.command("schedule")
+@click.argument("template", type=PATH)
+@click.option("--cron", required=True, metavar="'M H D MON DOW'", help="Schedule of the releases.")
+@click.option("--timezone", "zone", default="UTC", metavar="ZONE", help="Time zone; UTC.")
+@click.option("--out-root", metavar="DIR", required=True, type=PATH, help="Folder for the bundles.")
+@click.option("--dask", metavar="ADDRESS", help="Dask scheduler; default: see the spec.")
+def schedule(template: Path, cron: str, zone: str, out_root: Path, dask: str | None) -> None:
+    """Make releases on a schedule, until stopped.
+
+    It needs only a Prefect server (`prefect server start`, PREFECT_API_URL). It also continues
+    unfinished releases, and verifies ledger and bundles every night.
+    """
+    require_pipeline()
+    from flows.cli.actions.serving import check_schedule, run_until_stopped, served
+    from flows.engine.configured_server import require_server
+    from flows.engine.settings import prepare
+
+    prepare(this_home())  # before Prefect is imported
+    check_schedule(cron, zone)
+    if not os.environ.get("PREFECT_API_URL"):
+        raise BadInput(
+            "PREFECT_API_URL is not set; run `prefect server start`, and set it, for example, to"
+            " http://127.0.0.1:4200/api."
+        )
+    require_server()
+    deployments = served(template, cron=cron, zone=zone, out_root=out_root, dask=dask)
+    click.echo(f"Serving {', '.join(each.full_name for each in deployments)}; stop with Ctrl-C.")
+    run_until_stopped(deployments)
+    click.echo("Stopped. Interrupted releases continue when it starts again.")
+
+
+@server.command("nightly")
+def nightly() -> None:
+    """Check the ledger and every bundle once, for a timer.
+
+    It checks every entry of the ledger, and every bundle where it was written. Without a Prefect
+    server, only the caller sees the result.
+    """
+    require_pipeline()
+    from flows.engine.configured_server import server_fault
+    from flows.engine.settings import prepare
+
+    prepare(this_home())  # before Prefect is imported
+    from flows.nightly import check_all, verify_ledger
+
+    named = bool(os.environ.get("PREFECT_API_URL"))
+    fault = server_fault() if named else None
+    if named and fault is None:
+        _run(verify_ledger)
+        return
+    # An unreachable Prefect must not hide a damaged ledger.
+    if fault is not None:
+        click.echo(f"dp-release: {fault} The check continues without it.", err=True)
+    click.echo(check_all(this_home(), []).sentence)
+
+
+@server.command("sweep")
+def sweep() -> None:
+    """Return killed and failed runs to their worker once, for a timer."""
+    require_pipeline()
+    from flows.engine.configured_server import require_server
+    from flows.engine.settings import prepare
+
+    prepare(this_home())  # before Prefect is imported
+    if not os.environ.get("PREFECT_API_URL"):
+        raise BadInput(
+            "PREFECT_API_URL is not set; set it to the URL of the Prefect server whose runs the"
+            " sweep resumes."
+        )
+    require_server()
+    from flows.sweep import resume_unfinished
+
+    _run(resume_unfinished)
+
+
+def _run(flow: Any) -> None:
+    """Run a flow of Prefect, and print what it says; raise what stopped it."""
+    state = flow(return_state=True)
+    if not state.is_completed():
+        state.result()
+    click.echo(state.message)
+
+
+def _print_alerts(_console: Console, answer: AppliedAutomations) -> None:
+    from flows.monitoring.automations import BLOCK, WEBHOOK
+
+    for verb, names in (("made", answer.made), ("changed", answer.changed)):
+        for name in names:
+            click.echo(f"{verb:<9}{name}")
+    if answer.told_by is None:
+        click.echo(
+            f"No recipient is set: alerts appear only in Prefect's event feed. Set {WEBHOOK} or"
+            f" {BLOCK} to send them."
+        )
+
+
+@server.command("alerts")
+@click.argument("file", type=PATH)
+@answering(_print_alerts)
+def alerts(file: Path) -> AppliedAutomations:
+    """Create or update the alerts that a file describes.
+
+    PREFECT_API_URL names the server. DP_RELEASE_ALERT_WEBHOOK (a URL) or DP_RELEASE_ALERT_BLOCK (a
+    notification block of the server, such as slack-webhook/night) names the recipient.
+    """
+    require_pipeline()
+    from flows.engine.settings import prepare
+
+    prepare(this_home())
+    from flows.monitoring.automations import apply
+
+    return apply(file)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsAnswer(Answer):
+    """The metrics of a home; None after they were served."""
+
+    health: Health | None
+
+    def to_json(self) -> Any:
+        """Return every sample; an empty object after the metrics were served."""
+        from flows.monitoring.metrics import families
+
+        if self.health is None:
+            return {}
+        return {
+            "fault": self.health.fault or None,
+            "metrics": [
+                {"name": sample.name, "labels": sample.labels, "value": sample.value}
+                for family in families(self.health)
+                for sample in family.samples
+            ],
+        }
+
+
+def _print_metrics(_console: Console, answer: MetricsAnswer) -> None:
+    from flows.monitoring.metrics import text_of
+
+    if answer.health is None:
+        return
+    if answer.health.fault:
+        click.echo(f"dp-release: {answer.health.fault}", err=True)
+    click.echo(text_of(answer.health), nl=False)
+
+
+@server.command("metrics")
+@click.option(
+    "--listen", metavar="ADDRESS:PORT", help="Serve them over HTTP; default address: 127.0.0.1."
+)
+@answering(_print_metrics)
+def metrics(listen: str | None) -> MetricsAnswer:
+    """Print Prometheus metrics of the ledger and its releases."""
+    from flows.monitoring.home_state import read_health
+
+    if listen is not None:
+        serve_metrics(*listening(listen))
+        return MetricsAnswer(None)
+    return MetricsAnswer(read_health())
+
+
+def listening(text: str) -> tuple[str, int]:
+    """Return an address and a port; the address defaults to the loopback interface.
+
+    Raises:
+        BadInput: if the text is not an address and a port.
+    """
+    address, _, port = text.rpartition(":")
+    address = address.strip("[]") or LOOPBACK
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise BadInput(
+            f"--listen {text!r} is not an address and port; write, for example, {LOOPBACK}:9181."
+        )
+    return address, int(port)
+
+
+def serve_metrics(address: str, port: int) -> None:
+    """Serve the metrics until the process ends.
+
+    Raises:
+        BadInput: if the address or port cannot be used.
+    """
+    from prometheus_client import start_http_server
+
+    from flows.monitoring.home_state import read_health
+    from flows.monitoring.metrics import registry_of
+
+    last_fault = ""
+
+    def read() -> Health:
+        nonlocal last_fault
+        health = read_health()
+        if health.fault != last_fault:
+            last_fault = health.fault
+            click.echo(f"dp-release: {last_fault or 'The ledger can be used again.'}", err=True)
+        return health
+
+    try:
+        service, thread = start_http_server(port, addr=address, registry=registry_of(read))
+    except OSError as error:
+        raise BadInput(
+            f"Cannot listen on {address}:{port} ({error.strerror or 'no such address'}); give"
+            " another address or port, or stop the program that uses it."
+        ) from None
+    click.echo(f"Metrics of {this_home()} on http://{address}:{port}/metrics", err=True)
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    try:
+        ended.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        service.shutdown()
+        service.server_close()
+        thread.join()
+
+
+@server.command("ui")
+@click.option("--port", type=click.IntRange(1, 65535), default=4200, help="Port; default: 4200.")
+def ui(port: int) -> None:
+    """Show the runs of this home in Prefect's pages, until stopped.
+
+    It shows the runs that `run` and `resume` made without PREFECT_API_URL. The pages are for staff
+    and are open on this machine only. They ask for the secret that is printed beside their URL.
+    """
+    require_pipeline()
+    from flows.engine.pages import show_pages
+    from flows.engine.settings import prepare, require_room
+
+    require_room(this_home())
+    prepare(this_home())
+
+    def ready(url: str, secret: str) -> None:
+        click.echo(f"Prefect's pages of {this_home()}: {url}", err=True)
+        click.echo(
+            f"The pages ask for a secret, which holds until they are stopped: {secret}", err=True
+        )
+
+    show_pages(port, ready)
