@@ -7,8 +7,11 @@ in particular.
 from __future__ import annotations
 
 import codecs
+import contextlib
+import ipaddress
 import locale
 import os
+import re
 import sys
 from importlib.util import find_spec
 from urllib.parse import urlsplit
@@ -24,8 +27,9 @@ def correct_environment() -> None:
     """Let connections to this machine use no proxy, and let the owner read all files.
 
     Variables with a proxy that Prefect's client cannot use, such as SOCKS without its package, are
-    removed: with them, the client would not start even for this machine. So are Numba's options,
-    except for the folder of compiled loops: the program needs them compiled as it was tested.
+    removed: with them, the client would not start even for this machine. So are hosts of NO_PROXY
+    that it cannot read, such as a range of IPv6 addresses. So are Numba's options, except for the
+    folder of compiled loops: the program needs them compiled as it was tested.
 
     Privacy:
         Private folders have a fixed mode, whatever the umask. The umask may take rights from
@@ -40,10 +44,10 @@ def correct_environment() -> None:
     for name in proxies:
         if not _is_usable(os.environ[name]):
             del os.environ[name]
-    if proxies:
-        given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-        hosts = [host.strip() for host in given.split(",") if host.strip()]
-        direct = ",".join(dict.fromkeys([*hosts, *LOOPBACK])) if hosts != ["*"] else "*"
+    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    if given or proxies:
+        hosts = [host for host in map(str.strip, given.split(",")) if _is_host(host)]
+        direct = ",".join(dict.fromkeys([*hosts, *LOOPBACK])) if "*" not in hosts else "*"
         os.environ.update(no_proxy=direct, NO_PROXY=direct)
 
 
@@ -56,6 +60,18 @@ def _is_usable(proxy: str) -> bool:
         return False
     kinds = ("http", "https", *(("socks5", "socks5h") if find_spec("socksio") else ()))
     return bool(usable) and parts.scheme in kinds
+
+
+def _is_host(text: str) -> bool:
+    """Return whether Prefect's client can read an entry of NO_PROXY.
+
+    >>> [text for text in ("10.0.0.0/8", "::1", ".a.example:80", "fd00::/8") if _is_host(text)]
+    ['10.0.0.0/8', '::1', '.a.example:80']
+    """
+    with contextlib.suppress(ValueError):
+        return "%" not in str(ipaddress.ip_address(text))
+    found = re.fullmatch(r"([a-z0-9]+://)?[A-Za-z0-9*._-]+(:([0-9]{1,5}))?(/[0-9]*)?", text)
+    return found is not None and int(found[3] or 0) < 1 << 16
 
 
 def python_environment() -> dict[str, str]:

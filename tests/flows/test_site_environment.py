@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from dp_core.errors import BadInput
@@ -356,6 +357,19 @@ def test_loopback_goes_through_no_proxy(monkeypatch, found):
     assert ("10.0.0.0/8" in hosts) == bool(found)
     assert os.environ["HTTP_PROXY"] == NOBODY
     assert "ALL_PROXY" not in os.environ
+
+
+@pytest.mark.parametrize("proxy", [None, NOBODY])
+@pytest.mark.parametrize("found", ["fd00::/8", "2001:db8::/32, [::1", "[fd00::1]:8080", "a:b:c"])
+def test_hosts_that_the_client_cannot_read_are_left_out(monkeypatch, found, proxy):
+    for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", f"{found},10.0.0.0/8,.intern.example:80")
+    if proxy is not None:
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+    correct_environment()
+    httpx.Client().close()
+    assert os.environ["no_proxy"].split(",")[:2] == ["10.0.0.0/8", ".intern.example:80"]
 
 
 @pytest.mark.runbook("environment")
