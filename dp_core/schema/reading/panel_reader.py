@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import (
@@ -57,11 +57,14 @@ class StatedPanel:
         flat: The document of a single table of records, to be read like any other.
         faulty: Names of columns whose fault was noted; they are not in `flat`.
         panel: The waves.
+        definitions: The columns of the file; none for a document of records, whose names were
+            checked when it was made.
     """
 
     flat: Node
     faulty: frozenset[str]
     panel: Panel
+    definitions: Mapping[str, Node] = field(default_factory=dict)
 
     def of(self, schema: Schema) -> Schema:
         """Return the schema of records with its waves.
@@ -282,7 +285,12 @@ class _Records:
             elif isinstance(stated.content, tuple):
                 flat["impossible"] = replace(stated, content=(*stated.content, *self._zeros))
         every = bad | {one for name in bad if name in names for one in names[name].values()}
-        return StatedPanel(flat=replace(root, content=flat), faulty=frozenset(every), panel=panel)
+        return StatedPanel(
+            flat=replace(root, content=flat),
+            faulty=frozenset(every),
+            panel=panel,
+            definitions=self._definitions,
+        )
 
     def _add(self, columns: dict[str, Node], name: str, node: Node, place: Node) -> None:
         if name in self._definitions or name in columns:

@@ -149,7 +149,8 @@ def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
     faults = Faults(root.source, each=each)
     if is_panel(root) and not is_linked(root) and not _SPEC_KEYS & set(root.entries()):
         stated = read_panel(root, faults)
-        return stated.of(_read_flat(stated.flat, folder, faults, stated.faulty))
+        flat = _read_flat(stated.flat, folder, faults, stated.faulty, stated.definitions)
+        return stated.of(flat)
     if not is_linked(root) or _SPEC_KEYS & set(root.entries()):
         return _read_flat(root, folder, faults)
     tables = read_tables(root, faults)
@@ -157,7 +158,11 @@ def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
 
 
 def _read_flat(
-    root: Node, folder: Path | None, faults: Faults, faulty: Collection[str] = ()
+    root: Node,
+    folder: Path | None,
+    faults: Faults,
+    faulty: Collection[str] = (),
+    of_file: Mapping[str, Node] | None = None,
 ) -> Schema:
     """Return the schema of a top value with the columns of one table.
 
@@ -166,6 +171,8 @@ def _read_flat(
         folder: Folder of the schema file; None for a plain mapping.
         faults: Notes the faults.
         faulty: Columns that are left out because their fault was noted; none by default.
+        of_file: The columns as the file has them, which `ignore` is about; those of the top value
+            by default. With others, its unit was checked before.
     """
     keys = _top_keys(root, faults)
     of = faults.of
@@ -189,7 +196,9 @@ def _read_flat(
     replicates = tuple(name for name, role in roles.items() if role == "replicate_weight")
     unit = Unit()
     if "unit" in keys:
-        ignored = of((), keys["ignore"].texts, example="[interview_id]") if "ignore" in keys else ()
+        ignored: tuple[str, ...] = ()
+        if "ignore" in keys and of_file is None:
+            ignored = of((), keys["ignore"].texts, example="[interview_id]")
         others = tuple(name for name in definitions if name not in identifiers)
         unit = of(unit, _read_unit, keys["unit"], missing_values, others, ignored)
     following = {name: node for name, node in definitions.items() if follows(node)}
@@ -215,7 +224,7 @@ def _read_flat(
             f" {COLUMN_EXAMPLE}."
         )
     ignore = (
-        *of((), _read_ignore, keys.get("ignore"), definitions),
+        *of((), _read_ignore, keys.get("ignore"), definitions if of_file is None else of_file),
         *(name for name in identifiers if name != unit.column),
     )
     # Faulty columns: nothing that names them is judged.

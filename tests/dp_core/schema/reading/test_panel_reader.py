@@ -89,6 +89,18 @@ def test_the_document_of_records_gives_the_same_schema_again():
         assert parse_schema(schema.document).document == schema.document
 
 
+def test_a_column_of_the_file_may_be_ignored_whose_name_is_that_of_a_wave():
+    schema = read(ignore=["work_2024"])
+    assert schema.ignore == ("work_2024",)
+    assert parse_schema(schema.document) == schema
+
+
+def test_an_ignored_person_is_one_fault():
+    with pytest.raises(BadInput) as refused:
+        read(ignore=["id"])
+    assert "\n" not in refused.value.message
+
+
 def test_a_rule_that_names_a_column_of_the_file_holds_in_every_wave():
     rules = ["if work == employed then income <= 3999", "income_2024 <= income_2025"]
     schema = read(
@@ -213,6 +225,8 @@ def test_some_columns_of_a_panel_are_a_panel():
         ({"panel": {"repeated": "first"}}, "'first' is not one of reject, keep_one"),
         ({"unit": {"column": "id", "max_rows": "3"}}, "a panel protects persons with all their"),
         ({"ignore": ["id"]}, "so it is read; remove it from `ignore`"),
+        ({"ignore": ["work"]}, "'work' is also under `columns`"),
+        ({"ignore": ["sex"]}, "'sex' is also under `columns`"),
         ({"columns": {"sex": COLUMNS["sex"]}}, "has no column that varies between waves"),
         (
             {"columns": COLUMNS | {"work_2023": COLUMNS["birth"]}},
