@@ -74,14 +74,15 @@ class PossibleAnswers:
 
     def outside(self, found: Ends) -> bool:
         """Return whether the estimate of a determined answer is not one of the possible ones."""
-        rounding = 1e-9 * (1 + np.abs(found[0]))
+        rounding = _rounding(found)
         beyond = (found[0] < self.least - rounding) | (found[0] > self.most + rounding)
         return bool((beyond & _determined(found)).any())
 
     def uninformed(self, found: Ends) -> int:
         """Return the number of determined answers whose interval contains all possible ones."""
-        every = (found[1] <= self.least) & (found[2] >= self.most) & (self.least < self.most)
-        return int((every & _determined(found)).sum())
+        rounding = _rounding(found)
+        every = (found[1] <= self.least + rounding) & (found[2] >= self.most - rounding)
+        return int((every & (self.least < self.most) & _determined(found)).sum())
 
 
 def possible_answers(asked: Asked, terms: Sequence[Sequence[Pair]]) -> PossibleAnswers:
@@ -116,6 +117,10 @@ def moved_to(values: Floats, found: Ends) -> Ends:
     with np.errstate(invalid="ignore"):
         shift = np.where(known, values - old, 0.0)
     return np.where(known, values, old), low + np.minimum(shift, 0.0), high + np.maximum(shift, 0.0)
+
+
+def _rounding(found: Ends) -> Floats:
+    return 1e-9 * (1 + np.abs(found[0]))
 
 
 def _determined(found: Ends) -> NDArray[np.bool_]:

@@ -127,7 +127,8 @@ def check_fit(
     The counts of a set are scaled to `records` records, so only its shape matters. Even a perfect
     model differs from the noisy table by the noise and by the (multinomial) sampling of rows. As
     independent errors, noise of mean size a and drawing of variance d give an expected distance of
-    sqrt(a^2 + 2 d / pi) in a cell. For a table d is n p (1 - p); for an interaction P c, as above,
+    sqrt(a^2 + 2 d / pi) in a cell. No distance is above 1, although noisy counts may differ by more
+    than the records. For a table d is n p (1 - p); for an interaction P c, as above,
     it is n (sum over y of P(x, y)^2 p(y) - (P p)(x)^2).
 
     Args:
@@ -151,9 +152,9 @@ def check_fit(
             table, variance = _counterpart(item, counts, rows, shares)
             gap = np.abs(noisy - table * (records / rows))
             drawing = (records / rows) ** 2 * variance
-            distances.append(float(gap.sum()) / whole)
+            distances.append(min(float(gap.sum()) / whole, 1.0))
             explained = np.sqrt((times * mean_noise) ** 2 + 2 / math.pi * drawing)
-            expected.append(float(explained.sum()) / whole)
+            expected.append(min(float(explained.sum()) / whole, 1.0))
             # Half a record allows for rounding: noisy counts are whole, scaled ones are not.
             limit = np.sqrt((times * width) ** 2 + _NORMAL**2 * drawing) + 0.5
             outside.append(int(np.count_nonzero(gap > limit)))

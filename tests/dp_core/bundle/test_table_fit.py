@@ -67,6 +67,12 @@ def test_a_model_that_is_wrong_shows():
     assert fit.outside_share > 0.3
 
 
+def test_no_distance_is_above_one_however_large_the_noise():
+    truth = dataset(20, 1)
+    (fit,) = fits([measure(truth, ("a", "b"), 300.0)], [[dataset(20, 2)]], 20)
+    assert fit.set_tvd == fit.expected_tvd == (1.0,)
+
+
 def test_what_scaling_to_whole_records_rounds_is_no_misfit():
     domain = Domain(("a",), (2,))
     for records, outside in ((4.45, 0), (3.55, 0), (4.55, 1), (3.45, 1)):

@@ -156,6 +156,12 @@ def test_cutting_never_lowers_the_coverage_and_never_makes_an_interval_of_noise_
     assert ((moved >= 0) & (low >= 0) & (high >= moved + 1.95)).all()
 
 
+def test_an_interval_of_the_whole_range_is_uninformed_whatever_its_rounding():
+    possible = PossibleAnswers(np.array([20.0] * 3), np.array([29.0] * 3), adds_up=False)
+    low, high = np.array([20.0, 20.0, 20.1]), np.array([29.0, np.nextafter(29.0, 0), 29.0])
+    assert possible.uninformed((np.array([24.5] * 3), low, high)) == 2
+
+
 def test_the_possible_range_is_that_of_every_file():
     """A file of one record in any cell has an answer within the range, and both ends are met."""
     for text in (
