@@ -16,6 +16,7 @@ import urllib.request
 from urllib.parse import unquote, urlsplit
 
 from dp_core.errors import BadInput, StageFailed
+from flows.engine.site_settings import place_of_setting
 
 PATIENCE_S = 10.0
 """Seconds to wait for a connection."""
@@ -42,8 +43,8 @@ def require_server(url: str | None = None) -> None:
     if url and shown_url(url) is None:
         # privacy: any part of an invalid URL may be a password.
         raise BadInput(
-            f"{_NAME} does not hold the URL of a Prefect server; write one such as"
-            " http://127.0.0.1:4200/api, or unset it to use a temporary server.",
+            f"{place_of_setting(_NAME)} does not hold the URL of a Prefect server; write one such"
+            " as http://127.0.0.1:4200/api, or remove it to use a temporary server.",
             row="server-unreachable",
         )
     fault = server_fault(url)
@@ -104,10 +105,13 @@ def _cause(url: str) -> tuple[str, str] | None:
     except ssl.SSLError:
         return (
             "does not use TLS in the way that the URL asks for",
-            f"correct http or https in {_NAME}",
+            f"correct http or https in {place_of_setting(_NAME)}",
         )
     except (http.client.HTTPException, ConnectionResetError):
-        return "does not speak HTTP", f"correct http or https, and the port, in {_NAME}"
+        return (
+            "does not speak HTTP",
+            f"correct http or https, and the port, in {place_of_setting(_NAME)}",
+        )
     except (ConnectionRefusedError, TimeoutError, socket.gaierror) as error:
         if _goes_through_proxy(url):
             return (
@@ -116,7 +120,7 @@ def _cause(url: str) -> tuple[str, str] | None:
             )
         return _why_unreachable(error)
     except OSError:
-        return "cannot be reached", f"check the network and {_NAME}"
+        return "cannot be reached", f"check the network and {place_of_setting(_NAME)}"
     if status is None:
         return None  # it is slow; Prefect waits longer
     if status >= 500:
@@ -125,11 +129,14 @@ def _cause(url: str) -> tuple[str, str] | None:
     if os.environ.get(_KEY) or os.environ.get(_HEADERS):
         return None
     if status in (401, 403):
-        return "refuses the user or the password", f"correct {_AUTH} (user:password)"
+        return (
+            "refuses the user or the password",
+            f"correct {place_of_setting(_AUTH)} (user:password)",
+        )
     if status != http.client.OK or not _is_version(body):
         return (
             "answers, but not as Prefect's API",
-            f"correct {_NAME}, which usually ends in /api",
+            f"correct {place_of_setting(_NAME)}, which usually ends in /api",
         )
     return None
 
@@ -147,11 +154,11 @@ def _why_unreachable(error: OSError) -> tuple[str, str]:
     if isinstance(error, ConnectionRefusedError):
         return (
             "refuses the connection, because nothing listens there",
-            f"start it, correct {_NAME}, or unset it to use a temporary server",
+            f"start it, correct {place_of_setting(_NAME)}, or remove it to use a temporary server",
         )
     if isinstance(error, TimeoutError):
-        return "cannot be reached", f"check the network, its firewall and {_NAME}"
-    return "is on a host that is not found", f"correct the host in {_NAME}"
+        return "cannot be reached", f"check the network, its firewall and {place_of_setting(_NAME)}"
+    return "is on a host that is not found", f"correct the host in {place_of_setting(_NAME)}"
 
 
 def _version_reply(url: str) -> tuple[int | None, bytes]:

@@ -25,6 +25,8 @@ _NOTHING = "This command spent nothing."
 _ROW = "environment"
 _DATABASE = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
 """Names of the setting that has the database of Prefect's server; not used if one is named."""
+_EPHEMERAL = ("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE", "PREFECT_SERVER_EPHEMERAL_ENABLED")
+"""Names of the setting that allows a temporary server."""
 
 
 def _has_certificates(path: str) -> bool:
@@ -209,9 +211,22 @@ def prefect_settings(*, own_server: bool = False) -> Settings:
             _DATABASE[0]: url.get_secret_value() if url and used else None,
             "PREFECT_LOGGING_CONFIG_PATH": str(settings.logging.config_path),
         },
-        lambda name: " or ".join([f"{name} in {file}" for file in _files_with({name})] or [name]),
+        place_of_setting,
     )
     return settings
+
+
+def place_of_setting(*names: str) -> str:
+    """Return where a setting is set: its variable, or its name in one of Prefect's files.
+
+    Args:
+        names: The names of its variable, in upper case.
+    """
+    for name in names:
+        if os.environ.get(name):
+            return name
+    found = [f"{name} in {file}" for name in names for file in _files_with({name})]
+    return " or ".join(found or names)
 
 
 @contextlib.contextmanager
@@ -231,10 +246,9 @@ def require_a_server(settings: Settings) -> None:
     """
     if settings.api.url is None and not settings.server.ephemeral.enabled:
         raise BadInput(
-            "Prefect has no server here: PREFECT_SERVER_ALLOW_EPHEMERAL_MODE (or"
-            " PREFECT_SERVER_EPHEMERAL_ENABLED, or its profile) forbids a temporary one, and no"
-            " PREFECT_API_URL names another. Unset the first, or set PREFECT_API_URL to the URL of"
-            f" a server. {_NOTHING}",
+            f"Prefect has no server here: {place_of_setting(*_EPHEMERAL)} forbids a temporary one,"
+            " and no PREFECT_API_URL names another. Remove the first, or set PREFECT_API_URL to"
+            f" the URL of a server. {_NOTHING}",
             row=_ROW,
         )
 

@@ -153,3 +153,22 @@ def test_prefect_is_not_imported():
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert ended.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (".env", "PREFECT_API_URL=http://127.0.0.1:9/api\n"),
+        ("prefect.toml", '[api]\nurl = "http://127.0.0.1:9/api"\n'),
+        ("pyproject.toml", '[tool.prefect.api]\nurl = "http://127.0.0.1:9/api"\n'),
+    ],
+)
+def test_a_setting_of_a_file_is_named_with_its_file(tmp_path, monkeypatch, file, text):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    (tmp_path / file).write_text(text, encoding="utf-8")
+    fault = server_fault("http://127.0.0.1:9/api")
+    assert fault is not None
+    assert f"PREFECT_API_URL in {file}" in fault
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    assert f"in {file}" not in str(server_fault())
