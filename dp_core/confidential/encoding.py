@@ -75,7 +75,7 @@ class Encoder:
         self.reader = Reader(column)
         if not column.levels:
             low, high = legal_range(column)
-            if column.kind == "number":
+            if column.type.continuous:
                 self.low: float = float(low)
                 self.high: float = float(high)
                 self._edges = np.array([float(edge) for edge in column.edges[1:-1]])
@@ -85,7 +85,7 @@ class Encoder:
                 self._edges = np.array(whole, dtype=np.int64)
         self._table: Codes | None = None
         self._grid: EdgeGrid | None = None
-        if column.kind in ("integer", "date") and 0 <= self.high - self.low < LOOKUP:
+        if column.type.whole and 0 <= self.high - self.low < LOOKUP:
             legal = np.arange(int(self.low), int(self.high) + 1, dtype=np.int64)
             # `right`: a value equal to an edge belongs to the bin above it.
             table = np.searchsorted(self._edges, legal, side="right")

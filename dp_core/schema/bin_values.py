@@ -63,7 +63,7 @@ class BinValues:
             np.ones(len(edges) - 1) if within is None else np.array(within.weights, np.float64)
         )
         ends = _ends(column, edges)
-        steps = 10 ** (column.decimals or 0) if column.kind == "number" else 1
+        steps = 10 ** (column.decimals or 0) if column.type.continuous else 1
         whole = ends is not None
         if ends is None:
             steps = 1
@@ -193,7 +193,7 @@ def _ends(column: Column, edges: tuple[Any, ...]) -> tuple[Floats, Floats] | Non
     The values of a number without `decimals` are real numbers, and so are those of a number of
     which a piece contains no multiple of the last decimal.
     """
-    if column.kind == "number":
+    if column.type.continuous:
         if column.decimals is None:
             return None
         steps = 10**column.decimals

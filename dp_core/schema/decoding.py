@@ -6,7 +6,6 @@ This is post-processing: it takes codes of synthetic records and public knowledg
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import math
 from collections.abc import Mapping
 from fractions import Fraction
@@ -21,9 +20,6 @@ from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, parts, value_sources
 from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.dataset import Dataset
-
-EPOCH = datetime.date(1970, 1, 1).toordinal()
-"""Day ordinal of the first day of Arrow's dates."""
 
 
 def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Table:
@@ -70,20 +66,15 @@ def assembled(
     """
     arrays = dict(arrays)
     if schema.dependents:
-        values = {name: values_in(arrays[name]) for name in value_sources(schema)}
+        values = {
+            name: schema.column(name).scale.values_in(arrays[name])
+            for name in value_sources(schema)
+        }
         derived = derive(schema, codes, values)
         for dependent in schema.dependents:
             column = dependent.column
             arrays[column.name] = labels(column, derived[column.name])
     return pa.table([arrays[name] for name in schema.names], names=list(schema.names))
-
-
-def values_in(array: pa.Array) -> NDArray[Any]:
-    """Return decoded numbers, whole numbers or dates (day ordinals); 0 where missing."""
-    if pa.types.is_date(array.type):
-        return values_in(array.cast(pa.int32())).astype(np.int64) + EPOCH
-    filled: NDArray[Any] = array.fill_null(0).to_numpy(zero_copy_only=False)
-    return filled
 
 
 def drawn(column: Column, codes: Codes, *, rng: np.random.Generator) -> pa.Array:
@@ -95,27 +86,10 @@ def drawn(column: Column, codes: Codes, *, rng: np.random.Generator) -> pa.Array
     bins = codes if missing is None else np.where(missing, 0, codes)
     if (within := column.within) is not None:
         column, bins = _by_piece(column, within, bins, rng)
-    if column.kind == "number":
-        return stored_values(column, _uniform_numbers(column, bins, rng), missing)
+    if column.type.continuous:
+        return column.scale.array(_uniform_numbers(column, bins, rng), missing)
     low, high = whole_bounds(column)
-    return stored_values(column, rng.integers(low[bins], high[bins], endpoint=True), missing)
-
-
-def stored_values(
-    column: Column, values: NDArray[Any], missing: NDArray[np.bool_] | None
-) -> pa.Array:
-    """Return numbers, whole numbers or dates (day ordinals) as `decode` stores them.
-
-    Args:
-        column: The column.
-        values: The values, shape (rows,).
-        missing: Which of them are missing, shape (rows,); None if none can be.
-    """
-    if column.kind == "number":
-        return pa.array(values, pa.float64(), mask=missing)
-    if column.kind == "integer":
-        return pa.array(values, pa.int64(), mask=missing)
-    return pa.array((values - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+    return column.scale.array(rng.integers(low[bins], high[bins], endpoint=True), missing)
 
 
 def _levels_in_sets(column: Column, codes: Codes, rng: np.random.Generator) -> Codes:
@@ -155,7 +129,7 @@ def labels(column: Column, codes: Codes) -> pa.Array:
     return pa.DictionaryArray.from_arrays(
         pa.array(np.array(place, dtype=kind)[codes], mask=missing),
         pa.array(names, pa.string()),
-        ordered=column.kind == "ordinal",
+        ordered=column.type.ordered,
     )
 
 
@@ -179,12 +153,14 @@ def codes_of(column: Column, values: pa.Array) -> Codes:
         raise ValueError(f"Column {column.name!r} of a synthetic set has missing values.")
     if column.levels:
         return _codes_of_labels(column, values)
-    expected = {"integer": pa.int64(), "number": pa.float64(), "date": pa.date32()}[column.kind]
-    if values.type != expected:
-        raise ValueError(f"Column {column.name!r} of a synthetic set is not stored as {expected}.")
-    found = values_in(values)
+    scale = column.scale
+    if values.type != scale.stored:
+        raise ValueError(
+            f"Column {column.name!r} of a synthetic set is not stored as {scale.stored}."
+        )
+    found = scale.values_in(values)
     # A number is compared with its bounds as `decode` writes them, rounded to binary64.
-    low, high = map(float if column.kind == "number" else int, legal_range(column))
+    low, high = map(float if scale.continuous else int, legal_range(column))
     missing = values.is_null().to_numpy(zero_copy_only=False)
     # A NaN fails both comparisons, so it is refused too.
     if not (((found >= low) & (found <= high)) | missing).all():
@@ -234,7 +210,7 @@ def _check_chosen(column: Column) -> None:
 def legal_range(column: Column) -> tuple[Fraction, Fraction]:
     """Return the smallest and the largest legal value of an integer, number or date column."""
     low = column.edges[0] if column.minimum is None else column.minimum
-    if column.kind == "number":
+    if column.type.continuous:
         return low, column.edges[-1] if column.maximum is None else column.maximum
     # A bin ends before its upper edge.
     high = math.ceil(column.edges[-1]) - 1 if column.maximum is None else column.maximum

@@ -18,7 +18,7 @@ import pyarrow as pa
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.confidential.between_columns import DependencyCheck
 from dp_core.confidential.encoding import settle_zeros
-from dp_core.schema.decoding import codes_of, values_in
+from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, rules_of
 from dp_core.tables.codes import code_type
@@ -161,7 +161,10 @@ class _Set:
             for column in self._schema.columns
         ]
         counts = dict(self._dependencies.refused(texts, codes))
-        units = {name: each.of(values_in(batch.column(name))) for name, each in self._units.items()}
+        units = {
+            name: each.of(self._schema.column(name).scale.values_in(batch.column(name)))
+            for name, each in self._units.items()
+        }
         for each in settle_zeros(self._schema, codes, units):
             counts[each.rule.text] = counts.get(each.rule.text, 0) + each.refused + each.settled
         for about, rows in counts.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import datetime
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,8 @@ from dp_core.analysis.query.asked_counts import Counted
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
 from dp_core.bundle.reading import Bundle
+from dp_core.schema.column_types.column_type import ValueType
+from dp_core.schema.column_types.registry import types_with_texts
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.documents.spreadsheet_text import spreadsheet_text
 from dp_core.text.pages.answer import OMITTED, Answer
@@ -125,13 +126,14 @@ class QueryAnswer(Printed, Answer):
         for place, name in enumerate(self.columns):
             labels = groups[place] if groups else ()
             found[cell_key(name)] = pd.Categorical(labels, categories=list(dict.fromkeys(labels)))
-        dates = ("estimate", "low", "high") if self.unit == "date" else ()
+        of = _type_of(self.unit)
+        own = () if of is None else ("estimate", "low", "high")
         for name in self.numbers:
             values = [cell[name] for cell in self.cells]
             if self.unit == "level":
                 found[name] = [value and self._level(value) for value in values]
-            elif name in dates:
-                found[name] = [value and datetime.date.fromisoformat(value) for value in values]
+            elif of is not None and name in own:
+                found[name] = [value and of.python(int(of.parse(value))) for value in values]
             else:
                 found[name] = pd.array(values, dtype="float64")
         return pd.DataFrame(found)
@@ -406,19 +408,23 @@ def unit_of(question: Question, schema: Schema, counted: Counted) -> str:
         return question.measure
     if question.in_waves is not None:
         found = unit_of(question.in_waves[1], schema, counted)
-        return "days" if found == "date" else found
+        return found if (of := _type_of(found)) is None else of.difference
     if question.number is None:
         return counted
     if schema.column(question.number).levels:
         return "level"
-    if schema.column(question.number).kind == "date":
-        return "days" if question.between else "date"
+    scale = schema.column(question.number).scale
+    if scale.own_texts:
+        return scale.difference if question.between else scale.word
     return question.number
 
 
+def _type_of(unit: str) -> ValueType | None:
+    """Return the type whose values an answer has, if they have texts of their own."""
+    return next((of for of in types_with_texts() if of.word == unit), None)
+
+
 def stated_value(value: float | None, unit: str) -> float | str | None:
-    """Return a number; of a date, the text of the nearest day."""
-    if value is None or unit != "date":
-        return value
-    first, last = datetime.date.min.toordinal(), datetime.date.max.toordinal()
-    return datetime.date.fromordinal(min(max(round(value), first), last)).isoformat()
+    """Return a number; of a date or the like, the text of the nearest value."""
+    of = _type_of(unit)
+    return value if value is None or of is None else of.axis_text(value)

@@ -30,7 +30,7 @@ from dp_core.bundle.verification.claims import Claims
 from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.errors import BadInput
 from dp_core.plan.quality_checks import countable
-from dp_core.schema.decoding import codes_of, values_in
+from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import RuleRows, Units, rows_that_break
 from dp_core.tables.dataset import Dataset
@@ -143,7 +143,7 @@ def _rule_faults(schema: Schema, read: _Read) -> list[str]:
         arrays = {column.name: batch.column(column.name) for column in columns}
         codes = {column.name: codes_of(column, arrays[column.name]) for column in columns}
         data = Dataset(domain, np.stack([codes[name] for name in domain.columns]))
-        values = {name: values_in(arrays[name]) for name in units}
+        values = {name: schema.column(name).scale.values_in(arrays[name]) for name in units}
         rows = RuleRows(
             codes,
             {

@@ -58,7 +58,7 @@ def _units_of_bins(column: Column, units: Units) -> list[tuple[int, int]]:
     # Quotients of whole numbers, rounded up: a grid has thousands of edges.
     starts = [-(-edge.numerator * scale // edge.denominator) for edge in column.edges]
     lasts = [start - 1 for start in starts[1:]]
-    if column.kind == "number":
+    if column.type.continuous:
         lasts[-1] = floor(column.edges[-1] * scale)
         return list(zip(starts[:-1], lasts, strict=True))
     least = starts[0] if column.minimum is None else ceil(column.minimum)
@@ -76,7 +76,7 @@ def values_of(column: Column, units: Units, whole: NDArray[np.int64], codes: Arr
         whole: Values in units, shape (rows,).
         codes: Their codes, none of them missing, shape (rows,).
     """
-    if column.kind != "number":
+    if not column.type.continuous:
         return whole
     low = np.array([float(edge) for edge in column.edges[:-1]])
     high = np.array([float(edge) for edge in column.edges[1:]])

@@ -98,7 +98,7 @@ def unit_of(column: Column) -> Fraction:
         BadInput: if the range has more than `MOST_UNITS` units.
     """
     low, high = column.edges[0], column.edges[-1]
-    if column.kind == "integer":
+    if column.type.whole:
         unit = Fraction(1)
     else:
         unit = _common([edge - low for edge in column.edges[1:]])

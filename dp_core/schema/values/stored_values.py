@@ -47,7 +47,7 @@ def stored_values(column: Column) -> StoredValues:
     """
     stored = column.stored
     edges = stored.edges
-    if column.kind == "integer":
+    if column.type.whole:
         # A step has the whole numbers from its lower edge up to its upper edge less 1.
         edges = tuple(Fraction(math.ceil(edge)) for edge in edges)
         below = Fraction(1)

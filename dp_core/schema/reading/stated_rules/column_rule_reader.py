@@ -15,11 +15,14 @@ a column that fits is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_core.errors import nearest
+from dp_core.schema.column_types.column_type import ValueType
+from dp_core.schema.column_types.registry import types_with_texts
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.level_reader import (
@@ -47,7 +50,6 @@ EXAMPLE = "- start_date <= end_date"
 _SIGNS = ("<=", ">=", "==", "!=", "<", ">", "=", "≤", "≥", "≠")
 _SAME = {"=": "==", "≤": "<=", "≥": ">=", "≠": "!="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_0-9])")
 COUNTING = re.compile(
     r"(exactly|at least|at most) (\w+)\b(?! ?[<>=!+\-≤≥≠]) ?(.*)", re.IGNORECASE | re.DOTALL
@@ -58,11 +60,11 @@ _WORD = re.compile(r"[^\s<>=!+\[\],≤≥≠*/]+")
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A sum of columns, a constant, and how many dates it adds up."""
+    """A sum of columns, a constant, and how many values since a zero it adds up, by their type."""
 
     terms: tuple[tuple[str, int], ...]
     constant: Fraction
-    dates: int
+    since: Mapping[ValueType, int]
 
 
 def read_column_rules(node: Node, schema: Schema, identifiers: Sequence[str]) -> list[ColumnRule]:
@@ -222,10 +224,10 @@ class _Reader:
         sign = self._sign()
         if sign in ("+", "-"):
             raise self._node.error(
-                f"{name!r} is {'an' if column.kind == 'ordinal' else 'a'} {column.kind}; only"
+                f"{name!r} is {column.type.named}; only"
                 " numbers, integers and dates can be added or subtracted."
             )
-        if sign not in ("==", "!=") and column.kind == "category":
+        if sign not in ("==", "!=") and not column.type.ordered:
             raise self._node.error(
                 f"{name!r} is a category, whose levels have no order; compare it with == or !=, or"
                 " make it an ordinal."
@@ -278,23 +280,28 @@ class _Reader:
                 raise self._node.error(f"names {name!r} twice in one comparison; name it once.")
         if not terms:
             raise self._error("compares constants; name a column")
-        whole = _Sum(tuple(terms), left.constant - right.constant, left.dates - right.dates)
+        since = Counter(left.since)
+        since.subtract(right.since)
+        whole = _Sum(tuple(terms), left.constant - right.constant, since)
         return self._compared(whole, sign)
 
     def _compared(self, whole: _Sum, sign: str) -> Stated:
         columns = [self._known[name] for name, _ in whole.terms]
-        if whole.dates:
-            what = "dates with dates, or with a date such as 2020-01-31"
-            raise self._node.error(
-                f"compares dates with something else; compare {what}. A number of days may be"
-                " added to a date, and the difference of two dates is a number of days."
-            )
-        dated = any(column.kind == "date" for column in columns)
-        numbers = [column for column in columns if column.kind == "number"]
-        if dated and (numbers or whole.constant.denominator != 1):
-            raise self._node.error(
-                "adds a number to a date; add whole days (a whole number or an integer column)."
-            )
+        for of, number in whole.since.items():
+            if number:
+                raise self._node.error(
+                    f"compares {of.values} with something else; compare {of.values} with"
+                    f" {of.values}, or with {of.typed}. A number of {of.difference} may be added to"
+                    f" {of.a_value}, and the difference of two {of.values} is a number of"
+                    f" {of.difference}."
+                )
+        numbers = [column for column in columns if column.type.continuous]
+        for of in (column.scale for column in columns if column.type.own_texts):
+            if numbers or whole.constant.denominator != 1:
+                raise self._node.error(
+                    f"adds a number to {of.a_value}; add whole {of.difference} (a whole number or"
+                    " an integer column)."
+                )
         if len(columns) == 1 and numbers and numbers[0].decimals is None:
             ((_, factor),) = whole.terms
             side = sign if factor > 0 else _MIRRORED[sign]
@@ -309,7 +316,7 @@ class _Reader:
 
     def _sum(self) -> _Sum:
         terms: list[tuple[str, int]] = []
-        constant, dates, sign = Fraction(0), 0, 1
+        constant, since, sign = Fraction(0), Counter[ValueType](), 1
         if self._symbol("-"):
             sign = -1
         while True:
@@ -318,33 +325,34 @@ class _Reader:
                 column = self._known[name]
                 if column.levels:
                     raise self._node.error(
-                        f"{name!r} is {'an' if column.kind == 'ordinal' else 'a'} {column.kind}; it"
+                        f"{name!r} is {column.type.named}; it"
                         " can be compared with its levels only, on the right of the sign, and not"
                         " be added or subtracted."
                     )
                 terms.append((name, sign))
-                dates += sign * (column.kind == "date")
+                _add_since(since, column.scale, sign)
             else:
-                value, is_date = self._constant()
+                value, of = self._constant()
                 constant += sign * value
-                dates += sign * is_date
+                _add_since(since, of, sign)
             if self._symbol("+"):
                 sign = 1
             elif self._symbol("-"):
                 sign = -1
             else:
-                return _Sum(tuple(terms), constant, dates)
+                return _Sum(tuple(terms), constant, since)
 
-    def _constant(self) -> tuple[Fraction, bool]:
-        if match := _DATE.match(self._rest):
+    def _constant(self) -> tuple[Fraction, ValueType | None]:
+        """Return the value that is named next, and its type if that has texts of its own."""
+        if found := _with_text(self._rest):
+            match, of = found
             self._skip(match.end())
             node = self._node
-            place = Node(match[0], node.source, node.line, node.key)
-            return Fraction(place.date().toordinal()), True
+            return of.read(Node(match[0], node.source, node.line, node.key)), of
         if match := _NUMBER.match(self._rest):
             self._skip(match.end())
             try:
-                return parse_fraction(match[0]), False
+                return parse_fraction(match[0]), None
             except ValueError as error:
                 raise self._node.error(str(error)) from None
         self._column(required=True)
@@ -352,10 +360,12 @@ class _Reader:
 
     def _value_of(self, name: str, column: Column, sign: str) -> Stated:
         negative = self._symbol("-")
-        value, is_date = self._constant()
+        value, of = self._constant()
         factor = -1 if negative else 1
-        dates = (column.kind == "date") - is_date
-        return self._compared(_Sum(((name, 1),), -factor * value, dates), sign)
+        since = Counter[ValueType]()
+        _add_since(since, column.scale, 1)
+        _add_since(since, of, -1)
+        return self._compared(_Sum(((name, 1),), -factor * value, since), sign)
 
     def _level_code(self, name: str, column: Column) -> int:
         check_public(self._node, column, "no rule can name them")
@@ -390,7 +400,7 @@ class _Reader:
             if name is not None:
                 self._skip(len(name))
                 return name
-            if not required and (_DATE.match(self._rest) or _NUMBER.match(self._rest)):
+            if not required and (_with_text(self._rest) or _NUMBER.match(self._rest)):
                 return None
             match = _WORD.match(self._rest)
             if match is None:
@@ -468,3 +478,17 @@ class _Reader:
         rest = self._rest
         place = f"at {shown(rest[:40])}" if rest else "at the end"
         return self._node.error(f"{message}, {place}; {_FORM}.")
+
+
+def _add_since(since: Counter[ValueType], of: ValueType | None, times: int) -> None:
+    """Count a value of a type with texts of its own in a sum."""
+    if of is not None and of.own_texts:
+        since[of] += times
+
+
+def _with_text(text: str) -> tuple[re.Match[str], ValueType] | None:
+    """Return the value with which a text begins, and its type, if the type has its own texts."""
+    for of in types_with_texts():
+        if of.pattern is not None and (match := of.pattern.match(text)):
+            return match, of
+    return None
