@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dp_core.schema.column_types.column_type import LevelType
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Category(LevelType):
@@ -17,12 +12,7 @@ class Category(LevelType):
     ordered = False
     example = "{type: category, levels: [north, south]}", "texts exactly as in the file"
     draft = "    type: category   # or ordinal\n    levels: []       # list them\n"
-
-    def suits(self, kind: pa.DataType) -> bool:
-        import pyarrow.types as types
-
-        texts = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
-        return any(holds(kind) for holds in texts)
+    drafted_for = ("is_string", "is_large_string", "is_string_view", "is_null")
 
 
 TYPE = Category()

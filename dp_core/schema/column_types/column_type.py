@@ -33,6 +33,8 @@ class ColumnType:
         keys: Keys of a column of the schema that not every type has.
         example: A column of the type, and a remark, for the head of a draft.
         draft: Keys of a drafted column, with what a person has to state.
+        drafted_for: Kinds of Arrow types for which a draft proposes the type, as `pyarrow.types`
+            asks for them.
         field_type: Type in the codebook, of the standard Table Schema.
         continuous: Whether values are real numbers, with bins that hold their lower edge and not
             their upper one, and a last bin that holds both. False for levels.
@@ -47,6 +49,7 @@ class ColumnType:
     keys: ClassVar[tuple[str, ...]]
     example: ClassVar[tuple[str, str]]
     draft: ClassVar[str]
+    drafted_for: ClassVar[tuple[str, ...]] = ()
     field_type: ClassVar[str]
     continuous: ClassVar[bool] = False
     whole: ClassVar[bool] = False
@@ -59,7 +62,7 @@ class ColumnType:
 
     def suits(self, kind: pa.DataType) -> bool:
         """Return whether a draft proposes the type for values of an Arrow type."""
-        return False
+        return _is_one(kind, self.drafted_for)
 
     @property
     def sums(self) -> bool:
@@ -85,11 +88,14 @@ class ValueType(ColumnType):
         ends: The words for the smallest and the largest legal value.
         after_max: The words for the edge after the largest value, with `{}` for the value.
         periods: Words that `bins` may be, in place of a number of bins.
-        typed: What a person types for a value, in words.
+        sample: A value as a person types it, for messages.
         pattern: Beginning of a text in a rule that is a value; None if it is a plain number.
         difference: Unit of a difference of two values; empty if it is the values' own.
         axis_unit: Unit of a picture, and how many differences of 1 it is.
         form: How a file writes a value by default; empty for numbers.
+        arrow: Arrow type of the synthetic sets.
+        read_from: Kinds of Arrow types whose values are read without their texts, as
+            `pyarrow.types` asks for them.
         zero: The value that a file stores as 0.
         span: The first and the last value there are; None without limits.
     """
@@ -100,11 +106,13 @@ class ValueType(ColumnType):
     ends: ClassVar[tuple[str, str]] = ("smallest", "largest")
     after_max: ClassVar[str] = "max + 1, {}, because a bin ends before its upper edge"
     periods: ClassVar[tuple[str, ...]] = ()
-    typed: ClassVar[str] = "a number of at most 300 digits"
+    sample: ClassVar[str]
     pattern: ClassVar[re.Pattern[str] | None] = None
     difference: ClassVar[str] = ""
     axis_unit: ClassVar[tuple[str, float]] = ("1", 1.0)
     form: ClassVar[str] = ""
+    arrow: ClassVar[str]
+    read_from: ClassVar[tuple[str, ...]] = ("is_integer", "is_floating", "is_boolean")
     zero: ClassVar[int] = 0
     span: ClassVar[tuple[int, int] | None] = None
 
@@ -118,13 +126,20 @@ class ValueType(ColumnType):
         """What a bound of the type must be, in words."""
         return f"{self.a_value}, such as {self.sample}"
 
+    @property
+    def typed(self) -> str:
+        """What a person types for a value, in words."""
+        if self.own_texts:
+            return f"{self.a_value} such as {self.sample}"
+        return "a number of at most 300 digits"
+
     def read(self, node: Node) -> Fraction:
         """Return a value that a schema states.
 
         Raises:
             BadInput: if it is none; the message says what it must be.
         """
-        text = node.text(example=self.example[0])
+        text = node.text(example=self.sample)
         try:
             return self.parse(text)
         except ValueError as error:
@@ -166,12 +181,21 @@ class ValueType(ColumnType):
         first, final = self.text(Fraction(int(low))), self.text(Fraction(int(high) - 1))
         return first if first == final else f"{first} to {final}"
 
+    def inside(self, value: float | Fraction) -> int:
+        """Return the nearest whole number within `span`."""
+        assert self.span is not None
+        return min(max(round(value), self.span[0]), self.span[1])
+
     def axis_text(self, value: float) -> str:
         """Return a value rounded for the axis of a picture."""
+        if self.own_texts:
+            return self.text(Fraction(self.inside(value)))
         return f"{value:,.0f}" if value == round(value) else f"{value:.6g}"
 
     def json(self, value: Fraction) -> Any:
-        """Return a value as the codebook states it."""
+        """Return a value as the codebook states it; one beyond `span` becomes its nearest end."""
+        if self.own_texts:
+            return self.text(Fraction(self.inside(value)))
         return int(value) if value.denominator == 1 else float(value)
 
     def python(self, value: float) -> Any:
@@ -181,7 +205,9 @@ class ValueType(ColumnType):
     @property
     def stored(self) -> pa.DataType:
         """The Arrow type of the synthetic sets."""
-        raise NotImplementedError
+        import pyarrow as pa
+
+        return pa.type_for_alias(self.arrow)
 
     def array(self, values: Array, missing: NDArray[np.bool_] | None) -> pa.Array:
         """Return values as the synthetic sets store them.
@@ -205,10 +231,7 @@ class ValueType(ColumnType):
 
     def is_stored(self, kind: pa.DataType) -> bool:
         """Return whether values of an Arrow type are read without their texts."""
-        import pyarrow as pa
-
-        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        return bool(numeric or pa.types.is_boolean(kind))
+        return _is_one(kind, self.read_from)
 
     def whole_numbers(self, values: pa.Array) -> pa.Array:
         """Return stored values (`is_stored`) of `own_texts` as whole numbers since `zero`.
@@ -229,3 +252,10 @@ class ValueType(ColumnType):
             have one. Both have shape (texts,).
         """
         raise NotImplementedError
+
+
+def _is_one(kind: pa.DataType, names: tuple[str, ...]) -> bool:
+    """Return whether an Arrow type is of one of some kinds, such as `is_integer`."""
+    import pyarrow.types
+
+    return any(getattr(pyarrow.types, name)(kind) for name in names)

@@ -6,7 +6,7 @@ import datetime
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,19 +36,17 @@ class Date(ValueType):
         "    max:             # last legal day\n"
         "    bins: year       # or quarter, month, week, day, or edges: [...]\n"
     )
-    field_type = "date"
+    drafted_for = read_from = ("is_date", "is_timestamp")
+    field_type, arrow = "date", "date32"
     ends = ("first", "last")
     after_max = "the day after max, {}, because a bin ends before its upper edge"
     periods = ("year", "quarter", "month", "week", "day")
-    typed = "a date such as 2026-01-31"
+    sample = "2026-01-31"
     pattern = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
     difference, axis_unit = "days", ("year", 365.25)
     form = "YYYY-MM-DD"
     zero = datetime.date(1970, 1, 1).toordinal()
     span = (1, _LAST)
-
-    def read(self, node: Node) -> Fraction:
-        return Fraction(node.date().toordinal())
 
     def parse(self, text: str) -> Fraction:
         return Fraction(parse_date(text).toordinal())
@@ -79,24 +77,8 @@ class Date(ValueType):
         short = low is not None and high is not None and high - low < 3 * 366
         return "month" if short else "year"
 
-    def axis_text(self, value: float) -> str:
-        return str(self.python(value).isoformat())
-
-    def json(self, value: Fraction) -> str:
-        """Return an ISO date; the day after the last one, an upper edge, is the last one here."""
-        return str(self.python(int(value)).isoformat())
-
     def python(self, value: float) -> datetime.date:
-        return datetime.date.fromordinal(min(max(round(value), 1), _LAST))
-
-    def suits(self, kind: pa.DataType) -> bool:
-        return self.is_stored(kind)
-
-    @property
-    def stored(self) -> Any:
-        import pyarrow as pa
-
-        return pa.date32()
+        return datetime.date.fromordinal(self.inside(value))
 
     def array(self, values: Array, missing: NDArray[np.bool_] | None) -> pa.Array:
         import pyarrow as pa
@@ -109,11 +91,6 @@ class Date(ValueType):
         import pyarrow as pa
 
         return array.cast(pa.int32())
-
-    def is_stored(self, kind: pa.DataType) -> bool:
-        import pyarrow as pa
-
-        return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
     def whole_numbers(self, values: pa.Array) -> pa.Array:
         import pyarrow as pa

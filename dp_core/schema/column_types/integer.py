@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,9 @@ class Integer(ValueType):
         "    max:             # largest legal value\n"
         "    # bins: 20       # needed above 100 values\n"
     )
-    field_type = "integer"
+    drafted_for = ("is_integer",)
+    sample = "5"
+    field_type, arrow = "integer", "int64"
 
     @property
     def bound(self) -> str:
@@ -69,17 +71,6 @@ class Integer(ValueType):
     def usual_bins(self, low: Fraction | None, high: Fraction | None) -> str:
         many = low is not None and high is not None and high - low >= VALUES_WITHOUT_BINS
         return str(USUAL_BINS) if many else ""
-
-    def suits(self, kind: pa.DataType) -> bool:
-        import pyarrow as pa
-
-        return bool(pa.types.is_integer(kind))
-
-    @property
-    def stored(self) -> Any:
-        import pyarrow as pa
-
-        return pa.int64()
 
     def parsed(self, texts: pa.Array, form: str) -> tuple[Array, NDArray[np.bool_]]:
         from dp_core.schema.column_types.parsed_texts import integers_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,10 @@ class Number(ValueType):
         "    max:             # largest legal value\n"
         "    bins: 20         # of equal widths, or edges: [...]\n"
     )
-    field_type = "number"
+    drafted_for = ("is_floating", "is_decimal")
+    sample = "0.5"
+    field_type, arrow = "number", "float64"
     after_max = "max, {}"
-
-    def read(self, node: Node) -> Fraction:
-        return node.fraction()
 
     def parse(self, text: str) -> Fraction:
         return parse_fraction(text)
@@ -60,17 +59,6 @@ class Number(ValueType):
 
     def bin_label(self, low: Fraction, high: Fraction, *, last: bool) -> str:
         return f"[{_short(low)}, {_short(high)}{']' if last else ')'}"
-
-    def suits(self, kind: pa.DataType) -> bool:
-        import pyarrow as pa
-
-        return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-    @property
-    def stored(self) -> Any:
-        import pyarrow as pa
-
-        return pa.float64()
 
     def parsed(self, texts: pa.Array, form: str) -> tuple[Array, NDArray[np.bool_]]:
         from dp_core.schema.column_types.parsed_texts import numbers_of

@@ -22,6 +22,7 @@ from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.problems import Problem, applies, refused
+from dp_core.schema.rules.row_rules import row_rules
 
 Seen = Literal["profile", "rows", "table"]
 """The frame on which an expectation is judged."""
@@ -96,14 +97,11 @@ def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
         if dependent.column.out_of_range == "reject":
             what = counted(f"{name}: rows that do not follow from {dependent.source}", names)
             found.append(_none("dependency", name, None, what))
-    # Boxes that follow from rules between columns are judged by these rules.
-    impossible = [rule.text for rule in schema.zeros.rules if not rule.derived]
-    impossible += [rule.text for rule in schema.rules if rule.key == "impossible"]
-    for text in dict.fromkeys(impossible):
-        found.append(_none("impossible", text, None, counted(f"impossible: {text}", names)))
-    between = [rule.text for rule in schema.rules if rule.key == "rules"]
-    for text in dict.fromkeys([*between, *(each.text for each in schema.nestings)]):
-        found.append(_none("rule", text, None, counted(f"rule: {text}", names)))
+    kinds: dict[Kind, dict[str, None]] = {"impossible": {}, "rule": {}}
+    for rule in row_rules(schema):
+        kinds["impossible" if rule.key == "impossible" else "rule"][rule.text] = None
+    for kind, texts in kinds.items():
+        found += [_none(kind, text, None, counted(f"{kind}: {text}", names)) for text in texts]
     dates = frozenset(column.name for column in schema.released if column.type.own_texts)
     own = [one for one in schema.expectations if not (sets and one.file_only)]
     return (*found, *(_own(one, dates) for one in own))

@@ -19,7 +19,7 @@ from dp_core.schema.reading.stated_rules.column_rule_reader import (
     rule_text,
 )
 from dp_core.schema.reading.stated_rules.rule_conditions import Stated
-from dp_core.schema.rules.column_rules import Among, Condition, Missing
+from dp_core.schema.rules.column_rules import AtMost, Condition
 from dp_core.schema.rules.unit_bounds import unit_bounds
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import MemberRule
@@ -144,14 +144,9 @@ def _codes(node: Node, stated: Stated, column: Column) -> set[int]:
 
 def _meets(node: Node, condition: Condition, stated: Stated, column: Column) -> NDArray[np.bool_]:
     """Return which codes of a column meet a part of a condition, shape (codes,)."""
-    found = np.zeros(column.size, dtype=bool)
-    if isinstance(condition, Among):
-        found[list(condition.codes)] = True
+    found = condition.codes_of(column)
+    if not isinstance(condition, AtMost):
         return found
-    if isinstance(condition, Missing):
-        if column.missing_code is not None:
-            found[column.missing_code] = True
-        return found if condition.missing else ~found
     ((_, factor),) = condition.terms
     bounds = unit_bounds(column, stated.units[0])
     ends = [each[: column.bins] * factor <= condition.bound for each in (bounds.low, bounds.high)]
