@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_core.confidential.column_profiles import Profile, Profiler
+from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, bounds, outside, unlisted, unreadable
 from dp_core.schema.problems import Problem, refused
@@ -92,8 +93,7 @@ def legal_value(column: Column) -> Any:
     if column.levels:
         return column.levels[0].text
     low, _ = bounds(column)
-    scale = column.scale
-    return scale.python(int(scale.parse(low))) if scale.own_texts else low
+    return column.scale.python(int(legal_range(column)[0])) if column.type.own_texts else low
 
 
 def _outside_span(column: Column, profile: Profile) -> int:

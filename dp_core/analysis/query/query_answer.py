@@ -14,8 +14,7 @@ from dp_core.analysis.query.asked_counts import Counted
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
 from dp_core.bundle.reading import Bundle
-from dp_core.schema.column_types.column_type import ValueType
-from dp_core.schema.column_types.registry import types_with_texts
+from dp_core.schema.column_types.registry import type_with_texts, types_with_texts
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.documents.spreadsheet_text import spreadsheet_text
 from dp_core.text.pages.answer import OMITTED, Answer
@@ -126,7 +125,7 @@ class QueryAnswer(Printed, Answer):
         for place, name in enumerate(self.columns):
             labels = groups[place] if groups else ()
             found[cell_key(name)] = pd.Categorical(labels, categories=list(dict.fromkeys(labels)))
-        of = _type_of(self.unit)
+        of = type_with_texts(self.unit)
         own = () if of is None else ("estimate", "low", "high")
         for name in self.numbers:
             values = [cell[name] for cell in self.cells]
@@ -150,11 +149,12 @@ class QueryAnswer(Printed, Answer):
             return asked, Sentence(self.reason or "", warns=True)
         shown = self.cells[:most]
         least = min((cell["margin"] for cell in shown if cell["margin"]), default=0.0)
+        of = type_with_texts(self.unit)
         integers = self.measure == "quantile" and all(
             float(cell[name]).is_integer()
             for cell in shown
             for name in ("estimate", "low", "high")
-            if cell["determined"] and self.unit not in ("date", "level")
+            if cell["determined"] and self.unit != "level" and of is None
         )
         percent = f"{100 * self.level:.4g} % from"
         # An interval that covers bins comes first: the estimate is one of many possible values.
@@ -196,7 +196,7 @@ class QueryAnswer(Printed, Answer):
     def _plot(self) -> tuple[Bars, ...]:
         """Return the estimates as bars with their intervals; of a few groups only."""
         known = [cell for cell in self.cells if cell["determined"]]
-        if not 1 < len(known) <= MOST_BARS or self.unit in ("date", "level"):
+        if not 1 < len(known) <= MOST_BARS or self.unit == "level" or type_with_texts(self.unit):
             return ()
         return (
             Bars(
@@ -212,9 +212,11 @@ class QueryAnswer(Printed, Answer):
     def _unit_words(self) -> str:
         points = re.match(r"\s*(change|difference)\b", self.question, re.IGNORECASE)
         shares = "percentage points" if points else "percent"
-        words = {"share": shares, "ratio": "ratio", "date": "date"}
+        words = {"share": shares, "ratio": "ratio"}
         words |= {unit: unit for unit in ("records", "households", "persons", "level")}
-        own = f"{self.measure}, in {'days' if self.unit == 'days' else 'its own unit'}"
+        words |= {of.word: of.word for of in types_with_texts()}
+        differences = {of.difference for of in types_with_texts()}
+        own = f"{self.measure}, in {self.unit if self.unit in differences else 'its own unit'}"
         return words.get(self.unit, own)
 
     @property
@@ -362,9 +364,9 @@ def _texts(
     """
     if not cell["determined"]:
         return "not determined", *["–"] * (len(order) - 1)
-    if unit == "date":
+    if of := type_with_texts(unit):
         return tuple(
-            f"{float(cell[name]):,.0f} days" if name.startswith("margin") else cell[name]
+            f"{float(cell[name]):,.0f} {of.difference}" if name.startswith("margin") else cell[name]
             for name in order
         )
     scale, sign = (100.0, " %") if unit == "share" else (1.0, "")
@@ -408,7 +410,7 @@ def unit_of(question: Question, schema: Schema, counted: Counted) -> str:
         return question.measure
     if question.in_waves is not None:
         found = unit_of(question.in_waves[1], schema, counted)
-        return found if (of := _type_of(found)) is None else of.difference
+        return found if (of := type_with_texts(found)) is None else of.difference
     if question.number is None:
         return counted
     if schema.column(question.number).levels:
@@ -419,12 +421,7 @@ def unit_of(question: Question, schema: Schema, counted: Counted) -> str:
     return question.number
 
 
-def _type_of(unit: str) -> ValueType | None:
-    """Return the type whose values an answer has, if they have texts of their own."""
-    return next((of for of in types_with_texts() if of.word == unit), None)
-
-
 def stated_value(value: float | None, unit: str) -> float | str | None:
     """Return a number; of a date or the like, the text of the nearest value."""
-    of = _type_of(unit)
+    of = type_with_texts(unit)
     return value if value is None or of is None else of.axis_text(value)

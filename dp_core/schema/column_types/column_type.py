@@ -93,14 +93,14 @@ class ValueType(ColumnType):
         difference: Unit of a difference of two values; empty if it is the values' own.
         axis_unit: Unit of a picture, and how many differences of 1 it is.
         form: How a file writes a value by default; empty for numbers.
-        arrow: Arrow type of the synthetic sets.
+        arrow: Arrow type of the synthetic sets, one that Parquet keeps.
         read_from: Kinds of Arrow types whose values are read without their texts, as
             `pyarrow.types` asks for them.
         zero: The value that a file stores as 0.
         span: The first and the last value there are; None without limits.
     """
 
-    keys = ("min", "max", "bins", "edges", "density")
+    keys: ClassVar[tuple[str, ...]] = ("min", "max", "bins", "edges", "density")
     a_value: ClassVar[str]
     values: ClassVar[str]
     ends: ClassVar[tuple[str, str]] = ("smallest", "largest")
@@ -198,8 +198,12 @@ class ValueType(ColumnType):
             return self.text(Fraction(self.inside(value)))
         return int(value) if value.denominator == 1 else float(value)
 
+    def expected(self, value: Fraction) -> Any:
+        """Return a value as an expectation states it, of Great Expectations' own types."""
+        return int(value) if value.denominator == 1 else float(value)
+
     def python(self, value: float) -> Any:
-        """Return a value as Python has it; one beyond `span` becomes its nearest end."""
+        """Return a value as the frames that expectations judge have it."""
         return value
 
     @property

@@ -77,6 +77,9 @@ class Date(ValueType):
         short = low is not None and high is not None and high - low < 3 * 366
         return "month" if short else "year"
 
+    def expected(self, value: Fraction) -> str:
+        return self.text(value)
+
     def python(self, value: float) -> datetime.date:
         return datetime.date.fromordinal(self.inside(value))
 

@@ -40,6 +40,11 @@ def types_with_texts() -> tuple[ValueType, ...]:
     )
 
 
+def type_with_texts(word: str) -> ValueType | None:
+    """Return the type of a word if its values have texts of their own; otherwise None."""
+    return next((each for each in types_with_texts() if each.word == word), None)
+
+
 def typed_words() -> str:
     """Return the words of all types as a sentence lists them.
 

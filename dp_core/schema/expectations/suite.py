@@ -155,7 +155,7 @@ def bounds(column: Column) -> tuple[Any, Any]:
     if column.type.continuous:
         return float(low), float(high)
     least, most = (min(max(int(end), _INT64_MIN), _INT64_MAX) for end in (low, high))
-    return column.scale.json(Fraction(least)), column.scale.json(Fraction(most))
+    return column.scale.expected(Fraction(least)), column.scale.expected(Fraction(most))
 
 
 def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:

@@ -195,7 +195,7 @@ def _member(node: Node, column: Column) -> object:
         return text
     scale = column.scale
     if scale.own_texts:
-        return scale.json(scale.read(node))
+        return scale.expected(scale.read(node))
     value = scale.read(node)
     return _number(_exact(node, value) if scale.whole else value)
 

@@ -130,7 +130,7 @@ class Missing(Condition):
         codes = np.arange(column.size)
         if not self.missing:
             return codes < column.bins
-        return codes == (-1 if column.missing_code is None else column.missing_code)
+        return np.isin(codes, [] if column.missing_code is None else [column.missing_code])
 
 
 @dataclass(frozen=True, slots=True)

@@ -345,10 +345,10 @@ class _Reader:
     def _constant(self) -> tuple[Fraction, ValueType | None]:
         """Return the value that is named next, and its type if that has texts of its own."""
         if found := _with_text(self._rest):
-            match, of = found
-            self._skip(match.end())
+            text, of = found
+            self._skip(len(text))
             node = self._node
-            return of.read(Node(match[0], node.source, node.line, node.key)), of
+            return of.read(Node(text, node.source, node.line, node.key)), of
         if match := _NUMBER.match(self._rest):
             self._skip(match.end())
             try:
@@ -486,9 +486,9 @@ def _add_since(since: Counter[ValueType], of: ValueType | None, times: int) -> N
         since[of] += times
 
 
-def _with_text(text: str) -> tuple[re.Match[str], ValueType] | None:
+def _with_text(text: str) -> tuple[str, ValueType] | None:
     """Return the value with which a text begins, and its type, if the type has its own texts."""
     for of in types_with_texts():
         if of.pattern is not None and (match := of.pattern.match(text)):
-            return match, of
+            return match[0], of
     return None
