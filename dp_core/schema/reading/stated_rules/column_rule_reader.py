@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dp_core.errors import nearest
@@ -32,13 +32,14 @@ from dp_core.schema.reading.level_reader import (
     missing_code,
     read_level,
 )
+from dp_core.schema.reading.stated_rules.forms import forms
 from dp_core.schema.reading.stated_rules.rule_conditions import (
     Stated,
     by_bin,
-    checked,
     compared,
     joined,
     of_codes,
+    rule_of,
     units_of,
 )
 from dp_core.schema.rules.column_rules import Among, ColumnRule, Equality, Missing
@@ -51,10 +52,6 @@ _SIGNS = ("<=", ">=", "==", "!=", "<", ">", "=", "≤", "≥", "≠")
 _SAME = {"=": "==", "≤": "<=", "≥": ">=", "≠": "!="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_0-9])")
-COUNTING = re.compile(
-    r"(exactly|at least|at most) (\w+)\b(?! ?[<>=!+\-≤≥≠]) ?(.*)", re.IGNORECASE | re.DOTALL
-)
-"""A rule that counts members of a household: the words, the number, and the conditions."""
 _WORD = re.compile(r"[^\s<>=!+\[\],≤≥≠*/]+")
 
 
@@ -95,9 +92,7 @@ def read_conditions(node: Node, text: str, schema: Schema) -> list[Stated]:
     """
     when, then = _Reader(node, text, schema, ()).whole()
     if when:
-        raise node.error(
-            "a rule that counts members has no `if`; write the conditions that the members meet."
-        )
+        raise node.error("a rule of this form has no `if`; write the conditions alone.")
     return then
 
 
@@ -114,27 +109,16 @@ def _read(node: Node, schema: Schema, identifiers: Sequence[str]) -> ColumnRule:
             " under `impossible`."
         )
     text = rule_text(node)
-    if COUNTING.fullmatch(text):
-        raise node.error(
-            "counts the members of a household, but this schema has a single table; state the"
-            " households and the persons under `tables`, or remove the rule."
-        )
+    for form in forms():
+        if match := form.pattern.fullmatch(text):
+            return form.read(node, match, schema)
     reader = _Reader(node, text, schema, identifiers)
     if_said, then_said = reader.whole()
     when = tuple(joined(node, [said.met for said in if_said]))
     clauses = [clause for said in then_said for clause in joined(node, [when, said.broken])]
-    every = (*if_said, *then_said)
-    rule = ColumnRule(
-        text=text,
-        key="rules",
-        columns=tuple(dict.fromkeys(name for said in every for name in said.columns)),
-        clauses=tuple(dict.fromkeys(clauses)),
-        units=tuple(dict.fromkeys(each for said in every for each in said.units)),
-        equalities=tuple(
-            Equality(when, *said.equality) for said in then_said if said.equality is not None
-        ),
-    )
-    return checked(node, rule, schema)
+    rule = rule_of(node, schema, text, clauses, (*if_said, *then_said))
+    stated = (said.equality for said in then_said if said.equality is not None)
+    return replace(rule, equalities=tuple(Equality(when, *equality) for equality in stated))
 
 
 class _Reader:

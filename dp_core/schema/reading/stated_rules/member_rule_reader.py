@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.stated_rules.column_rule_reader import (
-    COUNTING,
     read_conditions,
     rule_text,
 )
+from dp_core.schema.reading.stated_rules.forms.counted_members import FORM
 from dp_core.schema.reading.stated_rules.rule_conditions import Stated
 from dp_core.schema.rules.column_rules import AtMost, Condition
 from dp_core.schema.rules.unit_bounds import unit_bounds
@@ -32,7 +32,7 @@ _WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine"
 
 def counts_members(node: Node) -> bool:
     """Return whether an item of `rules` counts members of a household."""
-    return isinstance(node.content, str) and COUNTING.fullmatch(rule_text(node)) is not None
+    return isinstance(node.content, str) and FORM.pattern.fullmatch(rule_text(node)) is not None
 
 
 def read_member_rule(
@@ -53,7 +53,7 @@ def read_member_rule(
             every household obeys the rule, or none.
     """
     text = rule_text(node)
-    match = COUNTING.fullmatch(text)
+    match = FORM.pattern.fullmatch(text)
     assert match is not None
     sign, word, rest = match[1].lower(), match[2], match[3]
     number = _number(node, word)

@@ -6,12 +6,12 @@ of `dp_core.schema.rules.column_rules`, and refuse a rule without effect.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import ceil, floor
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.level_reader import check_public
@@ -155,12 +155,35 @@ def _between(name: str, low: int, high: int) -> Clause:
     return (AtMost(((name, 1),), high), AtMost(((name, -1),), -low))
 
 
-def checked(node: Node, rule: ColumnRule, schema: Schema) -> ColumnRule:
+def rule_of(
+    node: Node,
+    schema: Schema,
+    text: str,
+    clauses: Iterable[Clause],
+    stated: Sequence[Stated],
+    *,
+    key: Literal["rules", "impossible"] = "rules",
+) -> ColumnRule:
     """Return a rule that some records of the schema obey and others do not.
+
+    Args:
+        node: Where it is written, for messages.
+        schema: The schema, with all columns.
+        text: The rule.
+        clauses: A row breaks the rule if all conditions of one of them hold.
+        stated: The conditions from which they are made.
+        key: Key of the schema under which it is written.
 
     Raises:
         BadInput: if every record obeys it, or none, or its numbers are too large to be compared.
     """
+    rule = ColumnRule(
+        text=text,
+        key=key,
+        columns=tuple(dict.fromkeys(name for said in stated for name in said.columns)),
+        clauses=tuple(dict.fromkeys(clauses)),
+        units=tuple(dict.fromkeys(each for said in stated for each in said.units)),
+    )
     if problem := lacks_effect(rule, schema):
         raise node.error(problem)
     return rule

@@ -38,10 +38,11 @@ from dp_core.schema.reading.nested_reader import check_rule
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.rule_conditions import (
     Alternatives,
-    checked,
+    Stated,
     compared,
     joined,
     of_codes,
+    rule_of,
     units_of,
 )
 from dp_core.schema.rules.column_rules import ColumnRule, Missing
@@ -136,8 +137,7 @@ def _names_private(node: Node, schema: Schema, known: Mapping[str, Column], exam
 def _by_values(node: Node, schema: Schema, known: Mapping[str, Column], example: str) -> ColumnRule:
     """Return a rule that names a column with private bins or levels as a rule about values."""
     entries = node.ordered_entries(example=example)
-    parts: list[Alternatives] = []
-    columns: list[str] = []
+    stated: list[Stated] = []
     for name, condition in entries.items():
         if name not in known:
             raise node.error(
@@ -145,26 +145,20 @@ def _by_values(node: Node, schema: Schema, known: Mapping[str, Column], example:
             )
         source, becomes = origin(schema, name)
         if known[name].choice is not None:
-            parts.append(_met(condition, known[name]))
+            met = _met(condition, known[name])
         else:
             check_public(node, schema.column(source), "no rule can name columns that follow them")
             wanted = _codes(condition, known[name])
-            met = {code for code, own in enumerate(becomes.tolist()) if own in wanted}
-            parts.append(of_codes(schema.column(source), met))
-        if not parts[-1]:
+            codes = {code for code, own in enumerate(becomes.tolist()) if own in wanted}
+            met = of_codes(schema.column(source), codes)
+        if not met:
             raise condition.error(
                 f"no value of column {name!r} meets {_text(condition)}; correct or remove it."
             )
-        columns.append(source)
-    numeric = [schema.column(name) for name in dict.fromkeys(columns)]
-    rule = ColumnRule(
-        text=_rule_text(entries),
-        key="impossible",
-        columns=tuple(dict.fromkeys(columns)),
-        clauses=tuple(joined(node, parts)),
-        units=tuple(units_of(column) for column in numeric if not column.levels),
-    )
-    return checked(node, rule, schema)
+        of = schema.column(source)
+        stated.append(Stated(met, (), (source,), () if of.levels else (units_of(of),)))
+    clauses = joined(node, [each.met for each in stated])
+    return rule_of(node, schema, _rule_text(entries), clauses, stated, key="impossible")
 
 
 def _met(node: Node, column: Column) -> Alternatives:
