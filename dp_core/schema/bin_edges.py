@@ -7,11 +7,11 @@ bin contains, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from math import ceil
 from typing import TYPE_CHECKING
 
 from dp_core.text.documents.node import Node
@@ -150,12 +150,19 @@ def bin_count(node: Node) -> int:
     return node.integer(minimum=1, maximum=MAX_CODES)
 
 
+def common_step(numbers: Iterable[Fraction]) -> Fraction:
+    """Return the largest number that divides all of these; 0 if all are 0."""
+    listed = list(numbers)
+    denominator = math.lcm(*(each.denominator for each in listed))
+    return Fraction(math.gcd(*(int(each * denominator) for each in listed)), denominator)
+
+
 def empty_bin(edges: tuple[Fraction, ...], decimals: int) -> tuple[Fraction, Fraction] | None:
     """Return the first bin that contains no number with `decimals` decimals; None without any."""
     grid = 10**decimals
     last = len(edges) - 2
     for code, (low, high) in enumerate(pairwise(edges)):
-        smallest = Fraction(ceil(low * grid), grid)
+        smallest = Fraction(math.ceil(low * grid), grid)
         if smallest > high or (smallest == high and code < last):
             return low, high
     return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -217,33 +217,58 @@ def legal_range(column: Column) -> tuple[Fraction, Fraction]:
     return Fraction(math.ceil(low)), Fraction(math.floor(high))
 
 
+def units_of_bins(
+    column: Column, decimals: int = 0, edges: Sequence[Fraction] = ()
+) -> tuple[list[int], list[int]]:
+    """Return the first and the last value of each bin as whole numbers of units.
+
+    The last value of a bin without a value is before its first one.
+
+    Args:
+        column: A column with bins.
+        decimals: A unit is 10^-decimals; by default 1.
+        edges: The edges of the bins; by default the column's.
+    """
+    edges = edges or column.edges
+    scale = 10**decimals
+    # Quotients of whole numbers, rounded up: a grid has thousands of edges.
+    starts = [-(-edge.numerator * scale // edge.denominator) for edge in edges]
+    firsts, lasts = starts[:-1], [start - 1 for start in starts[1:]]
+    if column.type.continuous:
+        lasts[-1] = math.floor(edges[-1] * scale)
+        return firsts, lasts
+    least, most = map(int, legal_range(column))
+    return [max(first, least) for first in firsts], [min(last, most) for last in lasts]
+
+
 def whole_bounds(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the smallest and the largest whole number of each bin."""
-    least, most = legal_range(column)
-    low = [max(math.ceil(edge), int(least)) for edge in column.edges[:-1]]
-    high = [min(math.ceil(edge) - 1, int(most)) for edge in column.edges[1:]]
-    return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
+    firsts, lasts = units_of_bins(column)
+    return np.array(firsts, dtype=np.int64), np.array(lasts, dtype=np.int64)
+
+
+def float_bounds(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the smallest and the largest binary64 of each bin of a number."""
+    low = np.array([float(edge) for edge in column.edges[:-1]])
+    # The last bin contains its upper end; the others end at the value just below their upper edge.
+    last = np.nextafter([float(edge) for edge in column.edges[1:]], -np.inf)
+    last[-1] = float(column.edges[-1])
+    return low, last
 
 
 def _uniform_numbers(
     column: Column, bins: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    low = np.array([float(edge) for edge in column.edges[:-1]])
-    high = np.array([float(edge) for edge in column.edges[1:]])
-    # The last bin contains its upper end; the others end at the value just below their upper edge.
-    last = np.nextafter(high, -np.inf)
-    last[-1] = high[-1]
-    values = low[bins] + rng.random(bins.size) * (high[bins] - low[bins])
+    low, last = float_bounds(column)
+    width = np.array([float(edge) for edge in column.edges[1:]]) - low
+    values = low[bins] + rng.random(bins.size) * width[bins]
     if column.decimals is not None:
-        steps = 10**column.decimals
-        first = [math.ceil(edge * steps) for edge in column.edges[:-1]]
-        final = [math.ceil(edge * steps) - 1 for edge in column.edges[1:]]
-        final[-1] = math.floor(column.edges[-1] * steps)
+        first, final = units_of_bins(column, column.decimals)
         if all(abs(point) < 2**53 for point in (*first, *final)):
             start, stop = np.array(first, dtype=np.int64), np.array(final, dtype=np.int64)
             holds = (start <= stop)[bins]  # a bin narrower than the grid keeps full precision
             drawn = rng.integers(start[bins], np.maximum(start, stop)[bins], endpoint=True)
             # Both numbers are exact, so their quotient is the float nearest to the decimal.
-            values = np.where(holds, drawn / float(steps), values)
+            values = np.where(holds, drawn / 10.0**column.decimals, values)
     inside: NDArray[np.float64] = np.clip(values, low[bins], last[bins])
     return inside

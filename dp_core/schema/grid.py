@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.schema.bin_edges import exact_text
+from dp_core.schema.bin_edges import common_step, exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.codes import Codes, code_type
@@ -149,7 +149,7 @@ def _fine(column: Column, positions: int) -> Column:
     span = high - low
     if column.type.continuous:
         # The largest step that meets every edge, divided; or equal steps if that one is too small.
-        meeting = _common_step([edge - low for edge in column.edges[1:]])
+        meeting = common_step([edge - low for edge in column.edges[1:]])
         step = meeting / (positions // (span / meeting)) if span / meeting <= positions else None
         step = step or span / positions
     else:
@@ -220,7 +220,7 @@ def _through_edges(column: Column, positions: int) -> Column:
     An integer or a date has at most one position for each value.
     """
     low, high = column.edges[0], column.edges[-1]
-    meeting, span = _common_step([edge - low for edge in column.edges[1:]]), high - low
+    meeting, span = common_step([edge - low for edge in column.edges[1:]]), high - low
     most = int(MOST_POSITIONS // (span / meeting))
     if not most:
         raise BadInput(
@@ -257,12 +257,6 @@ def _stated_step(column: Column) -> str:
     step = max(step, Fraction(1))
     unit = f" {column.scale.difference}".rstrip()
     return f"{int(step)}{unit}, the last of which is max + 1"
-
-
-def _common_step(distances: list[Fraction]) -> Fraction:
-    """Return the largest number that divides all distances."""
-    denominator = math.lcm(*(distance.denominator for distance in distances))
-    return Fraction(math.gcd(*(int(distance * denominator) for distance in distances)), denominator)
 
 
 def _bins(fine: Column, coarse: Column) -> tuple[int, ...]:
