@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from dp_core.schema.bin_edges import MAX_CODES, empty_bin, exact_text, read_bins
+from dp_core.schema.bin_edges import MAX_CODES, empty_bin, exact_text
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import Kind, column_type, words
 from dp_core.schema.definition import (
@@ -19,6 +19,7 @@ from dp_core.schema.definition import (
     OutOfRange,
     Role,
 )
+from dp_core.schema.reading.bin_reader import read_bins
 from dp_core.schema.reading.code_list_reader import levels_of_codes, read_code_list, read_grouping
 from dp_core.schema.reading.known_totals.calibration_reader import check_weight
 from dp_core.schema.reading.private_domain_reader import (

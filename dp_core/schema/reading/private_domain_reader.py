@@ -11,10 +11,11 @@ from fractions import Fraction
 from math import ceil
 from typing import TypeAlias
 
-from dp_core.schema.bin_edges import check_distinct, empty_bin, read_limits
+from dp_core.schema.bin_edges import check_distinct, empty_bin
 from dp_core.schema.code_list import Code, unique_labels
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.definition import Choice, Column, Level, groups_of
+from dp_core.schema.reading.bin_reader import read_limits
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
