@@ -41,7 +41,7 @@ class Date(ValueType):
     ends = ("first", "last")
     after_max = "the day after max, {}, because a bin ends before its upper edge"
     periods = ("year", "quarter", "month", "week", "day")
-    sample = "2026-01-31"
+    sample = "2026-12-31"
     pattern = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
     difference, axis_unit = "days", ("year", 365.25)
     form = "YYYY-MM-DD"
