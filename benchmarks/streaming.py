@@ -30,7 +30,8 @@ import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
-from dp_core.schema.definition import Column, Kind, Level, Schema
+from dp_core.schema.column_types.registry import Kind
+from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 GROUP_ROWS = 1 << 20

@@ -11,24 +11,25 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.schema import bin_edges
+from dp_core.schema.bin_edges import bin_count
+from dp_core.schema.column_types.number import Number
 from dp_core.text.documents.node import Node
 
 MOST = 500
-_compute = bin_edges._equal_widths
+_compute = Number.edges
 _kept: dict[tuple[Fraction, Fraction, int], tuple[Fraction, ...]] = {}
 
 
-def _equal_widths(
-    column: Node, keys: Mapping[str, Node], minimum: Fraction, maximum: Fraction
+def _edges(
+    self: Number, column: Node, keys: Mapping[str, Node], minimum: Fraction, maximum: Fraction
 ) -> tuple[Fraction, ...]:
     if "bins" not in keys:
-        return _compute(column, keys, minimum, maximum)
-    asked = minimum, maximum, bin_edges._bin_count(keys["bins"])
+        return _compute(self, column, keys, minimum, maximum)
+    asked = minimum, maximum, bin_count(keys["bins"])
     if len(_kept) > MOST:
         _kept.clear()
     if asked not in _kept:
-        _kept[asked] = _compute(column, keys, minimum, maximum)
+        _kept[asked] = _compute(self, column, keys, minimum, maximum)
     return _kept[asked]
 
 
@@ -36,5 +37,5 @@ def _equal_widths(
 def edges_are_kept() -> Iterator[None]:
     """Keep the edges of this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bin_edges, "_equal_widths", _equal_widths)
+        patch.setattr(Number, "edges", _edges)
         yield

@@ -51,6 +51,8 @@ INSPECTION = ("dp_core.inspection", "flows.cli.actions.file_check")
 """What shows a file to a person who may see it: no release imports it, and it writes nothing."""
 BEYOND = tuple(f"dp_core.{room}" for room in ("methods", "plan", "bundle", "analysis", "lab"))
 """Rooms that the import contracts keep from the data."""
+FINDS = {"dp_core.schema.column_types.registry": "dp_core.schema.column_types"}
+"""Modules that import all modules of a folder by their names, and the folder."""
 DECIDES = (
     "dp_core.plan.fixed_plan",
     "dp_core.methods.registry",
@@ -198,6 +200,8 @@ def imports(module: str) -> frozenset[str]:
                 name if (name := f"{node.module}.{alias.name}") in modules() else node.module
                 for alias in node.names
             }
+    if folder := FINDS.get(module):
+        found |= {other for other in modules() if within(other, (folder,)) and other != module}
     return frozenset(found & modules().keys())
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +40,9 @@ from dp_core.confidential.values.raw_values import (
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.problems import Problem, refused
-from dp_core.schema.rules.column_rules import ColumnRule, RuleRows, rows_that_break
+from dp_core.schema.rules.column_rules import RuleRows
+from dp_core.schema.rules.row_rules import RowRule, row_rules
 from dp_core.tables.codes import Codes, code_type
-from dp_core.tables.nested_columns import Nesting
-from dp_core.tables.structural_zeros import Rule
 
 LOOKUP = 1 << 16
 """Widest range of whole numbers that is encoded by table lookup instead of search."""
@@ -75,7 +75,7 @@ class Encoder:
         self.reader = Reader(column)
         if not column.levels:
             low, high = legal_range(column)
-            if column.kind == "number":
+            if column.type.continuous:
                 self.low: float = float(low)
                 self.high: float = float(high)
                 self._edges = np.array([float(edge) for edge in column.edges[1:-1]])
@@ -85,7 +85,7 @@ class Encoder:
                 self._edges = np.array(whole, dtype=np.int64)
         self._table: Codes | None = None
         self._grid: EdgeGrid | None = None
-        if column.kind in ("integer", "date") and 0 <= self.high - self.low < LOOKUP:
+        if column.type.whole and 0 <= self.high - self.low < LOOKUP:
             legal = np.arange(int(self.low), int(self.high) + 1, dtype=np.int64)
             # `right`: a value equal to an edge belongs to the bin above it.
             table = np.searchsorted(self._edges, legal, side="right")
@@ -223,16 +223,16 @@ def count_problems(problem: NDArray[np.uint8], values: Values) -> dict[Problem, 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BrokenRule:
-    """Rows that broke a structural zero, a rule between columns, or a nesting. Confidential.
+    """Rows that broke a rule. Confidential.
 
     Attributes:
-        rule: The structural zero, the rule or the nesting.
+        rule: The rule.
         refused: Number of rows that stop the release.
         settled: Number of rows in which a column was set to missing.
         first: The first rows that stop the release, at most `FIRST_ROWS`.
     """
 
-    rule: Rule | ColumnRule | Nesting
+    rule: RowRule[Any]
     refused: int
     settled: int
     first: tuple[int, ...] = ()
@@ -257,51 +257,33 @@ def settle_zeros(
     Returns:
         The rules that were broken.
     """
-    # Boxes that follow from rules between columns are judged by these rules.
-    stated = [rule for rule in schema.zeros.rules if not rule.derived]
-    rules: list[Rule | ColumnRule | Nesting] = [*stated, *schema.rules, *schema.nestings]
+    rules = row_rules(schema)
+    if not rules:
+        return []
+    rows = rule_rows(schema, codes, units or {})
     settled = [0] * len(rules)
     left = [np.zeros(0, dtype=np.intp)] * len(rules)
     # Setting a column to missing can break another rule about missing, so there are several passes.
     for _ in range(len(rules) + 1):
         changed = False
         for number, rule in enumerate(rules):
-            broken = np.flatnonzero(_breaks(rule, schema, codes, units or {}))
+            broken = np.flatnonzero(rule.broken(rows))
             left[number] = broken
             axis = _settling_axis(rule, schema)
             if broken.size and axis is not None:
                 missing = schema.columns[axis].missing_code
                 moving = broken[codes[axis][broken] != missing]
                 codes[axis][moving] = missing
+                rows.missing[schema.columns[axis].name][moving] = True
                 settled[number] += moving.size
                 changed |= moving.size > 0
         if not changed:
             break
     return [
-        BrokenRule(rule, rows.size, moved, tuple(rows[:FIRST_ROWS].tolist()))
-        for rule, rows, moved in zip(rules, left, settled, strict=True)
-        if rows.size or moved
+        BrokenRule(rule, found.size, moved, tuple(found[:FIRST_ROWS].tolist()))
+        for rule, found, moved in zip(rules, left, settled, strict=True)
+        if found.size or moved
     ]
-
-
-def _breaks(
-    rule: Rule | ColumnRule | Nesting,
-    schema: Schema,
-    codes: Sequence[Array],
-    units: Mapping[str, NDArray[np.int64]],
-) -> NDArray[np.bool_]:
-    if isinstance(rule, ColumnRule):
-        return rows_that_break(rule, rule_rows(schema, codes, units))
-    if isinstance(rule, Nesting):
-        return rule.breaks(*(codes[axis] for axis in schema.domain.axes(rule.columns)))
-    broken: NDArray[np.bool_] | None = None
-    for axis, impossible in zip(schema.domain.axes(rule.columns), rule.codes, strict=True):
-        among = np.zeros(schema.domain.sizes[axis], dtype=bool)
-        among[list(impossible)] = True
-        these = among[codes[axis]]
-        broken = these if broken is None else broken & these
-    assert broken is not None
-    return broken
 
 
 def rule_rows(
@@ -323,7 +305,7 @@ def rule_rows(
     return RuleRows(by_name, missing, units, len(codes[0]))
 
 
-def _settling_axis(rule: Rule | ColumnRule | Nesting, schema: Schema) -> int | None:
+def _settling_axis(rule: RowRule[Any], schema: Schema) -> int | None:
     for axis in reversed(schema.domain.axes(rule.columns)):
         column = schema.columns[axis]
         if column.out_of_range == "missing" and column.missing_code is not None:

@@ -17,7 +17,7 @@ from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes, kept_rows, orders
 from dp_core.confidential.source import Source
 from dp_core.confidential.values.raw_values import Array, Values
-from dp_core.schema.decoding import EPOCH, decode, labels
+from dp_core.schema.decoding import decode, labels
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, value_sources
 from dp_core.tables.dataset import Dataset
@@ -113,9 +113,6 @@ def _by_row(typed: Values) -> Array:
 def _numbers(encoder: Encoder, data: Array, missing: Array | None) -> pa.Array:
     """Return numbers, whole numbers or dates, clipped to the bounds."""
     clipped = np.clip(data, data.dtype.type(encoder.low), data.dtype.type(encoder.high))
-    if encoder.column.kind == "number":
-        return pa.array(clipped.astype(np.float64), pa.float64(), mask=missing)
-    if encoder.column.kind == "integer":
-        return pa.array(clipped, pa.int64(), mask=missing)
-    days = np.where(missing, EPOCH, clipped) if missing is not None else clipped
-    return pa.array((days - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+    if encoder.column.type.continuous:
+        clipped = clipped.astype(np.float64)
+    return encoder.column.scale.array(clipped, missing)

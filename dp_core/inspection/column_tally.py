@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from dp_core.confidential.encoding import Encoded, Encoder, count_problems
 from dp_core.confidential.values.raw_values import State, Values
 from dp_core.confidential.values.stored_texts import canonical_texts, value_type
-from dp_core.schema.bin_edges import value_text
 from dp_core.schema.definition import Column
 from dp_core.schema.problems import Problem
 
@@ -105,7 +104,7 @@ class Tally:
                 _count(texts, _texts(values, typed, places), counts[places])
         if not self.column.levels:
             self._count_numbers(values, typed, counts)
-        if self.column.kind == "date" and typed.index is not None:
+        if self.column.type.own_texts and typed.index is not None:
             known = (
                 counts > 0 if typed.state is None else (typed.state == State.VALUE) & (counts > 0)
             )
@@ -119,18 +118,16 @@ class Tally:
     def is_far(self, text: str) -> bool:
         """Return whether a number is far from the usual values, as a code for missing often is."""
         low, high = self.usual_low, self.usual_high
-        if low is None or high is None or self.column.kind == "date":
+        if low is None or high is None or self.column.type.own_texts:
             return False
         value = float(text)
         return value > max(1.5 * high, high + 5) or value < 0 <= low
 
     def text(self, value: float | Fraction) -> str:
         """Return a value of the column as a schema writes it, exactly."""
-        kind = self.column.kind
-        assert kind in ("integer", "number", "date")
         if isinstance(value, float):
             return exact(value)
-        return value_text(Fraction(value), kind)
+        return self.column.scale.text(Fraction(value))
 
     def _count_numbers(self, values: pa.Array, typed: Values, counts: NDArray[np.int64]) -> None:
         known = counts > 0

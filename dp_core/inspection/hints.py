@@ -13,7 +13,6 @@ from dp_core.inspection.advice import Advice, change_text, instead_of, is_accept
 from dp_core.inspection.column_tally import MOST_DISTINCT, Tally
 from dp_core.inspection.findings import EXAMPLES, Example, Finding
 from dp_core.inspection.value_findings import FEWEST_ROWS, far_codes, offer_codes
-from dp_core.schema.bin_edges import value_text
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.problems import Problem, refused
@@ -97,7 +96,7 @@ def _of_levels(tally: Tally) -> Iterator[Finding]:
 def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding]:
     column = tally.column
     low, high = legal_range(column)
-    points = int(high - low) + 1 if column.kind != "number" else column.bins
+    points = int(high - low) + 1 if not column.type.continuous else column.bins
     distinct = len(tally.distinct)
     if distinct == 1:
         (value,) = tally.distinct
@@ -110,10 +109,10 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
         return
     # So few values need levels, not bins of their own.
     codes = HEAPED * distinct <= 1 and 2 * distinct < points
-    many = points >= MANY_POINTS or column.kind == "number" or codes
-    few = column.kind != "date" and 1 < distinct <= FEW_VALUES and many and distinct < points
+    many = points >= MANY_POINTS or column.type.continuous or codes
+    few = column.type.sums and 1 < distinct <= FEW_VALUES and many and distinct < points
     if few and not column.role:
-        where = f"{points:,} bins" if column.kind == "number" else f"{points:,} legal values"
+        where = f"{points:,} bins" if column.type.continuous else f"{points:,} legal values"
         yield _hint(
             tally,
             "category",
@@ -122,7 +121,7 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
             " `levels`. Otherwise synthetic values can fall between the codes.",
             *(Example(tally.text(value)) for value in sorted(tally.distinct)[:EXAMPLES]),
         )
-    if column.kind == "integer" and tally.unique and tally.rows > MOST_DISTINCT:
+    if column.type.whole and column.type.sums and tally.unique and tally.rows > MOST_DISTINCT:
         yield _hint(
             tally,
             "identifier",
@@ -174,8 +173,7 @@ def _heaped(tally: Tally, schema: Schema, codes: Set[str]) -> Finding | None:
         codes: Texts of values that may mean missing; they need no bin.
     """
     column, rows = tally.column, tally.codes[: tally.column.bins]
-    kind = column.kind
-    assert kind in ("integer", "number", "date")
+    scale = column.scale
     step, own = _step(column), dict[Fraction, None]()
     said = []
     for value, count in sorted(tally.heaps.items(), key=lambda item: (-item[1], item[0])):
@@ -184,7 +182,7 @@ def _heaped(tally: Tally, schema: Schema, codes: Set[str]) -> Finding | None:
         code = min(int(np.searchsorted(tally.edges, value, side="right")) - 1, column.bins - 1)
         low, high = column.edges[code : code + 2]
         usual = float(step / (high - low)) * rows[code]
-        begin = Fraction(tally.text(value) if kind == "number" else value)
+        begin = Fraction(tally.text(value) if scale.continuous else value)
         # The last bin of a number holds its upper end.
         first = begin - step if begin == column.edges[-1] else begin
         ends = [edge for edge in (first, first + step) if low <= edge <= high]
@@ -193,9 +191,8 @@ def _heaped(tally: Tally, schema: Schema, codes: Set[str]) -> Finding | None:
         if not set(ends) <= set(column.edges):
             own |= dict.fromkeys(ends)
             share = percentage(count, int(rows.sum()))
-            text = value_text(begin, "date") if kind == "date" else tally.text(value)
-            said.append(f"{share} of the values are {text}")
-    keys = {"edges": tuple(value_text(edge, kind) for edge in sorted({*column.edges, *own}))}
+            said.append(f"{share} of the values are {tally.text(value)}")
+    keys = {"edges": tuple(scale.text(edge) for edge in sorted({*column.edges, *own}))}
     if not own or not is_accepted(schema, column.name, keys):
         return None
     fix = f"write {change_text(keys, tally.definition)}"
@@ -215,7 +212,7 @@ def _heaped(tally: Tally, schema: Schema, codes: Set[str]) -> Finding | None:
 
 def _step(column: Column) -> Fraction:
     """Return the width of a bin of one value."""
-    if column.kind != "number":
+    if not column.type.continuous:
         return Fraction(1)
     if column.decimals is not None:
         return Fraction(1, 10**column.decimals)

@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 
 from dp_core.confidential.source import Source
 from dp_core.confidential.source_files import is_readable
-from dp_core.confidential.values.parsed_texts import INTEGER_TEXT, NUMBER_TEXT
 from dp_core.confidential.values.stored_texts import is_text, plain, value_type
 from dp_core.inspection.file_check import data_files, table_of
 from dp_core.inspection.value_findings import fitting_formats, looks_missing
 from dp_core.schema.bin_edges import MAX_INTEGER, exact_text
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, levels_of
 from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
-from dp_core.schema.definition import Kind
+from dp_core.schema.column_types.parsed_texts import INTEGER_TEXT, NUMBER_TEXT
+from dp_core.schema.column_types.registry import Kind
 from dp_core.schema.draft import draft_table, file_columns
 from dp_core.text.documents.typed_text import parse_fraction
 

@@ -16,8 +16,7 @@ from dp_core.confidential.person_rows import Persons, hashes
 from dp_core.errors import BadInput
 from dp_core.inspection.findings import Example, Finding, some_rows
 from dp_core.schema.definition import Schema
-from dp_core.schema.rules.column_rules import rows_that_break
-from dp_core.tables.dataset import Dataset
+from dp_core.schema.rules.row_rules import row_rules
 from dp_core.tables.structural_zeros import StructuralZeros
 
 ROW_EXAMPLES = 4
@@ -75,9 +74,7 @@ class RowChecks:
             encoded: Codes of each column that the file has.
         """
         schema = self.schema
-        if schema.columns and (
-            schema.zeros or schema.rules or schema.dependents or schema.nestings
-        ):
+        if schema.columns and (schema.dependents or row_rules(schema)):
             self._check(records, encoded)
         self._rows += records.num_rows
 
@@ -90,18 +87,10 @@ class RowChecks:
         units = self._rules.units(records)
         for settled in settle_zeros(self.schema, codes, units):
             self._settled[settled.rule.text] += settled.settled
-        data = Dataset(domain, np.stack(codes))
-        for rule in self.schema.zeros.rules:
-            broken = rule.breaks(data) & _good(encoded, rule.columns)
-            self._note(rule.text, broken, records, rule.columns)
         rows = rule_rows(self.schema, codes, units)
-        for between in self.schema.rules:
-            broken = rows_that_break(between, rows) & _good(encoded, between.columns)
-            self._note(between.text, broken, records, between.columns)
-        for nesting in self.schema.nestings:
-            upper, lower = (data.column(name) for name in nesting.columns)
-            broken = nesting.breaks(upper, lower) & _good(encoded, nesting.columns)
-            self._note(nesting.text, broken, records, nesting.columns)
+        for rule in row_rules(self.schema):
+            broken = rule.broken(rows) & _good(encoded, rule.columns)
+            self._note(rule.text, broken, records, rule.columns)
 
     def _note(
         self,
@@ -140,9 +129,7 @@ class RowChecks:
                         tuple(self._examples[name]),
                     )
                 )
-        keys = {rule.text: "impossible" for rule in self.schema.zeros.rules}
-        keys |= {rule.text: rule.key for rule in self.schema.rules}
-        keys |= {each.text: "within" for each in self.schema.nestings}
+        keys = {rule.text: rule.key for rule in row_rules(self.schema)}
         for text, key in keys.items():
             named = f"`impossible` rule {{{text}}}" if key == "impossible" else f"rule `{text}`"
             if rows := self._broken[text]:

@@ -322,7 +322,7 @@ def _unreadable(tally: Tally) -> Iterator[Finding]:
     groups: dict[str, dict[str, int]] = {}
     for text, rows in tally.strangers.items():
         groups.setdefault(_type_cause(column, text), {})[text] = rows
-    one, many = _WORDS[column.kind]
+    one, many = column.scale.a_value, column.scale.values
     are = (f"is not {one}", f"are not {many}", "")
     for cause, group in groups.items():
         rows = sum(group.values())
@@ -336,13 +336,6 @@ def _unreadable(tally: Tally) -> Iterator[Finding]:
             fix = _type_fix(tally, advice, cause, group)
         examples = _quoted(group)
         yield Finding(severity, cause, column.name, message, fix, rows, examples, advice.changes)
-
-
-_WORDS = {
-    "integer": ("a whole number", "whole numbers"),
-    "number": ("a number", "numbers"),
-    "date": ("a date", "dates"),
-}
 
 
 def _is_number(text: str) -> bool:
@@ -392,7 +385,7 @@ row and for several, and the fix, empty if it depends on the column. The first t
 
 def _type_cause(column: Column, text: str) -> str:
     """Return the kind of the finding about a text that is not of a column's type."""
-    if column.kind == "date":
+    if column.type.own_texts:
         return "missing-codes" if looks_missing(text) else "dates"
     fitting = (kind for kind, cause in _NUMBER_CAUSES.items() if cause[0](text.strip()))
     return next(fitting, "unreadable")
@@ -415,7 +408,7 @@ def _type_fix(tally: Tally, advice: Advice, cause: str, group: Mapping[str, int]
 def _as_number(column: Column) -> dict[str, Any]:
     """Return the keys that change a column's type from integer to number."""
     least, most = legal_range(column)
-    if least == most or column.kind != "integer":
+    if least == most or not column.type.whole:
         return {}
     widths = {int(high - low) for low, high in pairwise(column.edges)}
     if column.choice is not None:

@@ -15,7 +15,6 @@ from dp_core.methods.private_domain.bin_weights import pieces_of
 from dp_core.methods.private_domain.level_weights import most_frequent, pieces_of_levels
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate
 from dp_core.methods.private_domain.questions import questions
-from dp_core.schema.bin_edges import value_text
 from dp_core.schema.bin_pieces import Pieces, weights_of
 from dp_core.schema.definition import Choice, Column, Schema
 from dp_core.schema.grid import Recoding, variables, zeros_on_grid
@@ -137,10 +136,7 @@ def statement(schema: Schema) -> list[dict[str, object]]:
         if column.levels:
             entry["levels"] = [level.text for level in column.levels]
         else:
-            scale = column.kind
-            assert scale != "category"
-            assert scale != "ordinal"
-            entry["edges"] = [value_text(edge, scale) for edge in column.edges]
+            entry["edges"] = [column.scale.text(edge) for edge in column.edges]
         found.append(entry)
     return found
 

@@ -6,14 +6,13 @@ within the piece; without pieces, uniformly within the bin.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.decoding import legal_range
+from dp_core.schema.decoding import units_of_bins
 from dp_core.schema.definition import Column
 
 Floats = NDArray[np.float64]
@@ -63,7 +62,7 @@ class BinValues:
             np.ones(len(edges) - 1) if within is None else np.array(within.weights, np.float64)
         )
         ends = _ends(column, edges)
-        steps = 10 ** (column.decimals or 0) if column.kind == "number" else 1
+        steps = 10 ** (column.decimals or 0) if column.type.continuous else 1
         whole = ends is not None
         if ends is None:
             steps = 1
@@ -193,16 +192,10 @@ def _ends(column: Column, edges: tuple[Any, ...]) -> tuple[Floats, Floats] | Non
     The values of a number without `decimals` are real numbers, and so are those of a number of
     which a piece contains no multiple of the last decimal.
     """
-    if column.kind == "number":
-        if column.decimals is None:
-            return None
-        steps = 10**column.decimals
-        low = [math.ceil(edge * steps) for edge in edges[:-1]]
-        high = [*low[1:], math.floor(edges[-1] * steps) + 1]
-    else:
-        least, most = map(int, legal_range(column))
-        low = [max(math.ceil(edge), least) for edge in edges[:-1]]
-        high = [min(math.ceil(edge), most + 1) for edge in edges[1:]]
+    if column.type.continuous and column.decimals is None:
+        return None
+    low, last = units_of_bins(column, column.decimals or 0, edges)
+    high = [end + 1 for end in last]
     if max(map(abs, (*low, *high))) >= 2**53 or any(
         one >= other for one, other in zip(low, high, strict=True)
     ):

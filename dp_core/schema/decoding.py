@@ -6,9 +6,8 @@ This is post-processing: it takes codes of synthetic records and public knowledg
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -21,9 +20,6 @@ from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, parts, value_sources
 from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.dataset import Dataset
-
-EPOCH = datetime.date(1970, 1, 1).toordinal()
-"""Day ordinal of the first day of Arrow's dates."""
 
 
 def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Table:
@@ -70,20 +66,15 @@ def assembled(
     """
     arrays = dict(arrays)
     if schema.dependents:
-        values = {name: values_in(arrays[name]) for name in value_sources(schema)}
+        values = {
+            name: schema.column(name).scale.values_in(arrays[name])
+            for name in value_sources(schema)
+        }
         derived = derive(schema, codes, values)
         for dependent in schema.dependents:
             column = dependent.column
             arrays[column.name] = labels(column, derived[column.name])
     return pa.table([arrays[name] for name in schema.names], names=list(schema.names))
-
-
-def values_in(array: pa.Array) -> NDArray[Any]:
-    """Return decoded numbers, whole numbers or dates (day ordinals); 0 where missing."""
-    if pa.types.is_date(array.type):
-        return values_in(array.cast(pa.int32())).astype(np.int64) + EPOCH
-    filled: NDArray[Any] = array.fill_null(0).to_numpy(zero_copy_only=False)
-    return filled
 
 
 def drawn(column: Column, codes: Codes, *, rng: np.random.Generator) -> pa.Array:
@@ -95,27 +86,10 @@ def drawn(column: Column, codes: Codes, *, rng: np.random.Generator) -> pa.Array
     bins = codes if missing is None else np.where(missing, 0, codes)
     if (within := column.within) is not None:
         column, bins = _by_piece(column, within, bins, rng)
-    if column.kind == "number":
-        return stored_values(column, _uniform_numbers(column, bins, rng), missing)
+    if column.type.continuous:
+        return column.scale.array(_uniform_numbers(column, bins, rng), missing)
     low, high = whole_bounds(column)
-    return stored_values(column, rng.integers(low[bins], high[bins], endpoint=True), missing)
-
-
-def stored_values(
-    column: Column, values: NDArray[Any], missing: NDArray[np.bool_] | None
-) -> pa.Array:
-    """Return numbers, whole numbers or dates (day ordinals) as `decode` stores them.
-
-    Args:
-        column: The column.
-        values: The values, shape (rows,).
-        missing: Which of them are missing, shape (rows,); None if none can be.
-    """
-    if column.kind == "number":
-        return pa.array(values, pa.float64(), mask=missing)
-    if column.kind == "integer":
-        return pa.array(values, pa.int64(), mask=missing)
-    return pa.array((values - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+    return column.scale.array(rng.integers(low[bins], high[bins], endpoint=True), missing)
 
 
 def _levels_in_sets(column: Column, codes: Codes, rng: np.random.Generator) -> Codes:
@@ -155,7 +129,7 @@ def labels(column: Column, codes: Codes) -> pa.Array:
     return pa.DictionaryArray.from_arrays(
         pa.array(np.array(place, dtype=kind)[codes], mask=missing),
         pa.array(names, pa.string()),
-        ordered=column.kind == "ordinal",
+        ordered=column.type.ordered,
     )
 
 
@@ -179,12 +153,14 @@ def codes_of(column: Column, values: pa.Array) -> Codes:
         raise ValueError(f"Column {column.name!r} of a synthetic set has missing values.")
     if column.levels:
         return _codes_of_labels(column, values)
-    expected = {"integer": pa.int64(), "number": pa.float64(), "date": pa.date32()}[column.kind]
-    if values.type != expected:
-        raise ValueError(f"Column {column.name!r} of a synthetic set is not stored as {expected}.")
-    found = values_in(values)
+    scale = column.scale
+    if values.type != scale.stored:
+        raise ValueError(
+            f"Column {column.name!r} of a synthetic set is not stored as {scale.stored}."
+        )
+    found = scale.values_in(values)
     # A number is compared with its bounds as `decode` writes them, rounded to binary64.
-    low, high = map(float if column.kind == "number" else int, legal_range(column))
+    low, high = map(float if scale.continuous else int, legal_range(column))
     missing = values.is_null().to_numpy(zero_copy_only=False)
     # A NaN fails both comparisons, so it is refused too.
     if not (((found >= low) & (found <= high)) | missing).all():
@@ -234,40 +210,65 @@ def _check_chosen(column: Column) -> None:
 def legal_range(column: Column) -> tuple[Fraction, Fraction]:
     """Return the smallest and the largest legal value of an integer, number or date column."""
     low = column.edges[0] if column.minimum is None else column.minimum
-    if column.kind == "number":
+    if column.type.continuous:
         return low, column.edges[-1] if column.maximum is None else column.maximum
     # A bin ends before its upper edge.
     high = math.ceil(column.edges[-1]) - 1 if column.maximum is None else column.maximum
     return Fraction(math.ceil(low)), Fraction(math.floor(high))
 
 
+def units_of_bins(
+    column: Column, decimals: int = 0, edges: Sequence[Fraction] = ()
+) -> tuple[list[int], list[int]]:
+    """Return the first and the last value of each bin as whole numbers of units.
+
+    The last value of a bin without a value is before its first one.
+
+    Args:
+        column: A column with bins.
+        decimals: A unit is 10^-decimals; by default 1.
+        edges: The edges of the bins; by default the column's.
+    """
+    edges = edges or column.edges
+    scale = 10**decimals
+    # Quotients of whole numbers, rounded up: a grid has thousands of edges.
+    starts = [-(-edge.numerator * scale // edge.denominator) for edge in edges]
+    firsts, lasts = starts[:-1], [start - 1 for start in starts[1:]]
+    if column.type.continuous:
+        lasts[-1] = math.floor(edges[-1] * scale)
+        return firsts, lasts
+    least, most = map(int, legal_range(column))
+    return [max(first, least) for first in firsts], [min(last, most) for last in lasts]
+
+
 def whole_bounds(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the smallest and the largest whole number of each bin."""
-    least, most = legal_range(column)
-    low = [max(math.ceil(edge), int(least)) for edge in column.edges[:-1]]
-    high = [min(math.ceil(edge) - 1, int(most)) for edge in column.edges[1:]]
-    return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
+    firsts, lasts = units_of_bins(column)
+    return np.array(firsts, dtype=np.int64), np.array(lasts, dtype=np.int64)
+
+
+def float_bounds(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the smallest and the largest binary64 of each bin of a number."""
+    low = np.array([float(edge) for edge in column.edges[:-1]])
+    # The last bin contains its upper end; the others end at the value just below their upper edge.
+    last = np.nextafter([float(edge) for edge in column.edges[1:]], -np.inf)
+    last[-1] = float(column.edges[-1])
+    return low, last
 
 
 def _uniform_numbers(
     column: Column, bins: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    low = np.array([float(edge) for edge in column.edges[:-1]])
-    high = np.array([float(edge) for edge in column.edges[1:]])
-    # The last bin contains its upper end; the others end at the value just below their upper edge.
-    last = np.nextafter(high, -np.inf)
-    last[-1] = high[-1]
-    values = low[bins] + rng.random(bins.size) * (high[bins] - low[bins])
+    low, last = float_bounds(column)
+    width = np.array([float(edge) for edge in column.edges[1:]]) - low
+    values = low[bins] + rng.random(bins.size) * width[bins]
     if column.decimals is not None:
-        steps = 10**column.decimals
-        first = [math.ceil(edge * steps) for edge in column.edges[:-1]]
-        final = [math.ceil(edge * steps) - 1 for edge in column.edges[1:]]
-        final[-1] = math.floor(column.edges[-1] * steps)
+        first, final = units_of_bins(column, column.decimals)
         if all(abs(point) < 2**53 for point in (*first, *final)):
             start, stop = np.array(first, dtype=np.int64), np.array(final, dtype=np.int64)
             holds = (start <= stop)[bins]  # a bin narrower than the grid keeps full precision
             drawn = rng.integers(start[bins], np.maximum(start, stop)[bins], endpoint=True)
             # Both numbers are exact, so their quotient is the float nearest to the decimal.
-            values = np.where(holds, drawn / float(steps), values)
+            values = np.where(holds, drawn / 10.0**column.decimals, values)
     inside: NDArray[np.float64] = np.clip(values, low[bins], last[bins])
     return inside

@@ -7,15 +7,16 @@ translation between raw values and codes is in `dp_core.confidential.encoding`.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Literal
 
-from dp_core.schema.bin_edges import exact_text
 from dp_core.schema.bin_pieces import BinPieces, Pieces
 from dp_core.schema.code_list import CodeList, Grouping
+from dp_core.schema.column_types.column_type import ColumnType, ValueType
+from dp_core.schema.column_types.registry import Kind, column_type
 from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.linked.linked_tables import NO_MEMBER, LinkedTables
 from dp_core.schema.panel.panel_waves import Panel
@@ -31,7 +32,6 @@ from dp_core.tables.nested_columns import NestedColumns, Nesting, nestings
 from dp_core.tables.public_totals import PublicTotals
 from dp_core.tables.structural_zeros import StructuralZeros
 
-Kind = Literal["category", "ordinal", "integer", "number", "date"]
 Missing = Literal["reject", "level"]
 OutOfRange = Literal["reject", "clip", "missing"]
 Role = Literal["", "weight", "stratum", "cluster"]
@@ -148,6 +148,22 @@ class Column:
     grid: Column | None = None
     nobody: bool = False
 
+    @property
+    def type(self) -> ColumnType:
+        """What all columns of this kind have in common."""
+        return column_type(self.kind)
+
+    @property
+    def scale(self) -> ValueType:
+        """The type of a column with bins.
+
+        Raises:
+            TypeError: if the column has levels.
+        """
+        if isinstance(found := self.type, ValueType):
+            return found
+        raise TypeError(f"Column {self.name!r} of kind {self.kind} has no edges.")
+
     def texts(self) -> Mapping[str, int]:
         """Return the index of the level for each text that the file may contain."""
         if self.stands_for:
@@ -215,18 +231,13 @@ class Column:
         if self.levels:
             names = [level.label for level in self.levels]
         else:
-            names = [self._bin_label(code) for code in range(self.bins)]
+            label, last = self.scale.bin_label, self.bins - 1
+            names = [
+                label(low, high, last=code == last)
+                for code, (low, high) in enumerate(pairwise(self.edges))
+            ]
         missing = (MISSING_LABEL,) if self.missing == "level" else ()
         return (*names, *missing, *((NO_MEMBER,) if self.nobody else ()))
-
-    def _bin_label(self, code: int) -> str:
-        low, high = self.edges[code], self.edges[code + 1]
-        if self.kind == "number":
-            last = code == self.bins - 1
-            return f"[{_decimal(low)}, {_decimal(high)}{']' if last else ')'}"
-        first, final = int(low), int(high) - 1
-        texts = [_day(first), _day(final)] if self.kind == "date" else [str(first), str(final)]
-        return texts[0] if first == final else f"{texts[0]} to {texts[1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,18 +275,6 @@ def groups_of(column: Column, depth: int = 1) -> tuple[Group, ...]:
         line = lines.get(level.text, [level.text])
         members.setdefault(line[-min(depth, len(line))], []).append(code)
     return tuple(Group(text, labels[text], tuple(codes)) for text, codes in members.items())
-
-
-def _day(ordinal: int) -> str:
-    return datetime.date.fromordinal(ordinal).isoformat()
-
-
-def _decimal(value: Fraction) -> str:
-    """Return ten digits of a number, or more if it is larger: neighbouring edges are told apart."""
-    if abs(value) < 10**10:
-        return f"{float(value):.10g}"
-    text = exact_text(value)
-    return text if len(text) <= 21 and "/" not in text else f"{float(value):.17g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.bin_edges import Scale, value_text
 from dp_core.schema.definition import MISSING_LABEL, Column, DependentColumn, Schema
 from dp_core.tables.codes import Codes, code_type
 
@@ -64,7 +63,7 @@ def parts(source: Column, cuts: Sequence[Fraction], values: Array) -> NDArray[np
 
     Values and cuts are compared as `dp_core.confidential.encoding` compares values and bin edges.
     """
-    if source.kind == "number":
+    if source.type.continuous:
         edges: Array = np.array([float(cut) for cut in cuts])
     else:
         edges = np.array([math.ceil(cut) for cut in cuts], dtype=np.int64)
@@ -103,7 +102,7 @@ def dependency_in_words(dependent: DependentColumn, source: Column) -> list[dict
     if not dependent.cuts:
         labels: Sequence[str] = source.code_labels()
     else:
-        cuts = [value_text(cut, scale_of(source)) for cut in dependent.cuts]
+        cuts = [source.scale.text(cut) for cut in dependent.cuts]
         labels = [
             f"below {cuts[0]}",
             *(f"from {low}, below {high}" for low, high in pairwise(cuts)),
@@ -113,10 +112,3 @@ def dependency_in_words(dependent: DependentColumn, source: Column) -> list[dict
     return [
         {"of": label, "is": own[code]} for label, code in zip(labels, dependent.codes, strict=False)
     ]
-
-
-def scale_of(column: Column) -> Scale:
-    """Return how the values of an integer, number or date column are written."""
-    if column.kind == "integer" or column.kind == "number" or column.kind == "date":
-        return column.kind
-    raise TypeError(f"Column {column.name!r} of kind {column.kind} has no edges.")

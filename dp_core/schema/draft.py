@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.draft_lines import LINKED_UNIT_LINES, RULE_LINES, UNIT_LINES
+from dp_core.schema.column_types.registry import column_type, typed_words, words
 from dp_core.text.documents.other_formats import conversion
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.documents.typed_text import parse_fraction, printable
@@ -38,12 +39,8 @@ _HEAD = """\
 # Use public knowledge only, such as the questionnaire or the documentation. Do not read levels or
 # bounds off the data: they would disclose the data.
 #
-# The five types of columns:
-#   {{type: category, levels: [north, south]}}           texts exactly as in the file
-#   {{type: ordinal, levels: {{1: poor, 2: good}}}}        the file's codes with labels, in order
-#   {{type: integer, min: 0, max: 80, bins: 20}}         no bins needed up to 100 values
-#   {{type: number, min: 0, max: 500000, bins: 24}}      or edges: [0, 1000, 5000, 500000]
-#   {{type: date, min: 1900-01-01, max: 2026-12-31, bins: year}}
+# The types of columns:
+{types}\
 # Add `missing: level` to a column whose values may be missing in the file and in the release.
 version: 1
 title:                   # what the file is, in one line
@@ -53,29 +50,14 @@ out_of_range: reject     # or clip (to min and max), or missing; also per column
 """
 _TYPED = "Column names and types only; fill in the rest."
 _UNTYPED = "Column names only; fill in each type."
-_TYPE_TODO = "    type:      # category, ordinal, integer, number or date; then its other keys\n"
-_BY_KIND = {
-    "category": "    type: category   # or ordinal\n    levels: []       # list them\n",
-    "boolean": "    type: category\n    levels: [false, true]\n",
-    "integer": (
-        "    type: integer    # or category, if these are codes\n"
-        "    min:             # smallest legal value\n"
-        "    max:             # largest legal value\n"
-        "    # bins: 20       # needed above 100 values\n"
-    ),
-    "number": (
-        "    type: number\n"
-        "    min:             # smallest legal value\n"
-        "    max:             # largest legal value\n"
-        "    bins: 20         # of equal widths, or edges: [...]\n"
-    ),
-    "date": (
-        "    type: date\n"
-        "    min:             # first legal day, such as 1900-01-01\n"
-        "    max:             # last legal day\n"
-        "    bins: year       # or quarter, month, week, day, or edges: [...]\n"
-    ),
-}
+_TYPE_TODO = f"    type:      # {typed_words()}; then its other keys\n"
+_BOOLEAN = "    type: category\n    levels: [false, true]\n"
+
+
+def type_lines() -> str:
+    """Return an example of each type of column, as comments of a draft."""
+    examples = (column_type(word).example for word in words())
+    return "".join(f"#   {column:<50} {remark}".rstrip() + "\n" for column, remark in examples)
 
 
 def draft_schema(path: Path, codebook: Codebook | None = None) -> str:
@@ -138,7 +120,7 @@ def draft_linked(households: Path, persons: Path) -> str:
     todo = f"{_TYPED if typed else _UNTYPED} Name the keys."
     unit = LINKED_UNIT_LINES.format(table=names[0])
     shown = " and ".join(printable(path.name) for path in files)
-    return f"{_HEAD.format(file=shown, todo=todo, unit=unit)}{text}{RULE_LINES}"
+    return f"{_HEAD.format(types=type_lines(), file=shown, todo=todo, unit=unit)}{text}{RULE_LINES}"
 
 
 def file_columns(path: Path) -> tuple[str, ...]:
@@ -208,7 +190,7 @@ def _text(name: str, columns: Sequence[tuple[str, str]], ignored: Sequence[str])
         )
     typed = all(text is not _TYPE_TODO for _, text in columns)
     todo = _TYPED if typed else _UNTYPED
-    head = _HEAD.format(file=printable(name), todo=todo, unit=UNIT_LINES)
+    head = _HEAD.format(types=type_lines(), file=printable(name), todo=todo, unit=UNIT_LINES)
     return f"{head}columns:\n{body}{tail}{RULE_LINES}"
 
 
@@ -312,35 +294,24 @@ def _typed_columns(
             raise BadInput(f"{of}: column {number} has no printable name; rename it.")
         if name in (before for before, _ in found[: number - 1]):
             raise BadInput(f"{of}: has more than one column {name!r}; rename one.")
-        kind = None if stored is None else _suggested(stored)
-        if kind is None:
+        text = None if stored is None else _suggested(stored)
+        if text is None:
             ignored.append(name)
         else:
-            columns.append((name, _BY_KIND[kind]))
+            columns.append((name, text))
     return columns, ignored
 
 
 def _suggested(kind: pa.DataType) -> str | None:
+    """Return the drafted keys of a column that is stored as an Arrow type; None if none fits."""
     import pyarrow.types as types
 
     if types.is_dictionary(kind):
         kind = kind.value_type
     if types.is_boolean(kind):
-        return "boolean"
-    if types.is_integer(kind):
-        return "integer"
-    if types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_date(kind) or types.is_timestamp(kind):
-        return "date"
-    if (
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-        or types.is_null(kind)
-    ):
-        return "category"
-    return None
+        return _BOOLEAN
+    suited = (column_type(word) for word in words())
+    return next((each.draft for each in suited if each.suits(kind)), None)
 
 
 def _key(name: str) -> str:

@@ -8,16 +8,12 @@ change, directly or through other rules.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from dp_core.schema.definition import Schema
-from dp_core.schema.rules.column_rules import ColumnRule
-from dp_core.tables.nested_columns import Nesting
-from dp_core.tables.structural_zeros import Rule
+from dp_core.schema.rules.row_rules import RowRule, row_rules
 from dp_core.text.canonical import digest
-
-_AnyRule: TypeAlias = Rule | ColumnRule | Nesting
 
 _WORDS = ("version", "title", "description", "publication", "rows_about", "ignore")
 """Keys that change no verdict. (`ignore`: a file with other columns cannot be read at all.)"""
@@ -44,16 +40,14 @@ def _parts(schema: Schema) -> Iterator[object]:
     if schema.linked is not None or keeps_one:
         yield kept
         return
-    stated = [rule for rule in schema.zeros.rules if not rule.derived]
-    # In the order in which they are settled.
-    rules: list[_AnyRule] = [*stated, *schema.rules, *schema.nestings]
+    rules = row_rules(schema)
     settling = [rule for rule in rules if _settles(rule, schema)]
     for column in kept.pop("columns"):
         for name, definition in column.items():
             yield from _column_parts(name, definition, _affecting(name, settling), schema)
     for rule in rules:
         if not _settles(rule, schema):
-            yield _rule_part(rule, schema)
+            yield rule.says(schema)
     for key in _RULES:
         kept.pop(key, None)
     for key in _LISTS:
@@ -64,7 +58,7 @@ def _parts(schema: Schema) -> Iterator[object]:
 
 
 def _column_parts(
-    name: str, definition: Mapping[str, Any], settling: Sequence[_AnyRule], schema: Schema
+    name: str, definition: Mapping[str, Any], settling: Sequence[RowRule[Any]], schema: Schema
 ) -> Iterator[object]:
     unused = {"description", "density", "role"}
     # The edges of a dependent column decide which values follow from its source.
@@ -76,18 +70,18 @@ def _column_parts(
         kept["levels"] = [
             next(iter(level)) if isinstance(level, Mapping) else level for level in kept["levels"]
         ]
-    yield ["columns", name, kept, [_rule_part(rule, schema) for rule in settling]]
+    yield ["columns", name, kept, [rule.says(schema) for rule in settling]]
     if "role" in definition:
         yield ["columns", name, "role", definition["role"]]
 
 
-def _settles(rule: _AnyRule, schema: Schema) -> bool:
+def _settles(rule: RowRule[Any], schema: Schema) -> bool:
     """Return whether a broken rule can set a column to missing."""
     columns = [schema.column(name) for name in rule.columns]
     return any(each.out_of_range == "missing" and each.missing == "level" for each in columns)
 
 
-def _affecting(name: str, settling: Sequence[_AnyRule]) -> list[_AnyRule]:
+def _affecting(name: str, settling: Sequence[RowRule[Any]]) -> list[RowRule[Any]]:
     """Return the rules that can change a column, directly or through other rules, in order."""
     reached: set[str] = {name}
     while (
@@ -96,14 +90,3 @@ def _affecting(name: str, settling: Sequence[_AnyRule]) -> list[_AnyRule]:
     ):
         reached |= more
     return [rule for rule in settling if reached & {*rule.columns}]
-
-
-def _rule_part(rule: _AnyRule, schema: Schema) -> object:
-    """Return what a rule says, by codes of levels and bins instead of labels."""
-    if isinstance(rule, Nesting):
-        return ["nesting", [*rule.columns], rule.parents.tolist()]
-    return ["rule", repr(rule), _edges(schema, rule.columns)]
-
-
-def _edges(schema: Schema, names: Collection[str]) -> list[list[str]]:
-    return [[str(edge) for edge in schema.column(name).edges] for name in names]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.schema.bin_edges import exact_text
+from dp_core.schema.bin_edges import common_step, exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.codes import Codes, code_type
@@ -133,7 +133,7 @@ class Coarsening(Recoding):
 
 def _most_positions(column: Column, positions: int) -> int:
     """Return a number of positions, each of which contains a number with the column's decimals."""
-    if column.kind != "number" or column.decimals is None:
+    if not column.type.continuous or column.decimals is None:
         return positions
     units = (column.edges[-1] - column.edges[0]) * 10**column.decimals
     return max(2, min(positions, int(units)))
@@ -147,9 +147,9 @@ def _fine(column: Column, positions: int) -> Column:
         return dataclasses.replace(column, edges=column.choice.among.edges, choice=None)
     low, high = column.edges[0], column.edges[-1]
     span = high - low
-    if column.kind == "number":
+    if column.type.continuous:
         # The largest step that meets every edge, divided; or equal steps if that one is too small.
-        meeting = _common_step([edge - low for edge in column.edges[1:]])
+        meeting = common_step([edge - low for edge in column.edges[1:]])
         step = meeting / (positions // (span / meeting)) if span / meeting <= positions else None
         step = step or span / positions
     else:
@@ -220,7 +220,7 @@ def _through_edges(column: Column, positions: int) -> Column:
     An integer or a date has at most one position for each value.
     """
     low, high = column.edges[0], column.edges[-1]
-    meeting, span = _common_step([edge - low for edge in column.edges[1:]]), high - low
+    meeting, span = common_step([edge - low for edge in column.edges[1:]]), high - low
     most = int(MOST_POSITIONS // (span / meeting))
     if not most:
         raise BadInput(
@@ -229,7 +229,7 @@ def _through_edges(column: Column, positions: int) -> Column:
             " need more steps; state edges whose distances are multiples of"
             f" {_stated_step(column)}."
         )
-    if column.kind == "number":
+    if column.type.continuous:
         parts = min(most, math.ceil(positions / (span / meeting)))
     else:
         if meeting.denominator != 1:
@@ -252,17 +252,11 @@ def _stated_step(column: Column) -> str:
     step = next(
         power * times for times in (1, 2, 5, 10) if span / (power * times) <= MOST_POSITIONS
     )
-    if column.kind == "number":
+    if column.type.continuous:
         return f"{float(step):.10f}".rstrip("0").rstrip(".") + ", or other bins"
     step = max(step, Fraction(1))
-    unit = " days" if column.kind == "date" else ""
+    unit = f" {column.scale.difference}".rstrip()
     return f"{int(step)}{unit}, the last of which is max + 1"
-
-
-def _common_step(distances: list[Fraction]) -> Fraction:
-    """Return the largest number that divides all distances."""
-    denominator = math.lcm(*(distance.denominator for distance in distances))
-    return Fraction(math.gcd(*(int(distance * denominator) for distance in distances)), denominator)
 
 
 def _bins(fine: Column, coarse: Column) -> tuple[int, ...]:
@@ -282,7 +276,7 @@ def _variable(fine: Column, coarse: Column) -> Variable:
         return Variable(name=fine.name, size=fine.size, missing=missing)
     step = fine.edges[1] - fine.edges[0]
     # The position of a whole number represents that number, not half a unit above it.
-    shift = Fraction(0) if fine.kind == "number" else (step - 1) / 2 - step / 2
+    shift = Fraction(0) if fine.type.continuous else (step - 1) / 2 - step / 2
     low = fine.edges[0] + shift
     return Variable(
         name=fine.name,

@@ -251,7 +251,7 @@ def _write_grids(of: Input, folder: Path, cells: Sequence[Cell]) -> None:
 
 def _task(cell: Cell, of: Input, codes: Path, prepared: Prepared) -> dict[str, Any]:
     request = prepared.request
-    nominal = [column.name for column in of.schema.columns if column.kind == "category"]
+    nominal = [column.name for column in of.schema.columns if not column.type.ordered]
     return {
         "codes": str(codes),
         "hold_out": request.held_out,

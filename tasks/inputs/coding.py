@@ -18,6 +18,7 @@ from dp_core.confidential.person_rows import RowLimit, hashes, without_identifie
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.definition import Schema
+from dp_core.schema.rules.row_rules import row_rules
 from dp_core.tables.codes import Codes
 from tasks.support.processors import threads
 
@@ -227,12 +228,12 @@ def between_message(schema: Schema, disobeyed: Sequence[str], broken: Sequence[s
             f"{said[0].upper()}{said[1:]}; correct the file or the schema's map, or give the column"
             " `out_of_range: missing`, by which the value that follows replaces the file's."
         )
-    between = {rule.text for rule in schema.rules if rule.key == "rules"}
-    between |= {each.text for each in schema.nestings}
+    rules = row_rules(schema)
+    between = {rule.text for rule in rules if rule.key != "impossible"}
     named = [
         f"rule `{text}`" if text in between else f"`impossible` rule {{{text}}}" for text in broken
     ]
-    places = {each.text for each in schema.nestings}
+    places = {rule.text for rule in rules if rule.key == "within"}
     if places.issuperset(broken):
         lines = "; ".join(f"`{text}`" for text in broken[:SHOWN_RULES])
         return (

@@ -237,7 +237,7 @@ def _classifiers(real: Dataset, sets: Sequence[Dataset], asked: AskedEvaluation)
     _, test = split(real, 0.0)
     learners = [first, seen_by_classifiers(real)]
     own = asked.schema.coarse or asked.schema
-    nominal = [one.name for one in own.columns if one.kind == "category"]
+    nominal = [one.name for one in own.columns if not one.type.ordered]
     targets = []
     for target in asked.targets:
         given = [(one, test, target) for one in learners]

@@ -6,16 +6,14 @@ The frame has a few dozen rows however large the file is.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_core.confidential.column_profiles import Profile, Profiler
+from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, bounds, outside, unlisted, unreadable
 from dp_core.schema.problems import Problem, refused
-
-_LAST_DAY = datetime.date.max.toordinal()
 
 
 class FileProfile:
@@ -61,7 +59,7 @@ class FileProfile:
             if column.levels:
                 columns[unlisted(column, self._names)] = [profile.problems[Problem.LEVEL]]
             else:
-                wrong = profile.problems[Problem.TYPE] + _outside_calendar(column, profile)
+                wrong = profile.problems[Problem.TYPE] + _outside_span(column, profile)
                 columns[unreadable(column, self._names)] = [wrong]
                 columns[outside(column, self._names)] = [profile.problems[Problem.RANGE]]
         for rule in self._rules:
@@ -87,7 +85,7 @@ def _values(column: Column, profile: Profile) -> list[Any]:
     if column.levels:
         return sorted(profile.texts)
     ends = [end for end in (profile.low, profile.high) if end is not None]
-    return [_day(int(end)) for end in ends] if column.kind == "date" else list(ends)
+    return [column.scale.python(end) for end in ends]
 
 
 def legal_value(column: Column) -> Any:
@@ -95,19 +93,16 @@ def legal_value(column: Column) -> Any:
     if column.levels:
         return column.levels[0].text
     low, _ = bounds(column)
-    return datetime.date.fromisoformat(low) if column.kind == "date" else low
+    return column.scale.python(int(legal_range(column)[0])) if column.type.own_texts else low
 
 
-def _day(ordinal: int) -> datetime.date:
-    return datetime.date.fromordinal(min(max(ordinal, 1), _LAST_DAY))
-
-
-def _outside_calendar(column: Column, profile: Profile) -> int:
-    """Return whether a stored day is before year 1 or after 9999, as 0 or 1."""
-    if column.kind != "date" or Problem.RANGE not in refused(column) or profile.low is None:
+def _outside_span(column: Column, profile: Profile) -> int:
+    """Return whether a stored value is none of its type, as a day after year 9999, as 0 or 1."""
+    span = column.scale.span
+    if span is None or Problem.RANGE not in refused(column) or profile.low is None:
         return 0
     assert profile.high is not None
-    return int(profile.low < 1 or profile.high > _LAST_DAY)
+    return int(profile.low < span[0] or profile.high > span[1])
 
 
 def _repeat_to_length(values: list[Any], length: int) -> list[Any]:

@@ -8,7 +8,6 @@ the schema's own rules decide whether that is allowed. Values are those of the f
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,13 +16,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.values.raw_values import Reader, State, Values
+from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule
 
 PIECE_ROWS = 1 << 17
 """Rows of a piece; the last one has up to twice as many, so that no piece is small."""
 
-_LAST_DAY = datetime.date.max.toordinal()
 
 Frame = dict[str, NDArray[Any]]
 
@@ -84,8 +83,8 @@ def _cells(column: Column, values: Values) -> NDArray[Any]:
     if column.levels:
         assert values.texts is not None
         cells = _texts(column, values, values.texts)
-    elif column.kind == "date":
-        cells = _dates(values.data)
+    elif column.type.own_texts:
+        cells = _objects(column.scale, values.data)
         if known is not None:
             cells[~known] = None
     else:
@@ -109,9 +108,9 @@ def _texts(column: Column, values: Values, texts: pa.StringArray) -> NDArray[Any
     return found
 
 
-def _dates(days: NDArray[np.int64]) -> NDArray[Any]:
-    """Return day ordinals as dates; days that no date has become the nearest one."""
-    distinct, place = np.unique(days, return_inverse=True)
-    dates = np.empty(distinct.size, dtype=object)
-    dates[:] = [datetime.date.fromordinal(min(max(day, 1), _LAST_DAY)) for day in distinct.tolist()]
-    return dates[place]
+def _objects(scale: ValueType, values: NDArray[np.int64]) -> NDArray[Any]:
+    """Return values as Python has them, such as dates."""
+    distinct, place = np.unique(values, return_inverse=True)
+    objects = np.empty(distinct.size, dtype=object)
+    objects[:] = [scale.python(value) for value in distinct.tolist()]
+    return objects[place]

@@ -18,9 +18,10 @@ import pyarrow as pa
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.confidential.between_columns import DependencyCheck
 from dp_core.confidential.encoding import settle_zeros
-from dp_core.schema.decoding import codes_of, values_in
+from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, rules_of
+from dp_core.schema.rules.row_rules import row_rules
 from dp_core.tables.codes import code_type
 from tasks.support.processors import threads
 from tasks.validation.profile_frame import FileProfile
@@ -108,10 +109,9 @@ class _Set:
         self._dependencies = DependencyCheck(texts)
         self._levels = {column.name: column.in_sets for column in schema.released if column.levels}
         # Only these have rules. Weights, which were raked, may be outside their bins.
-        self._coded = {name for rule in schema.zeros.rules for name in rule.columns}
-        self._coded |= {name for rule in schema.rules for name in rule.columns}
-        self._coded |= {name for each in schema.nestings for name in each.columns}
-        self._units = {each.column: each for rule in schema.rules for each in rule.units}
+        between = row_rules(schema)
+        self._coded = {name for rule in between for name in rule.columns}
+        self._units = {each.column: each for rule in between for each in rule.units}
         if any(rule.kind == "dependency" for rule in rules):
             self._coded |= {one.source for one in schema.dependents}
         self._broken: dict[str, int] = {}
@@ -161,7 +161,10 @@ class _Set:
             for column in self._schema.columns
         ]
         counts = dict(self._dependencies.refused(texts, codes))
-        units = {name: each.of(values_in(batch.column(name))) for name, each in self._units.items()}
+        units = {
+            name: each.of(self._schema.column(name).scale.values_in(batch.column(name)))
+            for name, each in self._units.items()
+        }
         for each in settle_zeros(self._schema, codes, units):
             counts[each.rule.text] = counts.get(each.rule.text, 0) + each.refused + each.settled
         for about, rows in counts.items():

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dp_core.confidential.column_profiles import Profile
-from dp_core.schema.bin_edges import value_text
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule
@@ -145,13 +144,11 @@ def _said(column: Column, problem: Problem) -> tuple[str, str]:
             f"add levels that are publicly known, or {to_missing}",
         )
     if problem is Problem.TYPE:
-        dates = f"dates ({column.format or 'YYYY-MM-DD'})"
-        kinds = {"integer": "whole numbers", "number": "numbers", "date": dates}
-        return f"holds values that are not {kinds[column.kind]} {policy}", to_missing
+        form = f" ({column.format or column.scale.form})" if column.type.own_texts else ""
+        return f"holds values that are not {column.scale.values}{form} {policy}", to_missing
     clip = "clip or missing" if column.missing == "level" else "clip"
     return f"holds values outside {_bounds(column)} {policy}", f"set out_of_range to {clip}"
 
 
 def _bounds(column: Column) -> str:
-    assert column.kind in ("integer", "number", "date")
-    return " to ".join(value_text(end, column.kind) for end in legal_range(column))
+    return " to ".join(column.scale.text(end) for end in legal_range(column))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput
-from dp_core.schema.bin_edges import value_text
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.privacy import unit_words
@@ -73,8 +72,7 @@ def _row(column: Column) -> tuple[str, str, str, int]:
         more = f", ... ({len(labels)} in all)" if len(labels) > MOST_LEVELS else ""
         values = ", ".join(labels[:MOST_LEVELS]) + more
     else:
-        assert column.kind in ("integer", "number", "date")
-        low, high = (value_text(bound, column.kind) for bound in legal_range(column))
+        low, high = (column.scale.text(bound) for bound in legal_range(column))
         values = f"{low} to {high}, {plural(column.bins, 'bin')}"
     return (
         column.name,

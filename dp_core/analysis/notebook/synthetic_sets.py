@@ -141,9 +141,9 @@ def _pandas(table: pa.Table, schema: Schema) -> pd.DataFrame:
     found: Any = table.to_pandas(date_as_object=False)
     for column in schema.released:
         if column.levels:
-            levels = pd.CategoricalDtype(levels_of(column), ordered=column.kind == "ordinal")
+            levels = pd.CategoricalDtype(levels_of(column), ordered=column.type.ordered)
             found[column.name] = found[column.name].astype(levels)
-        elif column.kind == "integer" and column.missing == "level":
+        elif column.missing == "level" and pa.types.is_integer(column.scale.stored):
             # Without rounding: pandas would store whole numbers beside a null as floats.
             whole = table.column(column.name)
             numbers = np.array(whole.fill_null(0).to_numpy(), dtype=np.int64)

@@ -11,10 +11,8 @@ from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
 from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
-from dp_core.schema.bin_edges import value_text
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column
-from dp_core.schema.dependencies import scale_of
 from dp_core.tables.linked_columns import MEMBERS
 
 _UNUSED = {
@@ -194,15 +192,15 @@ def _of_areas(sources: Sources, asked: Asked) -> Iterator[str]:
 
 def _of_number(column: Column) -> Iterator[str]:
     if column.out_of_range != "reject":
-        scale = scale_of(column)
-        less = 0 if column.kind == "number" else 1
+        scale = column.scale
+        less = 0 if column.type.continuous else 1
         low, high = (
             column.edges[0] if column.minimum is None else column.minimum,
             column.edges[-1] - less if column.maximum is None else column.maximum,
         )
         became = "moved to the nearest bound" if column.out_of_range == "clip" else "made missing"
         yield (
-            f"Values of {column.name} outside {value_text(low, scale)} to {value_text(high, scale)}"
+            f"Values of {column.name} outside {scale.text(low)} to {scale.text(high)}"
             f" were {became} before counting."
         )
     if column.missing_code is not None:
@@ -245,7 +243,7 @@ def _of_quantile(asked: Asked, ends: Sequence[tuple[float, float]]) -> Iterator[
         names = [column.code_labels()[code] for code in (0, column.bins - 1)]
     else:
         low, high = asked.bounds[0][0], asked.bounds[1][column.bins - 1]
-        names = [value_text(each, scale_of(column)) for each in legal_range(column)]
+        names = [column.scale.text(each) for each in legal_range(column)]
     reached = [
         f"{name}, the {word} possible value,"
         for name, word, met in (

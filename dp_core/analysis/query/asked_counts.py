@@ -235,7 +235,7 @@ class Asked:
         low, high = np.zeros(column.size), np.zeros(column.size)
         if column.levels:
             low[: column.bins] = high[: column.bins] = np.arange(column.bins)
-        elif column.kind == "number":
+        elif column.type.continuous:
             least, most = legal_range(column)
             low[: column.bins] = [float(max(edge, least)) for edge in column.edges[:-1]]
             high[: column.bins] = [float(min(edge, most)) for edge in column.edges[1:]]

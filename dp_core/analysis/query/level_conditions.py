@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 from dp_core.analysis.query.question import Condition
 from dp_core.errors import BadInput, nearest
-from dp_core.schema.bin_edges import value_text
 from dp_core.schema.definition import MISSING_LABEL, Column
-from dp_core.schema.dependencies import scale_of
-from dp_core.text.documents.typed_text import parse_fraction
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The comparison with its two sides exchanged."""
@@ -37,10 +34,11 @@ def codes_by_text(column: Column) -> Mapping[str, tuple[int, ...]]:
             texts.add("missing")
         for text in texts:
             found.setdefault(text, []).append(code)
-    if column.kind == "integer":
-        for code, (low, high) in enumerate(zip(column.edges, column.edges[1:], strict=False)):
-            if high - low == 1 and code not in found.setdefault(folded(str(low)), []):
-                found[folded(str(low))].append(code)
+    if column.type.whole:
+        for code, (low, high) in enumerate(pairwise(column.edges)):
+            text = folded(column.scale.text(low))
+            if high - low == 1 and code not in found.setdefault(text, []):
+                found[text].append(code)
     return {text: tuple(codes) for text, codes in found.items()}
 
 
@@ -126,7 +124,7 @@ def compared(column: Column, sign: str, text: str) -> Condition:
     Raises:
         BadInput: if the column has no order, or the threshold is not the edge of a bin.
     """
-    if column.kind == "category":
+    if not column.type.ordered:
         raise BadInput(
             f"The levels of {column.name!r} have no order: use {column.name} = LEVEL, or"
             f" {column.name} in (LEVEL, LEVEL)."
@@ -139,7 +137,7 @@ def compared(column: Column, sign: str, text: str) -> Condition:
         below, label = _edge(column, sign, text)
     codes = range(below) if sign in ("<", "<=") else range(below, column.bins)
     note = ""
-    if column.kind == "number" and sign in ("<=", ">") and 0 < below < column.bins:
+    if column.type.continuous and sign in ("<=", ">") and 0 < below < column.bins:
         other = "<" if sign == "<=" else ">="
         note = f"{column.name} {sign} {label} was answered as {column.name} {other} {label}."
     return _condition(column, codes, f"{column.name} {sign} {label}", note)
@@ -155,44 +153,43 @@ def _condition(column: Column, codes: Iterable[int], text: str, note: str = "") 
 def _range(column: Column) -> str:
     if column.levels:
         return ""
-    scale = scale_of(column)
-    low, high = column.edges[0], column.edges[-1] - (0 if scale == "number" else 1)
-    return f": its values are from {value_text(low, scale)} to {value_text(high, scale)}"
+    scale = column.scale
+    low, high = column.edges[0], column.edges[-1] - scale.step
+    return f": its values are from {scale.text(low)} to {scale.text(high)}"
 
 
 def _edge(column: Column, sign: str, text: str) -> tuple[int, str]:
     """Return the number of bins below a threshold, and the threshold as it is written."""
     value = _value(column, text)
     # Whole numbers: x <= 29 is x < 30. Of a number, the edge belongs to the bin above it.
-    step = Fraction(0) if column.kind == "number" else Fraction(1)
+    step = column.scale.step
     cut = value + step if sign in ("<=", ">") else value
-    scale, edges = scale_of(column), column.edges
+    scale, edges = column.scale, column.edges
     if cut <= edges[0]:
-        return 0, value_text(value, scale)
+        return 0, scale.text(value)
     if cut >= edges[-1]:
-        return column.bins, value_text(value, scale)
+        return column.bins, scale.text(value)
     if cut in edges:
-        return edges.index(cut), value_text(value, scale)
+        return edges.index(cut), scale.text(value)
     near = [max(edge for edge in edges if edge < cut), min(edge for edge in edges if edge > cut)]
     shift = step if sign in ("<=", ">") else 0
-    low, high = (f"{column.name} {sign} {value_text(edge - shift, scale)}" for edge in near)
+    low, high = (f"{column.name} {sign} {scale.text(edge - shift)}" for edge in near)
     raise BadInput(
-        f"{column.name} {sign} {value_text(value, scale)} is inside a bin, and the tables do not"
+        f"{column.name} {sign} {scale.text(value)} is inside a bin, and the tables do not"
         f" tell its values apart: use {low} or {high}."
     )
 
 
 def _value(column: Column, text: str) -> Fraction:
-    scale = scale_of(column)
+    scale = column.scale
     try:
-        if scale == "date":
-            return Fraction(datetime.date.fromisoformat(text.strip()).toordinal())
         # It bounds digits and exponents; 1e99999999 alone would take hours.
-        found = parse_fraction(text.replace("−", "-"))
+        found = scale.parse(text.replace("−", "-"))
     except ValueError:
-        kind = "a date such as 2026-01-31" if scale == "date" else "a number of at most 300 digits"
-        raise BadInput(f"{text!r} is compared with {column.name!r} but is not {kind}.") from None
-    if scale == "integer" and found.denominator != 1:
+        raise BadInput(
+            f"{text!r} is compared with {column.name!r} but is not {scale.typed}."
+        ) from None
+    if scale.whole and found.denominator != 1:
         raise BadInput(
             f"{column.name!r} has whole numbers, and {text} is between two of them: write"
             f" {math.floor(found)} or {math.ceil(found)}."
@@ -210,7 +207,7 @@ def _no_bin(column: Column, text: str) -> str:
         return f"Column {column.name!r} has no bin {text!r}; its bins are {shown}."
     for code in range(column.bins):
         low, high = column.edges[code], column.edges[code + 1]
-        last = column.kind == "number" and code == column.bins - 1
+        last = column.type.continuous and code == column.bins - 1
         if low <= value < high or (last and value == high):
             return (
                 f"{column.name} = {text} is inside a bin, and the tables do not tell its values"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import datetime
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from dp_core.analysis.query.asked_counts import Counted
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
 from dp_core.bundle.reading import Bundle
+from dp_core.schema.column_types.registry import type_with_texts, types_with_texts
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.documents.spreadsheet_text import spreadsheet_text
 from dp_core.text.pages.answer import OMITTED, Answer
@@ -125,13 +125,14 @@ class QueryAnswer(Printed, Answer):
         for place, name in enumerate(self.columns):
             labels = groups[place] if groups else ()
             found[cell_key(name)] = pd.Categorical(labels, categories=list(dict.fromkeys(labels)))
-        dates = ("estimate", "low", "high") if self.unit == "date" else ()
+        of = type_with_texts(self.unit)
+        own = () if of is None else ("estimate", "low", "high")
         for name in self.numbers:
             values = [cell[name] for cell in self.cells]
             if self.unit == "level":
                 found[name] = [value and self._level(value) for value in values]
-            elif name in dates:
-                found[name] = [value and datetime.date.fromisoformat(value) for value in values]
+            elif of is not None and name in own:
+                found[name] = [value and of.python(int(of.parse(value))) for value in values]
             else:
                 found[name] = pd.array(values, dtype="float64")
         return pd.DataFrame(found)
@@ -148,11 +149,12 @@ class QueryAnswer(Printed, Answer):
             return asked, Sentence(self.reason or "", warns=True)
         shown = self.cells[:most]
         least = min((cell["margin"] for cell in shown if cell["margin"]), default=0.0)
+        of = type_with_texts(self.unit)
         integers = self.measure == "quantile" and all(
             float(cell[name]).is_integer()
             for cell in shown
             for name in ("estimate", "low", "high")
-            if cell["determined"] and self.unit not in ("date", "level")
+            if cell["determined"] and self.unit != "level" and of is None
         )
         percent = f"{100 * self.level:.4g} % from"
         # An interval that covers bins comes first: the estimate is one of many possible values.
@@ -194,7 +196,7 @@ class QueryAnswer(Printed, Answer):
     def _plot(self) -> tuple[Bars, ...]:
         """Return the estimates as bars with their intervals; of a few groups only."""
         known = [cell for cell in self.cells if cell["determined"]]
-        if not 1 < len(known) <= MOST_BARS or self.unit in ("date", "level"):
+        if not 1 < len(known) <= MOST_BARS or self.unit == "level" or type_with_texts(self.unit):
             return ()
         return (
             Bars(
@@ -210,9 +212,11 @@ class QueryAnswer(Printed, Answer):
     def _unit_words(self) -> str:
         points = re.match(r"\s*(change|difference)\b", self.question, re.IGNORECASE)
         shares = "percentage points" if points else "percent"
-        words = {"share": shares, "ratio": "ratio", "date": "date"}
+        words = {"share": shares, "ratio": "ratio"}
         words |= {unit: unit for unit in ("records", "households", "persons", "level")}
-        own = f"{self.measure}, in {'days' if self.unit == 'days' else 'its own unit'}"
+        words |= {of.word: of.word for of in types_with_texts()}
+        differences = {of.difference for of in types_with_texts()}
+        own = f"{self.measure}, in {self.unit if self.unit in differences else 'its own unit'}"
         return words.get(self.unit, own)
 
     @property
@@ -360,9 +364,9 @@ def _texts(
     """
     if not cell["determined"]:
         return "not determined", *["–"] * (len(order) - 1)
-    if unit == "date":
+    if of := type_with_texts(unit):
         return tuple(
-            f"{float(cell[name]):,.0f} days" if name.startswith("margin") else cell[name]
+            f"{float(cell[name]):,.0f} {of.difference}" if name.startswith("margin") else cell[name]
             for name in order
         )
     scale, sign = (100.0, " %") if unit == "share" else (1.0, "")
@@ -406,19 +410,18 @@ def unit_of(question: Question, schema: Schema, counted: Counted) -> str:
         return question.measure
     if question.in_waves is not None:
         found = unit_of(question.in_waves[1], schema, counted)
-        return "days" if found == "date" else found
+        return found if (of := type_with_texts(found)) is None else of.difference
     if question.number is None:
         return counted
     if schema.column(question.number).levels:
         return "level"
-    if schema.column(question.number).kind == "date":
-        return "days" if question.between else "date"
+    scale = schema.column(question.number).scale
+    if scale.own_texts:
+        return scale.difference if question.between else scale.word
     return question.number
 
 
 def stated_value(value: float | None, unit: str) -> float | str | None:
-    """Return a number; of a date, the text of the nearest day."""
-    if value is None or unit != "date":
-        return value
-    first, last = datetime.date.min.toordinal(), datetime.date.max.toordinal()
-    return datetime.date.fromordinal(min(max(round(value), first), last)).isoformat()
+    """Return a number; of a date or the like, the text of the nearest value."""
+    of = type_with_texts(unit)
+    return value if value is None or of is None else of.axis_text(value)

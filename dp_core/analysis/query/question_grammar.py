@@ -177,18 +177,21 @@ class _Reader(TokenReader):
         name = self._column(f"the column whose {measure} is asked")
         column = self.columns[name]
         if column.levels and measure != "quantile":
-            median = f", or `median of {name}`" if column.kind == "ordinal" else ""
+            median = f", or `median of {name}`" if column.type.ordered else ""
             raise BadInput(
                 f"{name!r} has levels, not numbers, and so no {measure}: ask for"
                 f" `share of {name}`{median or f' or `count by {name}`'}."
             )
-        if column.kind == "category":
+        if not column.type.ordered:
             raise BadInput(
                 f"The levels of {name!r} have no order, and so no median or quantile: ask for"
                 f" `share of {name}` or `count by {name}`."
             )
-        if measure == "total" and column.kind == "date":
-            raise BadInput(f"{name!r} has dates, which have no total: ask for `mean of {name}`.")
+        if measure == "total" and not column.type.sums and not column.levels:
+            raise BadInput(
+                f"{name!r} has {column.scale.values}, which have no total: ask for"
+                f" `mean of {name}`."
+            )
         return name
 
     def _quantile(self) -> Fraction | None:
@@ -488,8 +491,7 @@ class _Reader(TokenReader):
         if self.panel is None or not names:
             return ""
         waves = [*names]
-        kind = self.columns[next(iter(names.values()))].kind
-        levels = kind in ("category", "ordinal")
+        levels = self.columns[next(iter(names.values()))].type.levels
         measure = f"share of {word} = LEVEL" if levels else f"mean of {word}"
         return (
             f" {word!r} has a column for each wave: {', '.join(names.values())}. Name one of them,"

@@ -18,7 +18,6 @@ from dp_core.analysis.regression.design import Design, Floats
 from dp_core.analysis.regression.fitting import coefficient_names
 from dp_core.analysis.regression.frames import Frame
 from dp_core.inference.formulas.formula import Formula
-from dp_core.schema.decoding import EPOCH
 from dp_core.schema.definition import Column, Schema
 
 
@@ -129,7 +128,7 @@ def _codes(column: Column, values: Any) -> NDArray[np.intp]:
     """Return the codes of a frame's column without missing values."""
     if not column.levels:
         edges = np.array([float(edge) for edge in column.edges[1:-1]])
-        numbers = np.asarray(values, dtype=np.float64) + (EPOCH if column.kind == "date" else 0)
+        numbers = np.asarray(values, dtype=np.float64) + column.scale.zero
         return np.asarray(np.searchsorted(edges, numbers, side="right"), dtype=np.intp)
     code_of = column.label_codes()
     places = np.array([code_of[label] for label in values.cat.categories], dtype=np.intp)

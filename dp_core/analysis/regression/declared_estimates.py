@@ -16,7 +16,6 @@ from dp_core.inference.formulas.declared_formula import declared_analysis, same_
 from dp_core.inference.formulas.formula import Formula
 from dp_core.methods.declared.declared_answers import declared_fits
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression
-from dp_core.schema.decoding import EPOCH
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import with_values
 from dp_core.wall.released import Totals
@@ -202,7 +201,7 @@ def _scale(regression: DeclaredRegression, column: Column) -> tuple[float, float
     Dates count days since 1970-01-01, as in the frames.
     """
     low, high = regression.low[column.name], regression.high[column.name]
-    return (high - low) / 2, (high + low) / 2 - (EPOCH if column.kind == "date" else 0)
+    return (high - low) / 2, (high + low) / 2 - column.scale.zero
 
 
 def _unit(regression: DeclaredRegression, schema: Schema) -> tuple[float, float]:
@@ -230,7 +229,7 @@ def _codes(frame: Frame, analysis: DeclaredAnalysis, schema: Schema) -> Codes:
             found.append(place[values.cat.codes.to_numpy()])
             continue
         edges = np.array([float(edge) for edge in column.stored.edges[1:-1]])
-        numbers = np.asarray(values, dtype=np.float64) + (EPOCH if column.kind == "date" else 0)
+        numbers = np.asarray(values, dtype=np.float64) + column.scale.zero
         found.append(np.searchsorted(edges, numbers, side="right"))
     return np.column_stack(found).astype(np.int64)
 

@@ -317,7 +317,7 @@ def _is_zero_one(formula: Formula, schema: Schema) -> bool:
     if formula.outcome not in schema.names:
         return False
     column = schema.column(formula.outcome)
-    return column.kind == "integer" and (column.minimum, column.maximum) == (0, 1)
+    return column.type.whole and (column.minimum, column.maximum) == (0, 1)
 
 
 def _check_outcome(formula: Formula, design: Design, frames: Sequence[Frame]) -> None:

@@ -148,7 +148,4 @@ def _values(column: Column, array: Any) -> Any:
         if isinstance(values.dtype, pd.CategoricalDtype):
             return values.cat.set_categories(levels).cat.as_unordered()
         return pd.Categorical(values, categories=levels)
-    if column.kind == "date":
-        days = array.cast("int32").to_pandas()  # since 1970-01-01
-        return days.astype("float64")
-    return array.to_pandas().astype("float64")
+    return column.scale.numbers(array).to_pandas().astype("float64")

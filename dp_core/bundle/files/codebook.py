@@ -6,10 +6,8 @@ Standard keys are used where the standard has them (types, constraints, missing 
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -399,20 +397,19 @@ def package_name(release: str) -> str:
 
 def field(column: Column) -> dict[str, Any]:
     """Return a column's Table Schema field, with its codes."""
-    kinds = {"category": "string", "ordinal": "string"}
     constraints: dict[str, Any] = {"required": column.missing != "level"}
     described: dict[str, Any] = {
         "name": column.name,
-        "type": kinds.get(column.kind, column.kind),
+        "type": column.type.field_type,
         "description": column.description,
         "constraints": constraints,
     }
-    if column.kind == "date":
+    if column.type.own_texts:
         described["format"] = "default"
     if column.levels:
         levels = column.in_sets.levels
         constraints["enum"] = list(dict.fromkeys(level.label for level in levels))
-        described["ordered"] = column.kind == "ordinal"
+        described["ordered"] = column.type.ordered
         codes: Sequence[int] = range(len(levels))
         if column.choice is not None and column.choice.drawn:
             codes = column.choice.level_codes()
@@ -433,15 +430,15 @@ def field(column: Column) -> dict[str, Any]:
             described["codeList"] = column.name
     else:
         if column.minimum is not None:
-            constraints["minimum"] = _value(column, column.minimum)
+            constraints["minimum"] = column.scale.json(column.minimum)
         if column.maximum is not None:
-            constraints["maximum"] = _value(column, column.maximum)
+            constraints["maximum"] = column.scale.json(column.maximum)
         labels = column.code_labels()
         described["bins"] = [
             {
                 "code": code,
-                "from": _value(column, column.edges[code]),
-                "below": _value(column, column.edges[code + 1]),
+                "from": column.scale.json(column.edges[code]),
+                "below": column.scale.json(column.edges[code + 1]),
                 "label": labels[code],
             }
             for code in range(column.bins)
@@ -469,14 +466,6 @@ def _within(column: Column) -> str:
         "piecewise uniform, following the noisy counts that chose the bins (method.domain in"
         " release.json)"
     )
-
-
-def _value(column: Column, value: Fraction) -> Any:
-    if column.kind == "date":
-        # An upper edge may be the day after the last date that Python has.
-        day = min(int(value), datetime.date.max.toordinal())
-        return datetime.date.fromordinal(day).isoformat()
-    return int(value) if value.denominator == 1 else float(value)
 
 
 def _checksum(record: Mapping[str, object]) -> dict[str, object]:

@@ -143,7 +143,7 @@ def _model(published: Published, pooled: Pooled | None) -> _Model | None:
     """Return a linear regression that a measured table covers, or one of the mean alone."""
     # A survey weight is neither an outcome nor a predictor.
     columns = {column.name: column for column in _columns_to_read(published) if not column.role}
-    numeric = [name for name, one in columns.items() if one.kind in ("integer", "number")]
+    numeric = [name for name, one in columns.items() if one.type.sums]
     best: tuple[tuple[int, float], str, tuple[str, ...]] | None = None
     tables = tables_of(published.released)
     # Cached by column: a release may have hundreds of columns and a thousand tables.
@@ -156,7 +156,7 @@ def _model(published: Published, pooled: Pooled | None) -> _Model | None:
                 for other in table.clique
                 if other != name
                 and other in columns
-                and columns[other].kind != "date"
+                and not columns[other].type.own_texts
                 and frequent(other)
             )
             rank = (-len(others[:2]), table.scale)

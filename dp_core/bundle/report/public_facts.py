@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.schema.definition import Schema
+from dp_core.schema.rules.row_rules import row_rules
 from dp_core.text.pages.html_template import html_templates
 
 
@@ -41,11 +42,9 @@ def public_facts(schema: Schema, sets: int) -> PublicFacts:
         schema: The schema of the release.
         sets: Number of synthetic sets; without sets there is no sentence about totals.
     """
-    impossible = [
-        *(rule.text for rule in schema.zeros.rules if not rule.derived),
-        *(rule.text for rule in schema.rules if rule.key == "impossible"),
-    ]
-    between = [rule.text for rule in schema.rules if rule.key == "rules"]
+    rules = row_rules(schema)
+    impossible = [rule.text for rule in rules if rule.key == "impossible"]
+    between = [rule.text for rule in rules if rule.key == "rules"]
     counting = [rule.text for rule in schema.member_rules]
     totals = [each.in_words for each in schema.totals if sets]
     counted = "records" if schema.linked is None else "households"

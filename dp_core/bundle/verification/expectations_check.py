@@ -18,8 +18,9 @@ from dp_core.bundle.files.codebook import set_paths
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_document
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.verification.claims import Claims
+from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.expectations.suite import bounds, rules_of
+from dp_core.schema.expectations.suite import rules_of
 from dp_core.schema.problems import Problem
 
 
@@ -99,11 +100,10 @@ def _labels(values: pa.Array) -> set[Any]:
 
 
 def _within(column: Column, values: pa.Array) -> bool:
-    low, high = bounds(column)
     ends = pc.min_max(values).as_py()
     if ends["min"] is None:
         return True
-    found = [ends["min"], ends["max"]]
-    if column.kind == "date":
-        found = [end.isoformat() for end in found]
+    scale = column.scale
+    found = scale.values_in(pa.array([ends["min"], ends["max"]], scale.stored))
+    low, high = map(float if scale.continuous else int, legal_range(column))
     return bool(low <= found[0] and found[1] <= high)

@@ -7,12 +7,10 @@ of areas (`within`). For linked tables, rules that count members are checked for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
@@ -30,14 +28,14 @@ from dp_core.bundle.verification.claims import Claims
 from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.errors import BadInput
 from dp_core.plan.quality_checks import countable
-from dp_core.schema.decoding import codes_of, values_in
+from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
-from dp_core.schema.rules.column_rules import RuleRows, Units, rows_that_break
-from dp_core.tables.dataset import Dataset
+from dp_core.schema.rules.column_rules import RuleRows, Units
+from dp_core.schema.rules.row_rules import RowRule, row_rules
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import households_that_break
-from dp_core.tables.structural_zeros import StructuralZeros
 
+_Rules: TypeAlias = tuple[RowRule[Any], ...]
 _Read: TypeAlias = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Returns some columns of all rows."""
 _SAME = 2e-6
@@ -53,10 +51,8 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
         claims: Its claims.
     """
     schema = claims.schema.coarse or claims.schema
-    rules = [*dict.fromkeys(rule.text for rule in schema.zeros.rules if not rule.derived)]
-    rules += [rule.text for rule in schema.rules]
+    rules = [*dict.fromkeys(rule.text for rule in row_rules(schema))]
     rules += [rule.text for rule in schema.member_rules]
-    rules += [each.text for each in schema.nestings]
     if not rules:
         return "The schema states no rules between columns."
     wrong = []
@@ -66,8 +62,8 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
             broken = [
                 *dict.fromkeys(
                     what
-                    for part, read in _sets_with_rules(folder, schema, number)
-                    for what in _rule_faults(part, read)
+                    for rules_of, read in _sets_with_rules(folder, schema, number)
+                    for what in _rule_faults(schema, rules_of, read)
                 )
             ]
             broken += _broken_counts(folder, schema, number)
@@ -89,24 +85,24 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     return f"Every {what} of the sets obeys the {which} of the schema."
 
 
-def _sets_with_rules(folder: Path, schema: Schema, number: int) -> Iterator[tuple[Schema, _Read]]:
-    """Yield a schema with rules, and a function that reads the rows of a set to which they apply.
+def _sets_with_rules(folder: Path, schema: Schema, number: int) -> Iterator[tuple[_Rules, _Read]]:
+    """Yield rules, and a function that reads the rows of a set to which they apply.
 
     In linked tables, rules over household columns and `members` apply to all households, with or
-    without members. All other rules apply to all persons, each with its household.
+    without members. All other rules apply to all persons, each with its household. A rule about
+    another member repeats one about a member.
     """
-    linked = schema.linked
+    linked, rules = schema.linked, row_rules(schema)
     if linked is None:
-        yield schema, partial(read_parquet, folder / synthetic_path(number))
+        yield rules, partial(read_parquet, folder / synthetic_path(number))
         return
+    rules = tuple(each for each in rules if not {*linked.others} & {*each.columns})
     data, homes = read_linked_set(folder, schema, number), {*linked.household_columns, MEMBERS}
     for of_homes, table in (
         (True, households_with_members(data)),
         (False, join_households(schema, data)),
     ):
-        zeros = (each for each in schema.zeros.rules if ({*each.columns} <= homes) == of_homes)
-        rules = tuple(each for each in schema.rules if ({*each.columns} <= homes) == of_homes)
-        part = replace(schema, zeros=StructuralZeros(tuple(zeros)), rules=rules)
+        part = tuple(each for each in rules if ({*each.columns} <= homes) == of_homes)
         yield part, partial(_batches, table)
 
 
@@ -114,7 +110,7 @@ def _batches(table: pa.Table, names: Sequence[str]) -> Iterable[pa.RecordBatch]:
     yield from table.select(list(names)).unify_dictionaries().combine_chunks().to_batches()
 
 
-def _rule_faults(schema: Schema, read: _Read) -> list[str]:
+def _rule_faults(schema: Schema, rules: _Rules, read: _Read) -> list[str]:
     """Return what is wrong with the rows of a set: rules that they break, values off their unit.
 
     Rules compare values in whole units. A value with more digits than `decimals` would be rounded
@@ -123,27 +119,20 @@ def _rule_faults(schema: Schema, read: _Read) -> list[str]:
 
     Args:
         schema: The schema as written.
+        rules: The rules.
         read: Yields columns of the rows.
     """
-    others = () if schema.linked is None else schema.linked.others
-    zeros = [
-        rule for rule in schema.zeros.rules if not rule.derived and not {*others} & {*rule.columns}
-    ]
-    named = {name for rule in zeros for name in rule.columns}
-    named |= {name for rule in schema.rules for name in rule.columns}
-    named |= {name for each in schema.nestings for name in each.columns}
+    named = {name for rule in rules for name in rule.columns}
     if not named:
         return []
     columns = [column for column in schema.columns if column.name in named]
-    units: dict[str, Units] = {each.column: each for rule in schema.rules for each in rule.units}
-    domain = schema.domain.project(tuple(column.name for column in columns))
+    units: dict[str, Units] = {each.column: each for rule in rules for each in rule.units}
     found: dict[str, None] = {}
     finer: dict[str, None] = {}
-    for batch in read(domain.columns):
+    for batch in read([column.name for column in columns]):
         arrays = {column.name: batch.column(column.name) for column in columns}
         codes = {column.name: codes_of(column, arrays[column.name]) for column in columns}
-        data = Dataset(domain, np.stack([codes[name] for name in domain.columns]))
-        values = {name: values_in(arrays[name]) for name in units}
+        values = {name: schema.column(name).scale.values_in(arrays[name]) for name in units}
         rows = RuleRows(
             codes,
             {
@@ -161,13 +150,7 @@ def _rule_faults(schema: Schema, read: _Read) -> list[str]:
             and values[name].dtype.kind == "f"
             and (values[name] != rows.units[name] / 10.0**each.decimals).any()
         }
-        found |= {rule.text: None for rule in zeros if rule.breaks(data).any()}
-        found |= {rule.text: None for rule in schema.rules if rows_that_break(rule, rows).any()}
-        found |= {
-            each.text: None
-            for each in schema.nestings
-            if each.breaks(*(codes[name] for name in each.columns)).any()
-        }
+        found |= {rule.text: None for rule in rules if rule.broken(rows).any()}
     return [
         *(f"has rows that break the rule {text:.80}." for text in found),
         *(

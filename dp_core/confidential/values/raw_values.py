@@ -37,7 +37,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,17 +44,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.confidential.values.parsed_texts import (
-    DATE_TEXT,
-    INT64_MAX,
-    INT64_MIN,
-    NUMBER_TEXT,
-    days_in_format,
-    days_of,
-    integers_of,
-    numbers_of,
-    texts_in_format,
-)
 from dp_core.confidential.values.short_decimals import ShortDecimals
 from dp_core.confidential.values.stored_texts import (
     DOUBLE_LIMIT,
@@ -70,7 +58,16 @@ from dp_core.confidential.values.stored_texts import (
     whole_limit,
 )
 from dp_core.errors import SchemaViolation
-from dp_core.schema.decoding import EPOCH, legal_range
+from dp_core.schema.column_types.parsed_texts import (
+    DATE_TEXT,
+    INT64_MAX,
+    INT64_MIN,
+    NUMBER_TEXT,
+    integers_of,
+    numbers_of,
+    texts_in_format,
+)
+from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column
 
 Array: TypeAlias = NDArray[Any]
@@ -120,12 +117,11 @@ class Reader:
         self.column = column
         self._missing = pa.array(list(column.missing_values), pa.string())
         self._known = pa.array([*column.texts(), *column.missing_values], pa.string())
-        self._dates = partial(days_in_format, column.format) if column.format else days_of
         self._levels = _Levels(column) if column.levels else None
         self._largest = _largest_whole(column)
         self._codes, self._broken_codes = self._missing_codes()
         self._short = ShortDecimals(
-            [*map(float, _limits(column)), *self._codes.tolist()] if column.kind == "number" else ()
+            [*map(float, _limits(column)), *self._codes.tolist()] if column.type.continuous else ()
         )
 
     def read(self, values: pa.Array) -> Values:
@@ -142,9 +138,9 @@ class Reader:
         if self.column.levels or not self._is_typed(kind):
             return self._read_distinct(values)
         values = plain(values)
-        if self.column.kind == "date":
-            data, state = self._stored_dates(values)
-        elif self.column.kind == "integer":
+        if self.column.type.own_texts:
+            data, state = self._stored_since(values)
+        elif self.column.type.whole:
             data, state = self._stored_integers(values)
         else:
             data, state = self._stored_numbers(values)
@@ -160,7 +156,7 @@ class Reader:
             return self.texts(values.dictionary).take(values.indices.cast(pa.int64()))
         self._check_type(values.type)
         texts = canonical_texts(values)
-        if self.column.kind == "date" and self.column.format and is_day(values.type):
+        if self.column.format and is_day(values.type):
             return texts_in_format(self.column.format, texts)
         if pa.types.is_floating(values.type) and not self.column.levels:
             texts = pc.replace_substring(texts, "inf", INFINITE)
@@ -211,10 +207,7 @@ class Reader:
 
     def _is_typed(self, kind: pa.DataType) -> bool:
         """Return whether values of a type are read without their texts; never for levels."""
-        if self.column.kind == "date":
-            return is_day(kind)
-        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        return bool(numeric or pa.types.is_boolean(kind))
+        return self.column.scale.is_stored(kind)
 
     def _read_distinct(self, values: pa.Array) -> Values:
         if pa.types.is_null(values.type):
@@ -245,14 +238,10 @@ class Reader:
         missing = self._missing_texts(texts)
         texts = pc.utf8_trim_whitespace(texts)
         missing |= self._missing_texts(texts)
-        if self.column.kind == "date":
-            data, valid = self._dates(self._padded(texts))
-        else:
-            parse = integers_of if self.column.kind == "integer" else numbers_of
-            data, valid = parse(texts)
-            if not valid.all():
-                data, valid = parse(value_texts(texts).fill_null(""))
-        if self.column.kind == "number":
+        data, valid = self._parsed(self._padded(texts))
+        if not (self.column.type.own_texts or valid.all()):
+            data, valid = self._parsed(value_texts(texts).fill_null(""))
+        if self.column.type.continuous:
             data = self._short.restored(data)
         state = np.where(valid, State.VALUE, State.UNKNOWN).astype(np.uint8)
         self._mark_missing(data, state)
@@ -261,6 +250,9 @@ class Reader:
             missing |= valid & np.isin(numbers, self._broken_codes)
         state[missing] = State.MISSING
         return data, state
+
+    def _parsed(self, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
+        return self.column.scale.parsed(texts, self.column.format)
 
     def _padded(self, texts: pa.Array) -> pa.Array:
         """Return texts of a format of digits only with the zero that a number loses."""
@@ -306,30 +298,26 @@ class Reader:
         self._mark_missing(data, state)
         return data, state
 
-    def _stored_dates(self, values: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
-        state = _null_state(values)
-        if pa.types.is_timestamp(values.type):
-            values = pc.floor_temporal(values, unit="day")
-        data = (
-            _zeroed(values.cast(pa.date32(), safe=False).cast(pa.int32())).astype(np.int64) + EPOCH
-        )
+    def _stored_since(self, values: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
+        state, scale = _null_state(values), self.column.scale
+        data = _zeroed(scale.whole_numbers(values)).astype(np.int64) + scale.zero
         self._mark_missing(data, state)
         return data, state
 
     def _missing_codes(self) -> tuple[Array, NDArray[np.float64]]:
         """Return the values that mean missing, and those of an integer column that are not whole.
 
-        A day may be written in the column's format or as an ISO date.
+        A value may be written in the column's format or as the schema writes it.
         """
         texts = pc.utf8_trim_whitespace(self._missing)
         none = np.empty(0)
         if self.column.levels:
             return none, none
-        if self.column.kind == "date":
-            read = [self._dates(self._padded(texts)), days_of(texts)]
+        if self.column.type.own_texts:
+            read = [self._parsed(self._padded(texts)), self.column.scale.parsed(texts, "")]
             return np.unique(np.concatenate([data[valid] for data, valid in read])), none
         numbers, valid = numbers_of(texts)
-        if self.column.kind == "number":
+        if self.column.type.continuous:
             return np.unique(numbers[valid]), none
         whole, is_whole = integers_of(value_texts(texts).fill_null(""))
         return np.unique(whole[is_whole]), np.unique(numbers[valid & ~is_whole])
@@ -413,7 +401,7 @@ def _limits(column: Column) -> list[Any]:
 
 def _largest_whole(column: Column) -> float:
     """Return the largest whole number of the schema whose exact value matters, 0 without one."""
-    if column.kind in ("number", "date"):
+    if column.type.continuous or column.type.own_texts:
         return 0
     texts = [*column.texts(), *column.missing_values] if column.levels else column.missing_values
     forms = value_texts(pa.array(texts, pa.string())).to_pylist()

@@ -31,9 +31,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.confidential.values.parsed_texts import NUMBER_TEXT
 from dp_core.confidential.values.short_decimals import ShortDecimals
 from dp_core.errors import SchemaViolation
+from dp_core.schema.column_types.parsed_texts import NUMBER_TEXT
 
 _WHOLE = r"^[+-]?[0-9]+(\.0*)?$"
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?$"

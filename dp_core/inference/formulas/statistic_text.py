@@ -164,8 +164,8 @@ def _check_measured(text: str, name: str, schema: Schema) -> None:
 
 
 def _check_number(text: str, column: Column) -> None:
-    if column.levels or column.kind == "date":
-        what = "levels" if column.levels else "dates"
+    if not column.type.sums:
+        what = "levels" if column.levels else column.scale.values
         raise BadInput(
             f"{text!r:.120} is about {column.name!r}, which has {what}; a declared statistic is"
             " about an integer or number column."

@@ -130,7 +130,7 @@ class _Lattice:
 
 def _lattices(column: Column) -> list[_Lattice]:
     """Return the values of each bin."""
-    if column.kind != "number":
+    if not column.type.continuous:
         ends = zip(*whole_bounds(column), strict=True)
         return [
             _Lattice(Fraction(int(low)), Fraction(int(high) + 1), Fraction(1)) for low, high in ends

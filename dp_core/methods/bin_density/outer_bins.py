@@ -64,7 +64,7 @@ def outer_bins(schema: Schema) -> Iterator[OuterBin]:
         schema: Schema of a release. If it is on a grid, its values do not come from bins.
     """
     for column in schema.columns if schema.coarse is None else ():
-        if column.kind in ("integer", "number") and column.choice is None and column.bins > 1:
+        if column.type.sums and column.choice is None and column.bins > 1:
             yield from (each for code in (0, column.bins - 1) for each in _outer(column, code))
 
 

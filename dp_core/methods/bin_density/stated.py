@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
 from dp_core.methods.bin_density.fitting import may_have_density
-from dp_core.schema.bin_edges import Scale, value_text
 from dp_core.schema.bin_pieces import WHOLE, BinPieces
+from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.definition import Column, Schema
 
-_EXACT = re.compile(r"-?[0-9]{1,40}([.][0-9]{1,20}|/[0-9]{1,40})?|[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_EXACT = re.compile(r"-?[0-9]{1,40}([.][0-9]{1,20}|/[0-9]{1,40})?")
 ROUNDING = 4
 """Largest difference of two weights that floating-point arithmetic of two machines may explain."""
 
@@ -30,7 +29,7 @@ def statement(schema: Schema) -> list[dict[str, object]]:
         if column.pieces is None:
             continue
         places = column.pieces.places(column.edges)
-        starts = [value_text(edge, _scale(column)) for edge in column.pieces.edges[:-1]]
+        starts = [column.scale.text(edge) for edge in column.pieces.edges[:-1]]
         bins = [
             {
                 "code": code,
@@ -95,7 +94,7 @@ def _pieces(column: Column, bins: Sequence[Mapping[str, object]]) -> BinPieces:
                 raise TypeError("Pieces must be lists.")
             if any(type(weight) is not int for weight in given) or sum(given) != WHOLE:
                 raise ValueError("The weights of a bin must be whole and sum to a million.")
-            starts, own = [_value(text, _scale(column)) for text in texts], given
+            starts, own = [_value(text, column.scale) for text in texts], given
         if len(starts) != len(own) or starts[0] != column.edges[code]:
             raise ValueError("A bin must begin with its first piece.")
         edges += starts
@@ -105,17 +104,10 @@ def _pieces(column: Column, bins: Sequence[Mapping[str, object]]) -> BinPieces:
     return found
 
 
-def _value(text: object, scale: Scale) -> Fraction:
-    """Return the value of a text as `value_text` writes it."""
+def _value(text: object, scale: ValueType) -> Fraction:
+    """Return the value of a text as `ValueType.text` writes it."""
+    if isinstance(text, str) and scale.own_texts:
+        return scale.parse(text)
     if not isinstance(text, str) or not _EXACT.fullmatch(text):
         raise ValueError("not the text of a value")
-    if scale == "date":
-        return Fraction(datetime.date.fromisoformat(text).toordinal())
     return Fraction(text)
-
-
-def _scale(column: Column) -> Scale:
-    scale = column.kind
-    assert scale != "category"
-    assert scale != "ordinal"
-    return scale

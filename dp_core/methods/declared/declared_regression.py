@@ -123,7 +123,7 @@ def _predictor(column: Column) -> Predictor:
 
 def _outcome(column: Column) -> Number | Levels:
     """Return the outcome; an integer that can only be 0 or 1 counts as two levels."""
-    if column.kind == "integer" and (column.minimum, column.maximum) == (0, 1):
+    if column.type.whole and (column.minimum, column.maximum) == (0, 1):
         return Levels(name=column.name, size=2)
     return _predictor(column)
 

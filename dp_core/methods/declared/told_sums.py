@@ -156,5 +156,5 @@ def _spread(regression: DeclaredRegression, column: Column) -> Floats:
     """Return the variance of a number's feature within each bin, as values are drawn."""
     half = (regression.high[column.name] - regression.low[column.name]) / 2
     widths = np.diff([float(edge) for edge in column.edges])
-    least = 0.0 if column.kind == "number" else 1.0
+    least = 0.0 if column.type.continuous else 1.0
     return np.asarray(np.maximum(widths**2 - least, 0.0) / 12 / half**2)

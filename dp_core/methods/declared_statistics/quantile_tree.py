@@ -118,10 +118,10 @@ def tree_quantiles(
     stored = [float(edge) for edge in column.stored.edges]
     low = np.array([stored[place] for place in leaves[:-1]])
     high = np.array([stored[place] for place in leaves[1:]])
-    if column.kind == "integer":
+    if column.type.whole:
         low, high = np.ceil(low), np.ceil(high) - 1
     values = low[found.place] + found.part * (high - low)[found.place]
-    if column.kind == "integer":
+    if column.type.whole:
         values = np.rint(values)
     unknown = ~found.determined
     return (

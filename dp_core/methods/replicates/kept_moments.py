@@ -81,7 +81,7 @@ def scores_of(schema: Schema) -> Mapping[str, Floats]:
         points = _points(column)
         if points.numbers is not None:
             found[column.name] = points.numbers
-        elif column.kind == "ordinal":
+        elif column.type.ordered:
             ranks = np.arange(column.size, dtype=np.float64)
             ranks[column.bins :] = math.nan
             found[column.name] = ranks

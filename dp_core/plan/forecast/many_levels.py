@@ -47,7 +47,7 @@ def many_levels(schema: Schema, selector: Selector) -> Iterator[ManyLevels]:
     many = [
         column
         for column in schema.columns
-        if column.kind == "category"
+        if not column.type.ordered
         and column.choice is None
         and column.bins >= MANY
         and rows < FEW_ROWS * column.bins

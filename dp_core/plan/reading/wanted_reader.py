@@ -189,7 +189,7 @@ def _sums(node: Node | None, kind: str, of: tuple[str, ...], schema: Schema) -> 
                 f"{shown(name)} is not a column of this table; `{kind}` names columns of `of`."
                 f"{nearest(name, of)}"
             )
-        if schema.column(name).kind == "category":
+        if not schema.column(name).type.ordered:
             raise item.error(
                 f"{shown(name)} is a category, whose levels have no order; {kind} need an ordinal,"
                 " integer, number or date."

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dp_core.schema.definition import Kind, Level
+from dp_core.schema.column_types.column_type import ValueType
+from dp_core.schema.column_types.registry import Kind, column_type
+from dp_core.schema.definition import Level
 from dp_core.text.documents.typed_text import parse_date, parse_fraction
 
 Role = Literal["", "id", "weight"]
@@ -50,6 +52,12 @@ class Variable:
     description: str = ""
     text: bool = False
     remarks: tuple[str, ...] = ()
+
+    @property
+    def scale(self) -> ValueType | None:
+        """The type, if it has values in bins."""
+        found = None if self.kind is None else column_type(self.kind)
+        return found if isinstance(found, ValueType) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,16 +11,17 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from dp_core.schema.bin_edges import MAX_INTEGER, VALUES_WITHOUT_BINS
+from dp_core.schema.bin_edges import MAX_INTEGER
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
 from dp_core.schema.codebooks.draft_lines import RULE_LINES, UNIT_LINES
-from dp_core.text.documents.typed_text import parse_date, parse_fraction, printable, shown
+from dp_core.schema.column_types.column_type import ValueType
+from dp_core.schema.column_types.registry import column_type, typed_words
+from dp_core.text.documents.typed_text import printable, shown
 from dp_core.text.pages.number_texts import plural
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+/()-]*(?<! )", re.ASCII)
 _WIDTH = 96
-BINS = 20
 
 
 def draft_from_codebook(
@@ -52,7 +53,7 @@ def draft_from_codebook(
         if found is None:
             drafted.append(
                 f"  {key(name)}:   # not in the codebook\n"
-                "    type:      # category, ordinal, integer, number or date; then its other keys\n"
+                f"    type:      # {typed_words()}; then its other keys\n"
             )
             open_.append(name)
         elif found.text:
@@ -186,7 +187,7 @@ def _parts(
     parts: list[tuple[str, str]] = []
     todo: list[tuple[str, str]] = []
     if found.kind is None:
-        todo.append(("type", "category, ordinal, integer, number or date; then its other keys"))
+        todo.append(("type", f"{typed_words()}; then its other keys"))
         for word, text in (("min", found.minimum), ("max", found.maximum)):
             if text is not None:
                 todo.append((word, f"the codebook has {shown(text)}"))
@@ -194,13 +195,15 @@ def _parts(
         parts.append(("type", found.kind))
     if found.role == "weight":
         parts.append(("role", "weight"))
-    if found.kind in ("category", "ordinal"):
+    if found.kind is not None and column_type(found.kind).levels:
         if found.levels and len(found.levels) <= MANY_LEVELS:
             parts.append(("levels", levels_text(found)))
         else:
             todo.append(("levels", "[the file's texts], or {text: label}, in order for an ordinal"))
-    elif found.kind is not None:
-        _add_range(found, parts, todo, "the file" if codebook.public_data else "the codebook")
+    elif found.scale is not None:
+        _add_range(
+            found, found.scale, parts, todo, "the file" if codebook.public_data else "the codebook"
+        )
     own = found.missing_values
     if own is not None and own != codebook.missing_values:
         parts.append(
@@ -209,14 +212,6 @@ def _parts(
     if found.missing:
         parts.append(("missing", "level"))
     return parts, todo
-
-
-_BOUND = {
-    "date": "a date, such as 2026-12-31",
-    "integer": "a whole number of at most 18 digits",
-    "number": "a number, such as 0.5",
-}
-"""What a bound must be, by type."""
 
 
 def levels_text(found: Variable) -> str:
@@ -228,54 +223,52 @@ def levels_text(found: Variable) -> str:
 
 
 def _add_range(
-    found: Variable, parts: list[tuple[str, str]], todo: list[tuple[str, str]], where: str
+    found: Variable,
+    scale: ValueType,
+    parts: list[tuple[str, str]],
+    todo: list[tuple[str, str]],
+    where: str,
 ) -> None:
-    low, high = _value(found, found.minimum), _value(found, found.maximum)
+    low, high = _value(scale, found.minimum), _value(scale, found.maximum)
     crossed = low is not None and high is not None and low > high
     if crossed:
         low = high = None
     ends = (("min", low, found.minimum), ("max", high, found.maximum))
-    first, last = ("first", "last") if found.kind == "date" else ("smallest", "largest")
-    comments = {"min": f"{first} legal value", "max": f"{last} legal value"}
+    comments = {"min": f"{scale.ends[0]} legal value", "max": f"{scale.ends[1]} legal value"}
     for word, value, text in ends:
         if text is not None and crossed:
             said = f"min {shown(str(found.minimum))} and max {shown(str(found.maximum))}"
             todo.append((word, f"{where} has {said}; min must not be larger"))
         elif text is not None and value is None:
-            todo.append((word, f"{where} has {shown(text)}, not {_BOUND[str(found.kind)]}"))
+            todo.append((word, f"{where} has {shown(text)}, not {scale.bound}"))
         elif value is None or text is None:
             todo.append((word, comments[word]))
         else:
             parts.append((word, text.strip()))
     known = low is not None and high is not None
-    if found.edges and known:
-        step = 0 if found.kind == "number" else 1
-        edges = [edge for text in found.edges if (edge := _value(found, text)) is not None]
-        span = range(int(low or 0), int(high or 0) + 2)
-        fits = (
-            len(edges) == len(found.edges) and edges[0] == low and edges[-1] == (high or 0) + step
-        )
-        if fits and found.kind == "integer" and edges == list(map(Fraction, span)):
-            pass  # a code for each number needs no edges
-        elif fits and found.kind != "date" and _equal_widths(edges, found):
-            parts.append(("bins", str(len(edges) - 1)))
-        elif fits:
-            parts.append(("edges", f"[{', '.join(found.edges)}]"))
-        else:
-            _add_bins(found, low, high, parts)
+    usual = scale.usual_bins(low, high)
+    edges = [edge for text in found.edges if (edge := _value(scale, text)) is not None]
+    span = range(int(low or 0), int(high or 0) + 2)
+    fits = known and 0 < len(edges) == len(found.edges)
+    if not fits or (edges[0], edges[-1]) != (low, (high or 0) + scale.step):
+        parts += [("bins", usual)] if usual else []
+    elif not usual and edges == list(map(Fraction, span)):
+        pass  # a code for each number needs no edges
+    elif not scale.periods and _equal_widths(edges, scale):
+        parts.append(("bins", str(len(edges) - 1)))
     else:
-        _add_bins(found, low, high, parts)
-    if found.decimals is not None and found.kind == "number":
+        parts.append(("edges", f"[{', '.join(found.edges)}]"))
+    if found.decimals is not None and "decimals" in scale.keys:
         parts.append(("decimals", str(found.decimals)))
     if found.format:
         parts.append(("format", scalar(found.format, quoted=True)))
 
 
-def _equal_widths(edges: Sequence[Fraction], found: Variable) -> bool:
+def _equal_widths(edges: Sequence[Fraction], scale: ValueType) -> bool:
     """Return whether edges are those of bins of equal width, as a schema makes them."""
     count = len(edges) - 1
     low, whole = edges[0], edges[-1] - edges[0]
-    if found.kind == "integer":
+    if scale.whole:
         return all(
             edge == low + (2 * k * whole + count) // (2 * count) for k, edge in enumerate(edges)
         )
@@ -284,30 +277,15 @@ def _equal_widths(edges: Sequence[Fraction], found: Variable) -> bool:
     )
 
 
-def _add_bins(
-    found: Variable, low: Fraction | None, high: Fraction | None, parts: list[tuple[str, str]]
-) -> None:
-    if found.kind == "date":
-        days = None if low is None or high is None else high - low
-        short = days is not None and days < 3 * 366
-        parts.append(("bins", "month" if short else "year"))
-    elif found.kind == "number" or (
-        low is not None and high is not None and high - low >= VALUES_WITHOUT_BINS
-    ):
-        parts.append(("bins", str(BINS)))
-
-
-def _value(found: Variable, text: str | None) -> Fraction | None:
+def _value(scale: ValueType, text: str | None) -> Fraction | None:
     """Return a bound as a number, None if it is none of the column's type."""
     if text is None:
         return None
     try:
-        if found.kind == "date":
-            return Fraction(parse_date(text).toordinal())
-        value = parse_fraction(text)
+        value = scale.parse(text)
     except ValueError:
         return None
-    if found.kind == "number":
+    if scale.continuous or scale.own_texts:
         return value
     whole = re.fullmatch("[+-]?[0-9]+", text.strip()) and abs(value) <= MAX_INTEGER
     return value if whole else None

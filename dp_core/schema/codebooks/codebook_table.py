@@ -24,7 +24,8 @@ from dp_core.schema.codebooks.codebook import (
     range_of,
 )
 from dp_core.schema.codebooks.level_list import doubt_of, split_levels
-from dp_core.schema.definition import Kind, Level
+from dp_core.schema.column_types.registry import Kind
+from dp_core.schema.definition import Level
 from dp_core.text.documents.typed_text import shown
 
 _HEADINGS: Mapping[str, tuple[str, ...]] = {

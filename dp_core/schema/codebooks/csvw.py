@@ -16,7 +16,7 @@ from dp_core.schema.codebooks.codebook import (
     levels_of,
 )
 from dp_core.schema.codebooks.json_text import mapping, mappings, word, words
-from dp_core.schema.definition import Kind
+from dp_core.schema.column_types.registry import Kind
 
 _SIGNS = ("nonNegative", "positive", "nonPositive", "negative")
 _INTEGERS = (

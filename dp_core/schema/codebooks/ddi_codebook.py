@@ -18,7 +18,7 @@ from dp_core.schema.codebooks.codebook import (
     numbers_of,
 )
 from dp_core.schema.codebooks.safe_xml import Element
-from dp_core.schema.definition import Kind
+from dp_core.schema.column_types.registry import Kind
 
 
 def is_ddi_codebook(root: Element) -> bool:

@@ -16,7 +16,7 @@ from dp_core.schema.codebooks.codebook import (
     nonempty,
 )
 from dp_core.schema.codebooks.safe_xml import Element
-from dp_core.schema.definition import Kind
+from dp_core.schema.column_types.registry import Kind
 
 _ROOTS = frozenset(("DDIInstance", "FragmentInstance"))
 _LISTS = ("CodeList", "CodeScheme")

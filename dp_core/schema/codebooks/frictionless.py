@@ -16,16 +16,14 @@ from dp_core.schema.codebooks.codebook import (
     levels_of,
 )
 from dp_core.schema.codebooks.json_text import mapping, mappings, word, words
-from dp_core.schema.definition import Kind
+from dp_core.schema.column_types import registry
+from dp_core.schema.column_types.registry import Kind, column_type
 
 _KINDS: Mapping[str, Kind] = {
-    "integer": "integer",
     "year": "integer",
-    "number": "number",
     "boolean": "category",
-    "date": "date",
     "datetime": "date",
-}
+} | {each.field_type: each.word for each in map(column_type, registry.words()) if not each.levels}
 
 
 def is_frictionless(document: Any) -> bool:

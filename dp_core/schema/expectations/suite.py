@@ -13,15 +13,16 @@ The same suite judges the synthetic sets, with labels translated to the texts of
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.problems import Problem, applies, refused
+from dp_core.schema.rules.row_rules import row_rules
 
 Seen = Literal["profile", "rows", "table"]
 """The frame on which an expectation is judged."""
@@ -96,15 +97,12 @@ def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
         if dependent.column.out_of_range == "reject":
             what = counted(f"{name}: rows that do not follow from {dependent.source}", names)
             found.append(_none("dependency", name, None, what))
-    # Boxes that follow from rules between columns are judged by these rules.
-    impossible = [rule.text for rule in schema.zeros.rules if not rule.derived]
-    impossible += [rule.text for rule in schema.rules if rule.key == "impossible"]
-    for text in dict.fromkeys(impossible):
-        found.append(_none("impossible", text, None, counted(f"impossible: {text}", names)))
-    between = [rule.text for rule in schema.rules if rule.key == "rules"]
-    for text in dict.fromkeys([*between, *(each.text for each in schema.nestings)]):
-        found.append(_none("rule", text, None, counted(f"rule: {text}", names)))
-    dates = frozenset(column.name for column in schema.released if column.kind == "date")
+    kinds: dict[Kind, dict[str, None]] = {"impossible": {}, "rule": {}}
+    for rule in row_rules(schema):
+        kinds["impossible" if rule.key == "impossible" else "rule"][rule.text] = None
+    for kind, texts in kinds.items():
+        found += [_none(kind, text, None, counted(f"{kind}: {text}", names)) for text in texts]
+    dates = frozenset(column.name for column in schema.released if column.type.own_texts)
     own = [one for one in schema.expectations if not (sets and one.file_only)]
     return (*found, *(_own(one, dates) for one in own))
 
@@ -135,8 +133,7 @@ def counted(name: str, taken: set[str]) -> str:
 
 def unreadable(column: Column, taken: set[str]) -> str:
     """Return the name of the counted column of values that are not of the column's type."""
-    kinds = {"integer": "whole numbers", "number": "numbers", "date": "dates"}
-    return counted(f"{column.name}: rows that are not {kinds[column.kind]}", taken)
+    return counted(f"{column.name}: rows that are not {column.scale.values}", taken)
 
 
 def unlisted(column: Column, taken: set[str]) -> str:
@@ -155,13 +152,10 @@ def bounds(column: Column) -> tuple[Any, Any]:
     Numbers are binary64; whole numbers are within 64 bits, as the file's are.
     """
     low, high = legal_range(column)
-    if column.kind == "number":
+    if column.type.continuous:
         return float(low), float(high)
-    ends = [min(max(int(end), _INT64_MIN), _INT64_MAX) for end in (low, high)]
-    if column.kind == "integer":
-        return ends[0], ends[1]
-    days = [datetime.date.fromordinal(end).isoformat() for end in ends]
-    return days[0], days[1]
+    least, most = (min(max(int(end), _INT64_MIN), _INT64_MAX) for end in (low, high))
+    return column.scale.expected(Fraction(least)), column.scale.expected(Fraction(most))
 
 
 def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
@@ -176,7 +170,7 @@ def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
         if problem is Problem.LEVEL and len(column.levels) > MOST_LISTED:
             yield _none("value", column.name, problem, unlisted(column, names))
             continue
-        if problem is Problem.RANGE and column.kind == "integer" and not _exact(bounds(column)):
+        if problem is Problem.RANGE and not _exact(column):
             yield _none("value", column.name, problem, outside(column, names))
             continue
         kwargs: dict[str, Any] = {}
@@ -192,9 +186,9 @@ def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
         yield Rule("value", column.name, problem, "profile", kind, kwargs)
 
 
-def _exact(ends: tuple[int, int]) -> bool:
+def _exact(column: Column) -> bool:
     """Return whether the library keeps whole bounds as they are: it reads numbers as binary64."""
-    return all(abs(end) <= 2**53 for end in ends)
+    return column.type.continuous or all(abs(end) <= 2**53 for end in legal_range(column))
 
 
 def _none(kind: Kind, about: str, problem: Problem | None, column: str) -> Rule:

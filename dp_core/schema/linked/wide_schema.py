@@ -91,7 +91,7 @@ def other_column(column: Column) -> Column:
     levels = [Level(text, label) for text, label in zip(texts, labels, strict=True)]
     return Column(
         name=other(column.name),
-        kind="category" if column.kind == "category" else "ordinal",
+        kind="category" if not column.type.ordered else "ordinal",
         levels=(*levels, Level(NO_OTHER, NO_OTHER)),
         missing_values=(),
         description=f"{column.name} of another member of the household",

@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from dp_core.schema.bin_edges import MAX_CODES, Scale, empty_bin, exact_text, read_bins
+from dp_core.schema.bin_edges import MAX_CODES, empty_bin, exact_text
+from dp_core.schema.column_types.column_type import ValueType
+from dp_core.schema.column_types.registry import Kind, column_type, words
 from dp_core.schema.definition import (
     MISSING_LABEL,
     Column,
     DensityWord,
-    Kind,
     Level,
     Missing,
     OutOfRange,
     Role,
 )
+from dp_core.schema.reading.bin_reader import read_bins
 from dp_core.schema.reading.code_list_reader import levels_of_codes, read_code_list, read_grouping
 from dp_core.schema.reading.known_totals.calibration_reader import check_weight
 from dp_core.schema.reading.private_domain_reader import (
@@ -31,7 +33,6 @@ from dp_core.schema.reading.survey_reader import check_design_column
 from dp_core.text.documents.node import Node, one_of
 from dp_core.text.documents.typed_text import shown
 
-KINDS: tuple[Kind, ...] = ("category", "ordinal", "integer", "number", "date")
 _MISSING: tuple[Missing, ...] = ("reject", "level")
 OUT_OF_RANGE: tuple[OutOfRange, ...] = ("reject", "clip", "missing")
 DENSITIES: tuple[DensityWord, ...] = ("fitted", "uniform")
@@ -40,8 +41,6 @@ UNREAD = ("id", "replicate_weight")
 """Roles of columns that are neither read nor released."""
 _MODELLED: tuple[Role, ...] = ("weight", "stratum", "cluster")
 _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
-_LEVELLED = ("levels", "groups", "codes", "group", "follows", "map", "within")
-_BINNED = ("min", "max", "bins", "edges", "density")
 COLUMN_EXAMPLE = "{type: integer, min: 0, max: 80}"
 
 
@@ -68,12 +67,12 @@ def read_column(
     """
     if not name.strip():
         raise node.error("a column name must not be blank.")
-    all_keys = (*_COMMON, *_LEVELLED, *_BINNED, "decimals", "format")
-    keys = node.fields(all_keys, required=("type",), example=COLUMN_EXAMPLE)
-    kind = one_of(keys["type"], KINDS)
+    all_keys = dict.fromkeys(key for kind in words() for key in _allowed(kind))
+    keys = node.fields(tuple(all_keys), required=("type",), example=COLUMN_EXAMPLE)
+    kind = one_of(keys["type"], words())
     for key in keys:
         if key not in _allowed(kind):
-            owners = [other for other in KINDS if key in _allowed(other)]
+            owners = [other for other in words() if key in _allowed(other)]
             raise keys[key].error(
                 f"is a key of the type {' or '.join(owners)}, not of {kind};"
                 " change the type or remove the key."
@@ -94,10 +93,10 @@ def read_column(
         out_of_range=_column_out_of_range(node, keys, kind, missing, out_of_range),
         description=keys["description"].text() if "description" in keys else "",
     )
-    if kind == "category" or kind == "ordinal":
+    if column.type.levels:
         column = _with_levels(column, node, keys, folder)
     else:
-        column = _with_bins(column, node, keys, kind)
+        column = _with_bins(column, node, keys, column.scale)
         column = replace(column, density=_density(keys.get("density"), column, density))
     if "role" in keys:
         column = _with_role(column, keys["role"])
@@ -118,16 +117,12 @@ def _with_role(column: Column, node: Node) -> Column:
 
 
 def _allowed(kind: Kind) -> tuple[str, ...]:
-    if kind in ("category", "ordinal"):
-        return _COMMON + _LEVELLED
-    own = {"number": ("decimals",), "date": ("format",)}.get(kind, ())
-    return (*_COMMON, *_BINNED, *own)
+    return (*_COMMON, *column_type(kind).keys)
 
 
 def _column_out_of_range(
     node: Node, keys: Mapping[str, Node], kind: Kind, missing: Missing, default: OutOfRange
 ) -> OutOfRange:
-    levelled = kind in ("category", "ordinal")
     own = keys.get("out_of_range")
     policy = one_of(own, OUT_OF_RANGE) if own is not None else default
     if policy == "missing" and missing != "level":
@@ -135,9 +130,12 @@ def _column_out_of_range(
             "out_of_range: missing needs `missing: level`; add it to this column, or give the"
             " column `out_of_range: reject`."
         )
-    if policy == "clip" and levelled:
+    if policy == "clip" and column_type(kind).levels:
         if own is not None:
-            raise own.error(f"a {kind} has no nearest level to clip to; write reject or missing.")
+            raise own.error(
+                f"{column_type(kind).named} has no nearest level to clip to; write reject or"
+                " missing."
+            )
         return "reject"
     return policy
 
@@ -146,7 +144,7 @@ def _with_levels(
     column: Column, node: Node, keys: Mapping[str, Node], folder: Path | None
 ) -> Column:
     private = is_private(keys)
-    if private and column.kind == "ordinal":
+    if private and column.type.ordered:
         raise keys["levels"].error(
             "the levels of an ordinal cannot be chosen privately, because the levels that are not"
             " kept would lose their order; write `type: category`, or list the levels."
@@ -214,7 +212,7 @@ def _read_levels(
     return tuple(Level(text, label) for text, _, label in pairs)
 
 
-def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scale) -> Column:
+def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: ValueType) -> Column:
     decimals = None
     if "decimals" in keys:
         decimals = keys["decimals"].integer(minimum=0, maximum=15)

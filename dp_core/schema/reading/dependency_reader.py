@@ -8,9 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dp_core.errors import nearest
-from dp_core.schema.bin_edges import read_value, value_text
 from dp_core.schema.definition import MISSING_LABEL, Column, DependentColumn
-from dp_core.schema.dependencies import scale_of
 from dp_core.schema.reading.code_list_reader import read_pairs
 from dp_core.schema.reading.level_reader import (
     check_public,
@@ -118,7 +116,7 @@ def read_dependent(
 def dependent_document(dependent: DependentColumn, source: Column) -> dict[str, object]:
     """Return the dependency as a schema states it, with a map written out."""
     if dependent.cuts:
-        edges = [value_text(cut, scale_of(source)) for cut in dependent.cuts]
+        edges = [source.scale.text(cut) for cut in dependent.cuts]
         return {"follows": dependent.source, "edges": edges}
     texts = [level.text for level in dependent.column.levels]
     return {
@@ -203,8 +201,8 @@ def _cuts(
             f" level of {column.name!r} begins."
         )
     items = keys["edges"].items(example="[15, 65]")
-    scale = scale_of(source)
-    values = [read_value(item, scale) for item in items]
+    scale = source.scale
+    values = [scale.read(item) for item in items]
     if len(values) == levels + 1 and (values[0], values[-1]) == (
         source.edges[0],
         source.edges[-1],
@@ -219,9 +217,9 @@ def _cuts(
             raise item.error("edges must increase.")
         if value not in source.edges[1:-1]:
             near = sorted(source.edges[1:-1], key=lambda edge: abs(edge - value))[:2]
-            known = " and ".join(value_text(edge, scale) for edge in sorted(near))
+            known = " and ".join(scale.text(edge) for edge in sorted(near))
             raise item.error(
-                f"{value_text(value, scale)} is not a bin edge of {source.name!r}"
+                f"{scale.text(value)} is not a bin edge of {source.name!r}"
                 f"{f'; the nearest are {known}' if known else ''}."
             )
     return tuple(values)

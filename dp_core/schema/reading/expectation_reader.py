@@ -13,9 +13,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dp_core.errors import nearest, similar
-from dp_core.schema.bin_edges import read_value
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.dependencies import scale_of
 from dp_core.schema.expectations.offered import NOT_OFFERED, OFFERED, Expectation, Offer
 from dp_core.schema.reading.level_reader import level_names
 from dp_core.text.documents.node import Node
@@ -110,7 +108,7 @@ class _Arguments:
                 f"{shown(name)} is of type {column.kind}; this expectation is about a category or"
                 " an ordinal."
             )
-        if kind.startswith("number") and column.kind not in ("integer", "number"):
+        if kind.startswith("number") and not column.type.sums:
             raise node.error(
                 f"{shown(name)} is of type {column.kind}; this expectation is about an integer or a"
                 " number."
@@ -195,11 +193,11 @@ def _member(node: Node, column: Column) -> object:
                 f"{shown(text)} is not a level of {column.name!r}.{also or nearest(text, texts)}"
             )
         return text
-    scale = scale_of(column)
-    if scale == "date":
-        return node.date().isoformat()
-    value = read_value(node, scale)
-    return _number(_exact(node, value) if scale == "integer" else value)
+    scale = column.scale
+    if scale.own_texts:
+        return scale.expected(scale.read(node))
+    value = scale.read(node)
+    return _number(_exact(node, value) if scale.whole else value)
 
 
 def _exact(node: Node, value: Fraction) -> Fraction:
@@ -264,4 +262,4 @@ def _date_format(node: Node) -> str:
 def _scale(column: Column) -> str:
     if column.levels:
         return "text"
-    return "date" if column.kind == "date" else "number"
+    return column.kind if column.type.own_texts else "number"

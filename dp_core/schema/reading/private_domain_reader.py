@@ -11,9 +11,11 @@ from fractions import Fraction
 from math import ceil
 from typing import TypeAlias
 
-from dp_core.schema.bin_edges import Scale, check_distinct, empty_bin, read_limits, value_text
+from dp_core.schema.bin_edges import check_distinct, empty_bin
 from dp_core.schema.code_list import Code, unique_labels
+from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.definition import Choice, Column, Level, groups_of
+from dp_core.schema.reading.bin_reader import read_limits
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
@@ -56,7 +58,9 @@ def is_private(keys: Mapping[str, Node]) -> bool:
     return False
 
 
-def with_private_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scale) -> Column:
+def with_private_bins(
+    column: Column, node: Node, keys: Mapping[str, Node], scale: ValueType
+) -> Column:
     """Return a column whose bins are chosen privately on a grid from `min` to `max`.
 
     Args:
@@ -82,7 +86,7 @@ def with_private_bins(column: Column, node: Node, keys: Mapping[str, Node], scal
     if column.decimals is not None and empty_bin(edges, column.decimals):
         raise keys["decimals"].error(
             f"with private bins, min and max must have at most {column.decimals} decimals;"
-            f" they are {value_text(minimum, scale)} and {value_text(maximum, scale)}."
+            f" they are {scale.text(minimum)} and {scale.text(maximum)}."
         )
     among = replace(column, edges=edges, minimum=minimum, maximum=maximum)
     # Placeholder until the choice: as many bins, of about equal widths.
@@ -249,12 +253,12 @@ def document(column: Column) -> dict[str, object]:
 
 
 def _grid(
-    scale: Scale, minimum: Fraction, maximum: Fraction, decimals: int | None
+    scale: ValueType, minimum: Fraction, maximum: Fraction, decimals: int | None
 ) -> tuple[Fraction, ...]:
     """Return the edges of the grid: a position for each value if these fit, else equal steps."""
-    high = maximum if scale == "number" else maximum + 1
+    high = maximum + scale.step
     span, unit = high - minimum, Fraction(1)
-    if scale == "number":
+    if scale.continuous:
         # Every position then contains a number with these decimals.
         unit = span / POSITIONS if decimals is None else Fraction(1, 10**decimals)
     step = unit * max(1, ceil(span / unit / POSITIONS))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from dp_core.schema.bin_edges import Scale, value_text
 from dp_core.schema.definition import Column, OutOfRange, Schema
 from dp_core.schema.reading.code_list_reader import code_list_document
 from dp_core.schema.reading.dependency_reader import dependent_document
@@ -106,17 +105,17 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
             document |= private_document(column)
     elif column.choice is not None and column.levels:
         document |= private_document(column)
-    elif column.kind == "category" or column.kind == "ordinal":
+    elif column.type.levels:
         document["levels"] = [
             level.text if level.text == level.label else {level.text: level.label}
             for level in column.levels
         ]
     else:
-        scale: Scale = column.kind
+        scale = column.scale
 
         def text(value: Fraction | None) -> str:
             assert value is not None
-            return value_text(value, scale)
+            return scale.text(value)
 
         document |= {"min": text(column.minimum), "max": text(column.maximum)}
         if column.choice is not None:
@@ -124,7 +123,7 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
         elif "edges" in keys:
             document["edges"] = [text(edge) for edge in column.edges]
         elif "bins" in keys:
-            document["bins"] = keys["bins"].text() if scale == "date" else str(column.bins)
+            document["bins"] = keys["bins"].text() if scale.periods else str(column.bins)
         if column.density != "fitted":
             document["density"] = column.density
         if column.decimals is not None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dp_core.errors import BadInput
+from dp_core.schema.column_types.registry import column_type, words
 from dp_core.schema.definition import Column, DependentColumn, OutOfRange, Schema, Unit
 from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.privacy import MOST_ROWS
@@ -22,7 +23,6 @@ from dp_core.schema.publication import UNSTATED, read_publication
 from dp_core.schema.reading.column_reader import (
     COLUMN_EXAMPLE,
     DENSITIES,
-    KINDS,
     OUT_OF_RANGE,
     ROLES,
     UNREAD,
@@ -461,7 +461,7 @@ def _read_dependent(
     folder: Path | None,
 ) -> DependentColumn:
     keys = node.entries()
-    if "type" in keys and one_of(keys["type"], KINDS) not in ("category", "ordinal"):
+    if "type" in keys and not column_type(one_of(keys["type"], words())).levels:
         raise keys["type"].error("a column with `follows` must be a category or an ordinal.")
     column = read_column(name, without_rule(node), missing_values, "reject", folder)
     own = keys.get("out_of_range")

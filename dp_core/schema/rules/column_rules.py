@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,8 +53,49 @@ class Units:
         return np.rint(np.clip(np.nan_to_num(scaled), -(2.0**62), 2.0**62)).astype(np.int64)
 
 
+class Coded(Protocol):
+    """A column, as far as conditions know it."""
+
+    @property
+    def bins(self) -> int:
+        """Number of codes without those for missing and for no member."""
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+
+    @property
+    def missing_code(self) -> int | None:
+        """Code of a missing value; None if missing values are refused."""
+
+
+class Condition:
+    """A condition of a clause; a kind of condition is a class that derives from this one.
+
+    Codes decide every condition but a comparison of values, `AtMost`.
+    """
+
+    __slots__ = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the domain that it is about."""
+        raise NotImplementedError
+
+    def holds(self, rows: RuleRows) -> NDArray[np.bool_]:
+        """Return in which rows the condition holds, shape (rows,)."""
+        raise NotImplementedError
+
+    def codes_of(self, column: Coded) -> NDArray[np.bool_]:
+        """Return the codes of one of its columns with which it can hold, shape (codes,).
+
+        Of a comparison these are all codes that have a value.
+        """
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
-class Among:
+class Among(Condition):
     """The condition that a category or ordinal has one of some levels.
 
     Attributes:
@@ -65,9 +106,19 @@ class Among:
     column: str
     codes: tuple[int, ...]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def holds(self, rows: RuleRows) -> NDArray[np.bool_]:
+        return np.isin(rows.codes[self.column], self.codes)
+
+    def codes_of(self, column: Coded) -> NDArray[np.bool_]:
+        return np.isin(np.arange(column.size), self.codes)
+
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Condition):
     """The condition that a value is missing, or is not missing.
 
     Attributes:
@@ -78,9 +129,25 @@ class Missing:
     column: str
     missing: bool
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def holds(self, rows: RuleRows) -> NDArray[np.bool_]:
+        missing = rows.missing.get(self.column)
+        if missing is None:
+            return np.full(rows.rows, not self.missing)
+        return missing if self.missing else ~missing
+
+    def codes_of(self, column: Coded) -> NDArray[np.bool_]:
+        codes = np.arange(column.size)
+        if not self.missing:
+            return codes < column.bins
+        return np.isin(codes, [] if column.missing_code is None else [column.missing_code])
+
 
 @dataclass(frozen=True, slots=True)
-class AtMost:
+class AtMost(Condition):
     """The condition that a sum is at most a bound; false if a column of the sum is missing.
 
     Attributes:
@@ -92,12 +159,28 @@ class AtMost:
     bound: int
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.terms)
+
+    @property
     def opposite(self) -> AtMost:
         """The condition that the sum is above the bound."""
         return AtMost(tuple((name, -factor) for name, factor in self.terms), -self.bound - 1)
 
+    def holds(self, rows: RuleRows) -> NDArray[np.bool_]:
+        total = np.zeros(rows.rows, dtype=np.int64)
+        for name, factor in self.terms:
+            total += factor * rows.units[name]
+        held = np.asarray(total <= self.bound)
+        for name in self.columns:
+            if name in rows.missing:
+                held = held & ~rows.missing[name]
+        return held
 
-Condition: TypeAlias = Among | Missing | AtMost
+    def codes_of(self, column: Coded) -> NDArray[np.bool_]:
+        return np.arange(column.size) < column.bins
+
+
 Clause: TypeAlias = tuple[Condition, ...]
 
 
@@ -166,24 +249,5 @@ def all_hold(clause: Clause, rows: RuleRows) -> NDArray[np.bool_]:
     """Return in which rows all conditions of a clause hold, shape (rows,)."""
     held = np.ones(rows.rows, dtype=bool)
     for condition in clause:
-        held &= holds(condition, rows)
-    return held
-
-
-def holds(condition: Condition, rows: RuleRows) -> NDArray[np.bool_]:
-    """Return in which rows a condition holds, shape (rows,)."""
-    if isinstance(condition, Among):
-        return np.isin(rows.codes[condition.column], condition.codes)
-    if isinstance(condition, Missing):
-        missing = rows.missing.get(condition.column)
-        if missing is None:
-            return np.full(rows.rows, not condition.missing)
-        return missing if condition.missing else ~missing
-    total = np.zeros(rows.rows, dtype=np.int64)
-    for name, factor in condition.terms:
-        total += factor * rows.units[name]
-    held = np.asarray(total <= condition.bound)
-    for name, _ in condition.terms:
-        if name in rows.missing:
-            held = held & ~rows.missing[name]
+        held &= condition.holds(rows)
     return held

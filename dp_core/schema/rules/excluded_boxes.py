@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.rules.column_rules import Among, AtMost, Clause, ColumnRule, Missing
+from dp_core.schema.rules.column_rules import AtMost, Clause, ColumnRule, Condition
 from dp_core.schema.rules.unit_bounds import UnitBounds, unit_bounds, units_by_column
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
@@ -66,7 +66,7 @@ def _boxes(
         if isinstance(condition, AtMost) and len(condition.terms) > 1:
             joint.append(condition)
             continue
-        name = condition.terms[0][0] if isinstance(condition, AtMost) else condition.column
+        (name,) = condition.columns
         held = _codes_that_hold(condition, columns[name], bounds)
         fixed[name] = fixed.get(name, np.ones(columns[name].size, bool)) & held
     if not all(held.any() for held in fixed.values()):
@@ -102,18 +102,11 @@ def _boxes(
 
 
 def _codes_that_hold(
-    condition: Among | Missing | AtMost, column: Column, bounds: Mapping[str, UnitBounds]
+    condition: Condition, column: Column, bounds: Mapping[str, UnitBounds]
 ) -> NDArray[np.bool_]:
     """Return the codes for which a condition about one column holds, whatever the value."""
-    held = np.zeros(column.size, dtype=bool)
-    if isinstance(condition, Among):
-        held[list(condition.codes)] = True
-    elif isinstance(condition, Missing):
-        if condition.missing and column.missing_code is not None:
-            held[column.missing_code] = True
-        elif not condition.missing:
-            held[: column.bins] = True
-    else:
+    held = condition.codes_of(column)
+    if isinstance(condition, AtMost):
         ((name, factor),) = condition.terms
         ends = bounds[name].high if factor > 0 else bounds[name].low
         held[: column.bins] = (factor * ends <= condition.bound)[: column.bins]

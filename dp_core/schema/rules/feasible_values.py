@@ -26,7 +26,6 @@ from dp_core.schema.rules.column_rules import (
     RuleRows,
     Units,
     all_hold,
-    holds,
 )
 from dp_core.schema.rules.unit_bounds import UnitBounds, unit_bounds, units_by_column
 
@@ -81,10 +80,11 @@ def blocks_of(schema: Schema) -> tuple[Block, ...]:
     made = []
     for own, names in found:
         about = {
-            condition.column
+            name
             for clause in own
             for condition in clause
             if not isinstance(condition, AtMost)
+            for name in condition.columns
         }
         ordered = [name for name in schema.domain.columns if name in names | about]
         made.append(
@@ -100,9 +100,7 @@ def blocks_of(schema: Schema) -> tuple[Block, ...]:
 
 def _compared(clause: Clause) -> set[str]:
     """Return the columns whose values a clause compares."""
-    return {
-        name for condition in clause if isinstance(condition, AtMost) for name, _ in condition.terms
-    }
+    return {name for each in clause if isinstance(each, AtMost) for name in each.columns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +336,7 @@ def _left(
     comparisons: list[tuple[AtMost, Flags]] = []
     for condition in clause:
         if not isinstance(condition, AtMost):
-            alive &= holds(condition, seen)
+            alive &= condition.holds(seen)
             continue
         least = np.zeros(seen.rows, dtype=np.int64)
         most = np.zeros(seen.rows, dtype=np.int64)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.schema import decoding
-from dp_core.schema.decoding import assembled, drawn, stored_values, values_in
+from dp_core.schema.decoding import assembled, drawn
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.obeyed_values import compared, obey
 from dp_core.tables.dataset import Dataset
@@ -38,11 +38,12 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
     arrays = {name: drawn(schema.column(name), own, rng=rng) for name, own in codes.items()}
 
     def draw(name: str, own: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-        return values_in(drawn(schema.column(name), own, rng=rng))
+        column = schema.column(name)
+        return column.scale.values_in(drawn(column, own, rng=rng))
 
-    before = {name: values_in(arrays[name]) for name in compared(schema)}
+    before = {name: schema.column(name).scale.values_in(arrays[name]) for name in compared(schema)}
     for name, values in obey(schema, codes, before, draw, rng=rng).items():
         column = schema.column(name)
         missing = None if column.missing_code is None else codes[name] == column.missing_code
-        arrays[name] = stored_values(column, values, missing)
+        arrays[name] = column.scale.array(values, missing)
     return assembled(schema, codes, arrays)

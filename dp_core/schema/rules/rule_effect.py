@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.rules.column_rules import (
-    Among,
-    AtMost,
-    Clause,
-    ColumnRule,
-    Condition,
-    Missing,
-    Units,
-)
+from dp_core.schema.rules.column_rules import AtMost, Clause, ColumnRule, Condition, Units
 from dp_core.schema.rules.unit_bounds import MOST_UNITS, unit_bounds
 
 
@@ -62,43 +57,23 @@ def _verdict(
     condition: Condition, columns: Mapping[str, Column], bounds: Mapping[str, tuple[int, int]]
 ) -> bool | None:
     """Return whether a condition holds for every record (true), for none (false), or neither."""
-    if isinstance(condition, Missing):
-        if columns[condition.column].missing_code is None:
-            return not condition.missing
-        return None
-    if isinstance(condition, Among):
-        column = columns[condition.column]
-        if not condition.codes:
-            return False
-        return True if len(condition.codes) == column.size else None
+    if not isinstance(condition, AtMost):
+        (name,) = condition.columns
+        held = condition.codes_of(columns[name])
+        return bool(held[0]) if (held == held[0]).all() else None
     least = sum(factor * bounds[name][factor < 0] for name, factor in condition.terms)
     most = sum(factor * bounds[name][factor > 0] for name, factor in condition.terms)
     if least > condition.bound:
         return False
-    present = all(columns[name].missing_code is None for name, _ in condition.terms)
+    present = all(columns[name].missing_code is None for name in condition.columns)
     return True if most <= condition.bound and present else None
 
 
 def _contradicts(clause: Clause, columns: Mapping[str, Column]) -> bool:
     """Return whether conditions of a clause about levels and missing values exclude each other."""
-    left: dict[str, set[int]] = {}
+    left: dict[str, NDArray[np.bool_]] = {}
     for condition in clause:
-        codes: Iterable[int]
-        if isinstance(condition, Among):
-            names, codes = [condition.column], condition.codes
-        elif isinstance(condition, Missing) and condition.missing:
-            names, codes = [condition.column], [columns[condition.column].bins]
-        else:
-            found = (
-                [condition.column]
-                if isinstance(condition, Missing)
-                else [name for name, _ in condition.terms]
-            )
-            for name in found:
-                left.setdefault(name, set(range(columns[name].size)))
-                left[name] &= set(range(columns[name].bins))
-            continue
-        for name in names:
-            left.setdefault(name, set(range(columns[name].size)))
-            left[name] &= set(codes)
-    return not all(left.values())
+        for name in condition.columns:
+            found = condition.codes_of(columns[name])
+            left[name] = found & left.get(name, found)
+    return not all(codes.any() for codes in left.values())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil, floor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.schema.decoding import float_bounds, units_of_bins
 from dp_core.schema.definition import Column
 from dp_core.schema.rules.column_rules import Array, Units
 
@@ -54,17 +54,7 @@ def _units_of_bins(column: Column, units: Units) -> list[tuple[int, int]]:
         firsts = [bisect_right(units.edges, edge) - 1 for edge in column.edges[:-1]]
         lasts = [bisect_left(units.edges, edge) - 1 for edge in column.edges[1:]]
         return [(low, max(low, high)) for low, high in zip(firsts, lasts, strict=True)]
-    scale = 10**units.decimals
-    # Quotients of whole numbers, rounded up: a grid has thousands of edges.
-    starts = [-(-edge.numerator * scale // edge.denominator) for edge in column.edges]
-    lasts = [start - 1 for start in starts[1:]]
-    if column.kind == "number":
-        lasts[-1] = floor(column.edges[-1] * scale)
-        return list(zip(starts[:-1], lasts, strict=True))
-    least = starts[0] if column.minimum is None else ceil(column.minimum)
-    most = lasts[-1] if column.maximum is None else floor(column.maximum)
-    pairs = zip(starts[:-1], lasts, strict=True)
-    return [(max(low, least), min(high, most)) for low, high in pairs]
+    return list(zip(*units_of_bins(column, units.decimals), strict=True))
 
 
 def values_of(column: Column, units: Units, whole: NDArray[np.int64], codes: Array) -> Array:
@@ -76,12 +66,9 @@ def values_of(column: Column, units: Units, whole: NDArray[np.int64], codes: Arr
         whole: Values in units, shape (rows,).
         codes: Their codes, none of them missing, shape (rows,).
     """
-    if column.kind != "number":
+    if not column.type.continuous:
         return whole
-    low = np.array([float(edge) for edge in column.edges[:-1]])
-    high = np.array([float(edge) for edge in column.edges[1:]])
-    last = np.nextafter(high, -np.inf)
-    last[-1] = high[-1]
+    low, last = float_bounds(column)
     # Both numbers are exact, so their quotient is the float nearest to the decimal.
     return np.asarray(np.clip(whole / 10.0**units.decimals, low[codes], last[codes]))
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from dp_core.errors import BadInput
-from dp_core.schema.bin_edges import exact_text
+from dp_core.schema.bin_edges import common_step, exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import MOST_POSITIONS, with_own_grids
 
@@ -98,13 +98,13 @@ def unit_of(column: Column) -> Fraction:
         BadInput: if the range has more than `MOST_UNITS` units.
     """
     low, high = column.edges[0], column.edges[-1]
-    if column.kind == "integer":
+    if column.type.whole:
         unit = Fraction(1)
     else:
-        unit = _common([edge - low for edge in column.edges[1:]])
+        unit = common_step([edge - low for edge in column.edges[1:]])
         decimals = None if column.decimals is None else Fraction(1, 10**column.decimals)
-        if decimals is not None and (high - low) / _common([unit, decimals]) <= MOST_UNITS:
-            unit = _common([unit, decimals])
+        if decimals is not None and (high - low) / common_step([unit, decimals]) <= MOST_UNITS:
+            unit = common_step([unit, decimals])
         else:
             while 2 * (high - low) / unit <= _USUAL_UNITS:
                 unit /= 2
@@ -122,9 +122,3 @@ def unit_of(column: Column) -> Fraction:
             " is nearer to 0, or bin edges that are rounder numbers."
         )
     return unit
-
-
-def _common(numbers: list[Fraction]) -> Fraction:
-    """Return the largest number that divides all of these."""
-    denominator = math.lcm(*(each.denominator for each in numbers))
-    return Fraction(math.gcd(*(int(each * denominator) for each in numbers)), denominator)

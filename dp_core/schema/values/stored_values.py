@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from dp_core.schema.bin_edges import common_step
 from dp_core.schema.definition import Column
 
 
@@ -47,7 +48,7 @@ def stored_values(column: Column) -> StoredValues:
     """
     stored = column.stored
     edges = stored.edges
-    if column.kind == "integer":
+    if column.type.whole:
         # A step has the whole numbers from its lower edge up to its upper edge less 1.
         edges = tuple(Fraction(math.ceil(edge)) for edge in edges)
         below = Fraction(1)
@@ -59,7 +60,7 @@ def stored_values(column: Column) -> StoredValues:
         below = Fraction(0)
     middles = [(low + high - below) / 2 for low, high in pairwise(edges)]
     middles = _in_fewer_units(middles)
-    unit = _common(middles) or Fraction(1)
+    unit = common_step(middles) or Fraction(1)
     wholes = [int(each / unit) for each in middles]
     runs: list[tuple[int, int, int]] = []
     for place, value in enumerate(wholes):
@@ -82,14 +83,8 @@ def _in_fewer_units(middles: list[Fraction]) -> list[Fraction]:
     the common unit of all values is far smaller than the distances. Then all values are lowered by
     less than one distance, at most a billionth of the range.
     """
-    unit = _common(middles)
+    unit = common_step(middles)
     if not unit or max(abs(middles[0]), abs(middles[-1])) / unit <= _MOST:
         return middles
-    apart = _common([each - middles[0] for each in middles[1:]])
+    apart = common_step([each - middles[0] for each in middles[1:]])
     return [each - middles[0] % apart for each in middles] if apart else middles
-
-
-def _common(numbers: list[Fraction]) -> Fraction:
-    """Return the largest number that divides all of these; 0 if all are 0."""
-    denominator = math.lcm(*(each.denominator for each in numbers))
-    return Fraction(math.gcd(*(int(each * denominator) for each in numbers)), denominator)

@@ -146,7 +146,7 @@ def _line(schema: Schema, text: str) -> tuple[str, str]:
         raise BadInput(f"--line is OUTCOME ~ PREDICTOR, such as 'income ~ age', not {text!r:.80}.")
     for name in sides:
         _size("--line", schema, name)
-        if schema.column(name).kind == "category":
+        if not schema.column(name).type.ordered:
             raise BadInput(f"--line: {name!r} is a category; a line needs numbers, dates or ranks.")
     if sides[0] == sides[1]:
         raise BadInput("--line: outcome and predictor are the same column.")

@@ -24,6 +24,7 @@ from dp_core.analysis.query.query_answer import stated_value, text_of, unit_of
 from dp_core.analysis.query.sources import Sources
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
+from dp_core.schema.column_types.registry import type_with_texts, types_with_texts
 from dp_core.text.documents.spreadsheet_text import spreadsheet_text
 from dp_core.text.pages.answer import OMITTED, Answer
 from dp_core.text.pages.number_texts import decimals
@@ -114,7 +115,7 @@ class ChangeAnswer(Printed, Answer):
             found[_key(name)] = pd.Categorical(labels, categories=list(dict.fromkeys(labels)))
         for name in NUMBERS:
             values = [cell[name] for cell in self.cells]
-            date = self.unit == "date" and name in ("earlier", "later")
+            date = type_with_texts(self.unit) is not None and name in ("earlier", "later")
             found[name] = values if date else pd.array(values, dtype="float64")
         found["explained"] = [self.in_words(cell) for cell in self.cells]
         return pd.DataFrame(found)
@@ -186,7 +187,7 @@ class ChangeAnswer(Printed, Answer):
             for name in order
             if not isinstance(each[name], str)
         )
-        digits = 0 if whole or self.unit == "date" else decimals(scale * least)
+        digits = 0 if whole or type_with_texts(self.unit) else decimals(scale * least)
         texts = []
         for name in order:
             value = cell[name]
@@ -219,10 +220,11 @@ class ChangeAnswer(Printed, Answer):
         words = {
             "share": "percent; changes in percentage points",
             "ratio": "ratio",
-            "date": "date; changes in days",
         }
+        words |= {of.word: f"{of.word}; changes in {of.difference}" for of in types_with_texts()}
         words |= {unit: unit for unit in ("records", "households", "persons")}
-        own = f"{self.measure}, in {'days' if self.unit == 'days' else 'its own unit'}"
+        differences = {of.difference for of in types_with_texts()}
+        own = f"{self.measure}, in {self.unit if self.unit in differences else 'its own unit'}"
         return words.get(self.unit, own)
 
     def _margin_words(self) -> str:

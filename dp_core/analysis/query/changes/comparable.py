@@ -183,7 +183,7 @@ def _same_tables(later: Bundle, earlier: Bundle) -> bool:
 def _kind(column: Column) -> str:
     if column.levels:
         return "levels"
-    return "dates" if column.kind == "date" else "numbers"
+    return column.scale.values if column.type.own_texts else "numbers"
 
 
 def _check_condition(

@@ -253,7 +253,7 @@ def picture(
         source=found.source if found else "",
         top=top,
         summary=_summary(column, marks, found, whole, synthetic if tallies else None, noisy),
-        ordered=column.kind != "category",
+        ordered=column.type.ordered,
         density=drawn,
         beside=marks[column.bins :] if drawn else (),
     )

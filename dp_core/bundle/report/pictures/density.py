@@ -7,7 +7,6 @@ is drawn bin by bin instead.
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import math
 from collections.abc import Sequence
@@ -117,8 +116,9 @@ def density(
 
 
 def _per_unit(column: Column, top: float, counted: str) -> str:
-    if column.kind == "date":
-        return f"{365.25 * top:.2g} % of the {counted} per year"
+    if column.scale.difference:
+        unit, times = column.scale.axis_unit
+        return f"{times * top:.2g} % of the {counted} per {unit}"
     digits = math.floor(math.log10(top))
     if digits in (0, 1):
         return f"{top:.2g} % of the {counted} per 1"
@@ -130,8 +130,8 @@ def _ticks(column: Column, edges: Sequence[float]) -> tuple[tuple[float, str], .
     """Return the first and last edge, and edges near equal distances between them."""
     first, whole = edges[0], edges[-1] - edges[0]
     # A whole number takes up one unit of the axis, with its label in the middle.
-    values = [*edges[:-1], edges[-1] if column.kind == "number" else edges[-1] - 1]
-    half = 0.0 if column.kind == "number" else 0.5
+    values = [*edges[:-1], edges[-1] - column.scale.step]
+    half = column.scale.step / 2
     places = [100 * (value + half - first) / whole for value in values]
     chosen = [0, len(edges) - 1]
     for part in range(1, _TICKS):
@@ -139,10 +139,6 @@ def _ticks(column: Column, edges: Sequence[float]) -> tuple[tuple[float, str], .
         near = min(range(len(edges)), key=lambda at: abs(places[at] - aim))
         if all(abs(places[near] - places[other]) >= _APART for other in chosen):
             chosen.append(near)
-    return tuple((round(places[at], 2), _label(column, values[at])) for at in sorted(chosen))
-
-
-def _label(column: Column, edge: float) -> str:
-    if column.kind == "date":
-        return datetime.date.fromordinal(round(edge)).isoformat()
-    return f"{edge:,.0f}" if edge == round(edge) else f"{edge:.6g}"
+    return tuple(
+        (round(places[at], 2), column.scale.axis_text(values[at])) for at in sorted(chosen)
+    )

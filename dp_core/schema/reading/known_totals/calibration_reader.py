@@ -35,7 +35,7 @@ _EXAMPLE = "- {sex: {male: 1200000, female: 1300000}}"
 
 def check_weight(column: Column, role: Node) -> None:
     """Refuse a column that cannot hold survey weights."""
-    if column.kind != "number":
+    if not column.type.continuous:
         raise role.error("a survey weight is a number; write `type: number`.")
     if column.missing_code is not None:
         raise role.error("a survey weight cannot be missing; remove `missing: level`.")

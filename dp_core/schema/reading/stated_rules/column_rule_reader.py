@@ -15,11 +15,14 @@ a column that fits is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dp_core.errors import nearest
+from dp_core.schema.column_types.column_type import ValueType
+from dp_core.schema.column_types.registry import types_with_texts
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.level_reader import (
@@ -29,13 +32,14 @@ from dp_core.schema.reading.level_reader import (
     missing_code,
     read_level,
 )
+from dp_core.schema.reading.stated_rules.forms import forms
 from dp_core.schema.reading.stated_rules.rule_conditions import (
     Stated,
     by_bin,
-    checked,
     compared,
     joined,
     of_codes,
+    rule_of,
     units_of,
 )
 from dp_core.schema.rules.column_rules import Among, ColumnRule, Equality, Missing
@@ -47,22 +51,17 @@ EXAMPLE = "- start_date <= end_date"
 _SIGNS = ("<=", ">=", "==", "!=", "<", ">", "=", "≤", "≥", "≠")
 _SAME = {"=": "==", "≤": "<=", "≥": ">=", "≠": "!="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_0-9])")
-COUNTING = re.compile(
-    r"(exactly|at least|at most) (\w+)\b(?! ?[<>=!+\-≤≥≠]) ?(.*)", re.IGNORECASE | re.DOTALL
-)
-"""A rule that counts members of a household: the words, the number, and the conditions."""
 _WORD = re.compile(r"[^\s<>=!+\[\],≤≥≠*/]+")
 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A sum of columns, a constant, and how many dates it adds up."""
+    """A sum of columns, a constant, and how many values since a zero it adds up, by their type."""
 
     terms: tuple[tuple[str, int], ...]
     constant: Fraction
-    dates: int
+    since: Mapping[ValueType, int]
 
 
 def read_column_rules(node: Node, schema: Schema, identifiers: Sequence[str]) -> list[ColumnRule]:
@@ -93,9 +92,7 @@ def read_conditions(node: Node, text: str, schema: Schema) -> list[Stated]:
     """
     when, then = _Reader(node, text, schema, ()).whole()
     if when:
-        raise node.error(
-            "a rule that counts members has no `if`; write the conditions that the members meet."
-        )
+        raise node.error("a rule of this form has no `if`; write the conditions alone.")
     return then
 
 
@@ -112,27 +109,16 @@ def _read(node: Node, schema: Schema, identifiers: Sequence[str]) -> ColumnRule:
             " under `impossible`."
         )
     text = rule_text(node)
-    if COUNTING.fullmatch(text):
-        raise node.error(
-            "counts the members of a household, but this schema has a single table; state the"
-            " households and the persons under `tables`, or remove the rule."
-        )
+    for form in forms():
+        if match := form.pattern.fullmatch(text):
+            return form.read(node, match, schema)
     reader = _Reader(node, text, schema, identifiers)
     if_said, then_said = reader.whole()
     when = tuple(joined(node, [said.met for said in if_said]))
     clauses = [clause for said in then_said for clause in joined(node, [when, said.broken])]
-    every = (*if_said, *then_said)
-    rule = ColumnRule(
-        text=text,
-        key="rules",
-        columns=tuple(dict.fromkeys(name for said in every for name in said.columns)),
-        clauses=tuple(dict.fromkeys(clauses)),
-        units=tuple(dict.fromkeys(each for said in every for each in said.units)),
-        equalities=tuple(
-            Equality(when, *said.equality) for said in then_said if said.equality is not None
-        ),
-    )
-    return checked(node, rule, schema)
+    rule = rule_of(node, schema, text, clauses, (*if_said, *then_said))
+    stated = (said.equality for said in then_said if said.equality is not None)
+    return replace(rule, equalities=tuple(Equality(when, *equality) for equality in stated))
 
 
 class _Reader:
@@ -222,10 +208,10 @@ class _Reader:
         sign = self._sign()
         if sign in ("+", "-"):
             raise self._node.error(
-                f"{name!r} is {'an' if column.kind == 'ordinal' else 'a'} {column.kind}; only"
+                f"{name!r} is {column.type.named}; only"
                 " numbers, integers and dates can be added or subtracted."
             )
-        if sign not in ("==", "!=") and column.kind == "category":
+        if sign not in ("==", "!=") and not column.type.ordered:
             raise self._node.error(
                 f"{name!r} is a category, whose levels have no order; compare it with == or !=, or"
                 " make it an ordinal."
@@ -278,23 +264,28 @@ class _Reader:
                 raise self._node.error(f"names {name!r} twice in one comparison; name it once.")
         if not terms:
             raise self._error("compares constants; name a column")
-        whole = _Sum(tuple(terms), left.constant - right.constant, left.dates - right.dates)
+        since = Counter(left.since)
+        since.subtract(right.since)
+        whole = _Sum(tuple(terms), left.constant - right.constant, since)
         return self._compared(whole, sign)
 
     def _compared(self, whole: _Sum, sign: str) -> Stated:
         columns = [self._known[name] for name, _ in whole.terms]
-        if whole.dates:
-            what = "dates with dates, or with a date such as 2020-01-31"
-            raise self._node.error(
-                f"compares dates with something else; compare {what}. A number of days may be"
-                " added to a date, and the difference of two dates is a number of days."
-            )
-        dated = any(column.kind == "date" for column in columns)
-        numbers = [column for column in columns if column.kind == "number"]
-        if dated and (numbers or whole.constant.denominator != 1):
-            raise self._node.error(
-                "adds a number to a date; add whole days (a whole number or an integer column)."
-            )
+        for of, number in whole.since.items():
+            if number:
+                raise self._node.error(
+                    f"compares {of.values} with something else; compare {of.values} with"
+                    f" {of.values}, or with {of.typed}. A number of {of.difference} may be added to"
+                    f" {of.a_value}, and the difference of two {of.values} is a number of"
+                    f" {of.difference}."
+                )
+        numbers = [column for column in columns if column.type.continuous]
+        for of in (column.scale for column in columns if column.type.own_texts):
+            if numbers or whole.constant.denominator != 1:
+                raise self._node.error(
+                    f"adds a number to {of.a_value}; add whole {of.difference} (a whole number or"
+                    " an integer column)."
+                )
         if len(columns) == 1 and numbers and numbers[0].decimals is None:
             ((_, factor),) = whole.terms
             side = sign if factor > 0 else _MIRRORED[sign]
@@ -309,7 +300,7 @@ class _Reader:
 
     def _sum(self) -> _Sum:
         terms: list[tuple[str, int]] = []
-        constant, dates, sign = Fraction(0), 0, 1
+        constant, since, sign = Fraction(0), Counter[ValueType](), 1
         if self._symbol("-"):
             sign = -1
         while True:
@@ -318,33 +309,34 @@ class _Reader:
                 column = self._known[name]
                 if column.levels:
                     raise self._node.error(
-                        f"{name!r} is {'an' if column.kind == 'ordinal' else 'a'} {column.kind}; it"
+                        f"{name!r} is {column.type.named}; it"
                         " can be compared with its levels only, on the right of the sign, and not"
                         " be added or subtracted."
                     )
                 terms.append((name, sign))
-                dates += sign * (column.kind == "date")
+                _add_since(since, column.scale, sign)
             else:
-                value, is_date = self._constant()
+                value, of = self._constant()
                 constant += sign * value
-                dates += sign * is_date
+                _add_since(since, of, sign)
             if self._symbol("+"):
                 sign = 1
             elif self._symbol("-"):
                 sign = -1
             else:
-                return _Sum(tuple(terms), constant, dates)
+                return _Sum(tuple(terms), constant, since)
 
-    def _constant(self) -> tuple[Fraction, bool]:
-        if match := _DATE.match(self._rest):
-            self._skip(match.end())
+    def _constant(self) -> tuple[Fraction, ValueType | None]:
+        """Return the value that is named next, and its type if that has texts of its own."""
+        if found := _with_text(self._rest):
+            text, of = found
+            self._skip(len(text))
             node = self._node
-            place = Node(match[0], node.source, node.line, node.key)
-            return Fraction(place.date().toordinal()), True
+            return of.read(Node(text, node.source, node.line, node.key)), of
         if match := _NUMBER.match(self._rest):
             self._skip(match.end())
             try:
-                return parse_fraction(match[0]), False
+                return parse_fraction(match[0]), None
             except ValueError as error:
                 raise self._node.error(str(error)) from None
         self._column(required=True)
@@ -352,10 +344,12 @@ class _Reader:
 
     def _value_of(self, name: str, column: Column, sign: str) -> Stated:
         negative = self._symbol("-")
-        value, is_date = self._constant()
+        value, of = self._constant()
         factor = -1 if negative else 1
-        dates = (column.kind == "date") - is_date
-        return self._compared(_Sum(((name, 1),), -factor * value, dates), sign)
+        since = Counter[ValueType]()
+        _add_since(since, column.scale, 1)
+        _add_since(since, of, -1)
+        return self._compared(_Sum(((name, 1),), -factor * value, since), sign)
 
     def _level_code(self, name: str, column: Column) -> int:
         check_public(self._node, column, "no rule can name them")
@@ -390,7 +384,7 @@ class _Reader:
             if name is not None:
                 self._skip(len(name))
                 return name
-            if not required and (_DATE.match(self._rest) or _NUMBER.match(self._rest)):
+            if not required and (_with_text(self._rest) or _NUMBER.match(self._rest)):
                 return None
             match = _WORD.match(self._rest)
             if match is None:
@@ -468,3 +462,17 @@ class _Reader:
         rest = self._rest
         place = f"at {shown(rest[:40])}" if rest else "at the end"
         return self._node.error(f"{message}, {place}; {_FORM}.")
+
+
+def _add_since(since: Counter[ValueType], of: ValueType | None, times: int) -> None:
+    """Count a value of a type with texts of its own in a sum."""
+    if of is not None and of.own_texts:
+        since[of] += times
+
+
+def _with_text(text: str) -> tuple[str, ValueType] | None:
+    """Return the value with which a text begins, and its type, if the type has its own texts."""
+    for of in types_with_texts():
+        if of.pattern is not None and (match := of.pattern.match(text)):
+            return match[0], of
+    return None

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.stated_rules.column_rule_reader import (
-    COUNTING,
     read_conditions,
     rule_text,
 )
+from dp_core.schema.reading.stated_rules.forms.counted_members import FORM
 from dp_core.schema.reading.stated_rules.rule_conditions import Stated
-from dp_core.schema.rules.column_rules import Among, Condition, Missing
+from dp_core.schema.rules.column_rules import AtMost, Condition
 from dp_core.schema.rules.unit_bounds import unit_bounds
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import MemberRule
@@ -32,7 +32,7 @@ _WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine"
 
 def counts_members(node: Node) -> bool:
     """Return whether an item of `rules` counts members of a household."""
-    return isinstance(node.content, str) and COUNTING.fullmatch(rule_text(node)) is not None
+    return isinstance(node.content, str) and FORM.pattern.fullmatch(rule_text(node)) is not None
 
 
 def read_member_rule(
@@ -53,7 +53,7 @@ def read_member_rule(
             every household obeys the rule, or none.
     """
     text = rule_text(node)
-    match = COUNTING.fullmatch(text)
+    match = FORM.pattern.fullmatch(text)
     assert match is not None
     sign, word, rest = match[1].lower(), match[2], match[3]
     number = _number(node, word)
@@ -144,14 +144,9 @@ def _codes(node: Node, stated: Stated, column: Column) -> set[int]:
 
 def _meets(node: Node, condition: Condition, stated: Stated, column: Column) -> NDArray[np.bool_]:
     """Return which codes of a column meet a part of a condition, shape (codes,)."""
-    found = np.zeros(column.size, dtype=bool)
-    if isinstance(condition, Among):
-        found[list(condition.codes)] = True
+    found = condition.codes_of(column)
+    if not isinstance(condition, AtMost):
         return found
-    if isinstance(condition, Missing):
-        if column.missing_code is not None:
-            found[column.missing_code] = True
-        return found if condition.missing else ~found
     ((_, factor),) = condition.terms
     bounds = unit_bounds(column, stated.units[0])
     ends = [each[: column.bins] * factor <= condition.bound for each in (bounds.low, bounds.high)]

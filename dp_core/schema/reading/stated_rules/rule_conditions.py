@@ -6,16 +6,14 @@ of `dp_core.schema.rules.column_rules`, and refuse a rule without effect.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import ceil, floor
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
-from dp_core.schema.bin_edges import value_text
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.dependencies import scale_of
 from dp_core.schema.reading.level_reader import check_public
 from dp_core.schema.rules.column_rules import Among, AtMost, Clause, ColumnRule, Missing, Units
 from dp_core.schema.rules.rule_effect import lacks_effect
@@ -111,12 +109,12 @@ def by_bin(node: Node, column: Column, sign: str, value: Fraction) -> Stated:
             f" edge and not their upper one; {other}, or state its decimals."
         )
     if value not in column.edges:
-        scale = scale_of(column)
+        scale = column.scale
         below = [edge for edge in column.edges if edge < value]
         above = [edge for edge in column.edges if edge > value]
-        near = [value_text(edge, scale) for edge in (*below[-1:], *above[:1])]
+        near = [scale.text(edge) for edge in (*below[-1:], *above[:1])]
         raise node.error(
-            f"needs a bin edge of column {column.name!r} at {value_text(value, scale)}, because it"
+            f"needs a bin edge of column {column.name!r} at {scale.text(value)}, because it"
             f" is a number without `decimals`; the nearest edges are {' and '.join(near)}. Or state"
             " its decimals."
         )
@@ -148,7 +146,7 @@ def of_codes(column: Column, codes: set[int]) -> Alternatives:
 
 def units_of(column: Column) -> Units:
     """Return the units in which rules compare an integer, number or date column."""
-    if column.kind == "number" and column.decimals is None:
+    if column.type.continuous and column.decimals is None:
         return Units(column.name, edges=column.edges)
     return Units(column.name, decimals=column.decimals or 0)
 
@@ -157,12 +155,35 @@ def _between(name: str, low: int, high: int) -> Clause:
     return (AtMost(((name, 1),), high), AtMost(((name, -1),), -low))
 
 
-def checked(node: Node, rule: ColumnRule, schema: Schema) -> ColumnRule:
+def rule_of(
+    node: Node,
+    schema: Schema,
+    text: str,
+    clauses: Iterable[Clause],
+    stated: Sequence[Stated],
+    *,
+    key: Literal["rules", "impossible"] = "rules",
+) -> ColumnRule:
     """Return a rule that some records of the schema obey and others do not.
+
+    Args:
+        node: Where it is written, for messages.
+        schema: The schema, with all columns.
+        text: The rule.
+        clauses: A row breaks the rule if all conditions of one of them hold.
+        stated: The conditions from which they are made.
+        key: Key of the schema under which it is written.
 
     Raises:
         BadInput: if every record obeys it, or none, or its numbers are too large to be compared.
     """
+    rule = ColumnRule(
+        text=text,
+        key=key,
+        columns=tuple(dict.fromkeys(name for said in stated for name in said.columns)),
+        clauses=tuple(dict.fromkeys(clauses)),
+        units=tuple(dict.fromkeys(each for said in stated for each in said.units)),
+    )
     if problem := lacks_effect(rule, schema):
         raise node.error(problem)
     return rule

@@ -23,9 +23,9 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from dp_core.errors import nearest
-from dp_core.schema.bin_edges import Scale, read_value, value_text
+from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.dependencies import origin, scale_of
+from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.level_reader import (
     MISSING_WORDS,
     LevelNames,
@@ -38,10 +38,11 @@ from dp_core.schema.reading.nested_reader import check_rule
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.rule_conditions import (
     Alternatives,
-    checked,
+    Stated,
     compared,
     joined,
     of_codes,
+    rule_of,
     units_of,
 )
 from dp_core.schema.rules.column_rules import ColumnRule, Missing
@@ -136,8 +137,7 @@ def _names_private(node: Node, schema: Schema, known: Mapping[str, Column], exam
 def _by_values(node: Node, schema: Schema, known: Mapping[str, Column], example: str) -> ColumnRule:
     """Return a rule that names a column with private bins or levels as a rule about values."""
     entries = node.ordered_entries(example=example)
-    parts: list[Alternatives] = []
-    columns: list[str] = []
+    stated: list[Stated] = []
     for name, condition in entries.items():
         if name not in known:
             raise node.error(
@@ -145,26 +145,20 @@ def _by_values(node: Node, schema: Schema, known: Mapping[str, Column], example:
             )
         source, becomes = origin(schema, name)
         if known[name].choice is not None:
-            parts.append(_met(condition, known[name]))
+            met = _met(condition, known[name])
         else:
             check_public(node, schema.column(source), "no rule can name columns that follow them")
             wanted = _codes(condition, known[name])
-            met = {code for code, own in enumerate(becomes.tolist()) if own in wanted}
-            parts.append(of_codes(schema.column(source), met))
-        if not parts[-1]:
+            codes = {code for code, own in enumerate(becomes.tolist()) if own in wanted}
+            met = of_codes(schema.column(source), codes)
+        if not met:
             raise condition.error(
                 f"no value of column {name!r} meets {_text(condition)}; correct or remove it."
             )
-        columns.append(source)
-    numeric = [schema.column(name) for name in dict.fromkeys(columns)]
-    rule = ColumnRule(
-        text=_rule_text(entries),
-        key="impossible",
-        columns=tuple(dict.fromkeys(columns)),
-        clauses=tuple(joined(node, parts)),
-        units=tuple(units_of(column) for column in numeric if not column.levels),
-    )
-    return checked(node, rule, schema)
+        of = schema.column(source)
+        stated.append(Stated(met, (), (source,), () if of.levels else (units_of(of),)))
+    clauses = joined(node, [each.met for each in stated])
+    return rule_of(node, schema, _rule_text(entries), clauses, stated, key="impossible")
 
 
 def _met(node: Node, column: Column) -> Alternatives:
@@ -200,8 +194,8 @@ def _within(node: Node, text: str, column: Column) -> tuple[Alternatives, Altern
     """Return when a value is in the range that a text states, and when it is not."""
     if column.levels:
         check_public(node, column, "no rule can name them")
-    scale = scale_of(column)
-    if column.kind == "number" and column.decimals is None:
+    scale = column.scale
+    if column.type.continuous and column.decimals is None:
         raise node.error(
             f"names values of {column.name!r}, whose bins are chosen privately; state its"
             " `decimals`, so that the comparison is exact."
@@ -219,7 +213,7 @@ def _within(node: Node, text: str, column: Column) -> tuple[Alternatives, Altern
         if high < low:
             raise node.error(f"{shown(text)} is reversed; write the smaller value first.")
         # A range of numbers contains its lower end and not its upper one.
-        from_low, to_high = against(">=", low), against("<" if scale == "number" else "<=", high)
+        from_low, to_high = against(">=", low), against("<" if scale.continuous else "<=", high)
         return tuple(joined(node, [from_low[0], to_high[0]])), (*from_low[1], *to_high[1])
     return against("==", _value(node, text, scale))
 
@@ -282,12 +276,12 @@ def _codes(node: Node, column: Column, names: LevelNames | None = None) -> set[i
 
 
 def _binned(node: Node, text: str, column: Column) -> set[int]:
-    scale = scale_of(column)
+    scale = column.scale
     text = text.strip().replace("≤", "<=").replace("≥", ">=")
-    step = 0 if scale == "number" else 1
+    step = scale.step
     if match := _COMPARISON.fullmatch(text):
         sign, threshold = match[1], _value(node, match[2], scale)
-        if scale == "number" and sign in ("<=", ">"):
+        if scale.continuous and sign in ("<=", ">"):
             other = {"<=": "<", ">": ">="}[sign]
             raise node.error(
                 f"a bin of a number contains its lower edge and not its upper one;"
@@ -301,7 +295,7 @@ def _binned(node: Node, text: str, column: Column) -> set[int]:
             raise node.error(f"{shown(text)} is reversed; write the smaller value first.")
     else:
         low = high = _value(node, text, scale)
-        if scale == "number":
+        if scale.continuous:
             raise node.error(
                 f"{shown(text)} is a single number, but a bin is a range;"
                 ' write one such as "15..17" whose ends are bin edges.'
@@ -309,20 +303,20 @@ def _binned(node: Node, text: str, column: Column) -> set[int]:
     return set(range(_edge(node, low, column), _edge(node, high + step, column)))
 
 
-def _value(node: Node, text: str, scale: Scale) -> Fraction:
-    return read_value(Node(text, node.source, node.line, node.key), scale)
+def _value(node: Node, text: str, scale: ValueType) -> Fraction:
+    return scale.read(Node(text, node.source, node.line, node.key))
 
 
 def _edge(node: Node, cut: Fraction, column: Column) -> int:
     if cut in column.edges:
         return column.edges.index(cut)
-    scale = scale_of(column)
+    scale = column.scale
     below = [edge for edge in column.edges if edge < cut]
     above = [edge for edge in column.edges if edge > cut]
-    near = [value_text(edge, scale) for edge in (*below[-1:], *above[:1])]
+    near = [scale.text(edge) for edge in (*below[-1:], *above[:1])]
     plural = "edges are" if len(near) > 1 else "edge is"
     raise node.error(
-        f"{_text(node)} needs a bin edge of column {column.name!r} at {value_text(cut, scale)};"
+        f"{_text(node)} needs a bin edge of column {column.name!r} at {scale.text(cut)};"
         f" the nearest {plural} {' and '.join(near)}."
     )
 

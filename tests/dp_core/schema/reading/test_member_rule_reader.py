@@ -117,7 +117,7 @@ REFUSED = {
     ),
     "an implication": (
         text_with("at most one if age >= 18 then relation == spouse"),
-        "a rule that counts members has no `if`",
+        "a rule of this form has no `if`",
     ),
     "nobody": (
         text_with("at least one age >= 18 and age < 16"),

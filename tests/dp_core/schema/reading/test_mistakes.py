@@ -3,7 +3,7 @@
 import pytest
 
 from dp_core.errors import SYNONYMS
-from dp_core.schema.reading.column_reader import KINDS
+from dp_core.schema.column_types import registry
 from tests.schema_texts import column, read, refusal
 
 AGE = "  age: {type: integer, min: 0, max: 9}\n"
@@ -81,7 +81,7 @@ def test_the_answer_to_a_mistake_in_a_column_is_the_rule_with_an_example(definit
 @pytest.mark.parametrize("kind", ["category", "ordinal", "integer", "number", "date"])
 def test_every_word_of_other_programs_means_a_key_or_a_type(kind):
     words = {word for word, meant in SYNONYMS.items() if meant == kind}
-    assert not words & {*KINDS, *SYNONYMS.values()}
+    assert not words & {*registry.words(), *SYNONYMS.values()}
     for word in words:
         assert f"Did you mean {kind!r}?" in refusal(column(f"{{type: {word}}}"))
 

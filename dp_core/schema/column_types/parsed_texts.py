@@ -1,4 +1,4 @@
-"""Texts as whole numbers, numbers and days. Confidential side.
+"""Texts of a file as whole numbers, numbers and days. Confidential side.
 
 Each function returns the values and which texts have one; the others have an arbitrary value.
 """
@@ -17,8 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.schema.decoding import EPOCH
-
 Array: TypeAlias = NDArray[Any]
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -26,6 +24,8 @@ INTEGER_TEXT = r"^[+-]?[0-9]+(\.0*)?$"
 NUMBER_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _TIME = "(?:[T ][0-9]{2}:[0-9:.]*(?: ?[AaPp][Mm])?)?"
 """A time of day, without a zone: a moment has no day of its own."""
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+"""Day ordinal of the first day of Arrow's dates."""
 DATE_TEXT = f"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{_TIME}$"
 
 

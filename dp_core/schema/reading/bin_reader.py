@@ -1,0 +1,102 @@
+"""Reads the bins of a column: exact edges from `min`, `max`, `bins` and `edges` of the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from dp_core.schema.bin_edges import MAX_CODES, check_distinct
+from dp_core.schema.column_types.column_type import ValueType
+from dp_core.schema.column_types.registry import types_with_texts
+from dp_core.text.documents.node import Node
+from dp_core.text.documents.typed_text import shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bins:
+    """Edges and limits of one column.
+
+    Attributes:
+        edges: Bin edges, strictly increasing (dates: day ordinals).
+        minimum: Smallest legal value.
+        maximum: Largest legal value.
+    """
+
+    edges: tuple[Fraction, ...]
+    minimum: Fraction
+    maximum: Fraction
+
+
+def read_bins(column: Node, keys: Mapping[str, Node], scale: ValueType) -> Bins:
+    """Return the bins of a column.
+
+    Raises:
+        BadInput: if a key is missing or invalid; the message says what it must be.
+    """
+    if "bins" in keys and "edges" in keys:
+        raise keys["edges"].error("give bins or edges, not both; remove one of the keys.")
+    minimum = scale.read(keys["min"]) if "min" in keys else None
+    maximum = scale.read(keys["max"]) if "max" in keys else None
+    if "edges" in keys:
+        return _from_edges(keys["edges"], scale, minimum, maximum)
+    minimum, maximum = read_limits(column, keys, scale)
+    for other in types_with_texts():
+        if "bins" in keys and keys["bins"].content in other.periods and other is not scale:
+            text = shown(str(keys["bins"].content))
+            raise keys["bins"].error(f"{text} is for {other.values}; give a number of bins.")
+    edges = scale.edges(column, keys, minimum, maximum)
+    return Bins(edges=edges, minimum=minimum, maximum=maximum)
+
+
+def read_limits(
+    column: Node, keys: Mapping[str, Node], scale: ValueType
+) -> tuple[Fraction, Fraction]:
+    """Return the smallest and the largest legal value of a column, both of which must be stated."""
+    for key in ("min", "max"):
+        if key not in keys:
+            raise column.error(
+                f"the key {key!r} is missing; state the smallest and the largest legal value from"
+                " public knowledge."
+            )
+    minimum, maximum = (scale.read(keys[key]) for key in ("min", "max"))
+    if minimum > maximum:
+        raise keys["max"].error(
+            f"is smaller than min ({scale.text(minimum)}); correct one of them."
+        )
+    if scale.continuous and minimum == maximum:
+        raise keys["max"].error("equals min; it must be larger.")
+    return minimum, maximum
+
+
+def _from_edges(
+    node: Node,
+    scale: ValueType,
+    minimum: Fraction | None,
+    maximum: Fraction | None,
+) -> Bins:
+    items = node.items(example="[0, 10, 20, 50]")
+    if len(items) < 2:
+        raise node.error(f"needs at least two edges, for one bin; there are {len(items)}.")
+    if len(items) - 1 > MAX_CODES:
+        raise node.error(f"makes {len(items) - 1:,} bins; use at most {MAX_CODES:,}.")
+    edges = tuple(scale.read(item) for item in items)
+    for item, (low, high) in zip(items[1:], pairwise(edges), strict=True):
+        if high <= low:
+            raise item.error(
+                f"edges must increase, but {scale.text(high)} follows {scale.text(low)}."
+            )
+    if scale.continuous:
+        check_distinct(edges, node)
+    step = scale.step
+    if minimum is not None and edges[0] != minimum:
+        raise node.error(
+            f"the first edge must be min, {scale.text(minimum)}; it is {scale.text(edges[0])}."
+        )
+    if maximum is not None and edges[-1] != maximum + step:
+        after = scale.after_max.format(scale.text(maximum + step))
+        raise node.error(
+            f"the last edge must be {after}; it is {scale.text(edges[-1])}. Change the edge or max."
+        )
+    return Bins(edges=edges, minimum=edges[0], maximum=edges[-1] - step)

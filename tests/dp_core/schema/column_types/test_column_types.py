@@ -1,0 +1,142 @@
+"""A type of column is one module: the type `time` of `added_time` works without another change."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dp_core.analysis.query.level_conditions import compared
+from dp_core.bundle.files.codebook import field
+from dp_core.confidential.encoding import Encoder, rule_rows, settle_zeros
+from dp_core.errors import BadInput
+from dp_core.schema.column_types import registry
+from dp_core.schema.column_types.registry import column_type, words
+from dp_core.schema.decoding import codes_of
+from dp_core.schema.draft import draft_table
+from dp_core.schema.expectations.suite import suite_document
+from dp_core.schema.problems import Problem
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.schema.rules.obedient_decoding import decode
+from dp_core.schema.rules.possible_codes import with_possible_values
+from dp_core.schema.rules.row_rules import row_rules
+from dp_core.tables.dataset import Dataset
+from tests.dp_core.schema.column_types.added_time import TYPE
+
+ROOT = Path(__file__).parents[4]
+SCHEMA = {
+    "version": "1",
+    "title": "shifts",
+    "columns": {
+        "start": {
+            "type": "time",
+            "min": "06:00",
+            "max": "21:59",
+            "bins": "16",
+            "missing": "level",
+            "out_of_range": "missing",
+        },
+        "end": {
+            "type": "time",
+            "min": "06:00",
+            "max": "23:59",
+            "edges": ["06:00", "12:00", "18:00", "24:00"],
+        },
+        "sex": {"type": "category", "levels": ["a", "b"]},
+    },
+    "rules": ["start <= end", "if sex == a then start >= 07:30", "end - start <= 600"],
+    "impossible": [{"start": ">=20:00", "sex": "b"}],
+}
+READS_OTHER_FORMS = ("dp_core/schema/codebooks/", "dp_core/inspection/public_profile.py")
+"""What proposes types for the columns of a codebook or of public data."""
+
+
+@pytest.fixture(autouse=True)
+def _added(monkeypatch):
+    monkeypatch.setitem(registry._types(), "time", TYPE)
+    registry.words.cache_clear()
+    yield
+    registry.words.cache_clear()
+
+
+@pytest.fixture
+def schema():
+    return parse_schema(SCHEMA)
+
+
+def test_the_file_is_read_from_texts_and_from_stored_times(schema):
+    encoder = Encoder(schema.column("start"))
+    of_texts = encoder.encode(pa.array(["06:30", "x", "", None, "23:00", "21:59:30"]))
+    of_stored = encoder.encode(pa.array([6 * 3600, None, 22 * 3600 - 1], pa.time32("s")))
+
+    assert of_texts.codes.tolist() == [0, 16, 16, 16, 16, 15]
+    assert of_texts.problems == {Problem.MISSING: 2, Problem.RANGE: 1, Problem.TYPE: 1}
+    assert of_stored.codes.tolist() == [0, 16, 15]
+
+
+def test_decoded_times_have_their_codes_and_obey_the_rules(schema):
+    rng = np.random.default_rng(1)
+    codes = rng.integers(np.array(schema.domain.sizes)[:, None], size=(3, 500))
+    data = Dataset(schema.domain, codes.astype(schema.domain.code_type))
+    kept = ~schema.zeros.violations(data)
+    data = Dataset(schema.domain, data.codes[:, kept])
+    data = with_possible_values(schema, data, rng=rng)
+    table = decode(schema, data, rng=rng).combine_chunks()
+    arrays = {column.name: table[column.name].chunk(0) for column in schema.columns}
+    found = [codes_of(column, arrays[column.name]) for column in schema.columns]
+    units = {name: TYPE.values_in(arrays[name]).astype(np.int64) for name in ("start", "end")}
+
+    assert data.rows > 100
+    assert np.array_equal(np.stack(found), data.codes)
+    assert not any(rule.broken(rule_rows(schema, found, units)).any() for rule in row_rules(schema))
+    assert settle_zeros(schema, found, units) == []
+
+
+def test_the_codebook_and_the_suite_describe_it(schema):
+    described = field(schema.column("end"))
+    bounds = suite_document(schema)["expectations"][1]["kwargs"]
+
+    assert (described["type"], described["constraints"]["minimum"]) == ("time", "06:00")
+    assert described["bins"][0]["label"] == "06:00 to 11:59"
+    assert (bounds["min_value"], bounds["max_value"]) == (360, 1439)
+
+
+def test_a_question_and_a_rule_compare_times_with_times_only(schema):
+    assert compared(schema.column("end"), "<", "12:00").codes == (0,)
+    with pytest.raises(BadInput, match="compare times with times, or with a time such as 07:30"):
+        parse_schema(SCHEMA | {"rules": ["start <= 5"]})
+
+
+def test_a_draft_proposes_it_and_shows_an_example():
+    text = draft_table("shifts", [("start", pa.time32("s"))])
+
+    assert "#   {type: time, min: 00:00" in text
+    assert "  start:\n    type: time\n" in text
+
+
+def test_the_page_of_schemas_names_every_type_and_its_keys():
+    page = (ROOT / "docs/schema.md").read_text(encoding="utf-8")
+
+    for word in set(words()) - {"time"}:
+        assert f"`{word}`" in page
+        assert [key for key in column_type(word).keys if f"`{key}`" not in page] == []
+
+
+def test_no_module_asks_whether_a_column_is_of_a_concrete_type():
+    known = {*words()}
+    found = []
+    for path in sorted(ROOT.glob("dp_core/**/*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if name.startswith(READS_OTHER_FORMS):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare) and ".kind" in ast.unparse(node.left):
+                sides = [each for side in node.comparators for each in ast.walk(side)]
+                named = {each.value for each in sides if isinstance(each, ast.Constant)}
+                if named & known:
+                    found.append(f"{name}:{node.lineno}")
+
+    assert found == []
