@@ -61,7 +61,11 @@ def test_the_answers_of_the_commands_keep_their_shape(project, command, tmp_path
     def ask(*words: object) -> None:
         name = " ".join(str(word).replace(str(tmp_path), "FOLDER") for word in words)
         found = command(*words, "--json")
-        said = masked(found.out, tmp_path, noisy=not {*NOISY}.isdisjoint(words[:2])) if found.out else None
+        said = (
+            masked(found.out, tmp_path, noisy=not {*NOISY}.isdisjoint(words[:2]))
+            if found.out
+            else None
+        )
         answers[name] = {"exit_code": found.code, "answer": said}
 
     spec, folder = project.spec, project.folder
