@@ -191,7 +191,7 @@ _OF_SEVERAL: Mapping[str, str] = {
     "missing": "In {} columns, rows have no value.",
     "labels": "In {} columns, texts are labels; the schema expects other texts in the file.",
     "spaces": "In {} columns, texts differ from a level only in spaces.",
-    "composition": "In {} columns, texts differ from a level only in how letters are encoded.",
+    "composition": "In {} columns, texts differ from a level only in characters that look alike.",
     "case": "In {} columns, texts differ from a level only in capital letters.",
     "decimal-comma": "In {} columns, numbers have a decimal comma.",
     "thousands": "In {} columns, numbers have thousands separators.",

@@ -330,7 +330,7 @@ def _difference(name: str, near: str) -> str:
     if near.startswith("\ufeff"):
         return ", with a byte order mark in front"
     if looks_alike(name, near):
-        return f" ({near!a}), with letters encoded differently"
+        return f" ({near!a}), in characters that look alike"
     if near.strip() == name:
         return ", with a space"
     if near.strip().casefold() == name.casefold():

@@ -221,7 +221,7 @@ def _as_missing(advice: Advice, cause: str, group: Mapping[str, int]) -> str:
 _CAUSES = {
     "labels": ("is a label", "are labels", "; the schema expects other texts in the file"),
     "spaces": ("differs", "differ", " from a level only in spaces"),
-    "composition": ("differs", "differ", " from a level only in how letters are encoded"),
+    "composition": ("differs", "differ", " from a level only in characters that look alike"),
     "case": ("differs", "differ", " from a level only in capital letters"),
     "comma": (
         "is not a level, but part",

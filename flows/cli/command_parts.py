@@ -84,8 +84,10 @@ class SectionedGroup(CommandGroup):
     """The top group, whose help lists the commands under headings."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each heading with its commands."""
-        for heading, names in SECTIONS.items():
+        """Write each heading with its commands, and the others last."""
+        listed = {name for names in SECTIONS.values() for name in names}
+        others = tuple(name for name in self.list_commands(ctx) if name not in listed)
+        for heading, names in (SECTIONS | ({"Other commands": others} if others else {})).items():
             with formatter.section(heading):
                 formatter.write_dl(
                     [

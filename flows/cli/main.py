@@ -1,4 +1,4 @@
-"""The `dp-release` command: its list of command files, and how every command ends."""
+"""The `dp-release` command: it finds the command files, and says how every command ends."""
 
 from __future__ import annotations
 
@@ -6,34 +6,20 @@ import atexit
 import contextlib
 import gc
 import json
+import pkgutil
 import sys
+from importlib import import_module
 
 import click
 
 from dp_core.errors import BadInput, Fault, ReleaseError
-from flows.cli import completion  # noqa: F401 (its command)
+from flows.cli import commands, completion  # noqa: F401 (its command)
 from flows.cli.command_parts import cli
-
-# Each file adds its commands to `cli`.
-from flows.cli.commands import (  # noqa: F401
-    adopt_command,
-    audit_command,
-    bundle_commands,
-    evaluation_commands,
-    infer_command,
-    ledger_commands,
-    query_command,
-    release_commands,
-    schema_commands,
-    server_commands,
-)
-from flows.cli.commands.question_desk import (  # noqa: F401
-    ask_command,
-    desk_commands,
-    service_commands,
-)
 from flows.cli.missing_packages import what_to_install
 from tasks.support.process_environment import correct_environment, restart_in_utf8
+
+for _each in pkgutil.walk_packages(commands.__path__, f"{commands.__name__}."):
+    import_module(_each.name)  # a file adds its commands to `cli`
 
 INTERRUPTED = 130
 SEARCH_EVERY = 20_000

@@ -6,7 +6,10 @@ import yaml
 
 from dp_core.errors import BadInput, Fault
 
-_TEXT = "a text with a colon, or that starts with one of > | % @ ` * & ! #, needs quotes"
+_TEXT = (
+    "put quotes around a text with a colon, and around one that starts with > | % @ ` * & ! #; no"
+    " item may be empty"
+)
 _INDENT = "check the indentation, the quotes, and the space after every colon, here and just above"
 _HINTS = (
     ("mapping values are not allowed", _INDENT),

@@ -209,6 +209,21 @@ def test_letters_that_are_encoded_otherwise_are_normalised(word, form):
     assert unicodedata.normalize(form, text) == level
 
 
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [("18-29", "18\u201329"), ("Cafe", "\u0421afe"), ("AB", "\u0391\u0392"), ("no", "n\u043e")],
+)
+def test_other_characters_that_look_the_same_are_replaced(level, text):
+    schema = read(column(f"{{type: category, levels: [{level}, x]}}"))
+
+    (finding,) = check_frame(pd.DataFrame({"age": [text, "x"] * 9}), schema).of("refusal")
+
+    assert finding.kind == "composition"
+    assert [one.text for one in finding.examples] == [ascii(text)]
+    assert finding.fix == f"Replace {text!a} by {level!a} in the file; they look alike."
+    assert ascii(text) in similar(text, [level])
+
+
 def test_a_column_name_and_a_misspelling_that_look_alike_say_how_they_differ(tmp_path):
     name = unicodedata.normalize("NFD", "Größe")
     schema = read(

@@ -46,6 +46,12 @@ def test_every_command_stands_under_one_heading():
     assert "..." not in page.partition("Make a release:")[2]
 
 
+def test_a_command_without_a_heading_is_listed_last(monkeypatch):
+    monkeypatch.setitem(cli.commands, "new", click.Command("new", help="Do something new."))
+    page = cli.get_help(click.Context(cli))
+    assert page.rstrip().endswith("Other commands:\n  new  Do something new.")
+
+
 @pytest.mark.parametrize("folder", ["dp_core", "tasks", "flows"])
 def test_every_command_that_a_message_names_exists(folder):
     found = {

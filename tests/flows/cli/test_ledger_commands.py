@@ -106,7 +106,7 @@ def test_a_period_of_a_basic_account_states_its_delta(command):
 
 
 MISTAKES = [
-    (["open", "a", "--epsilon", "1,0", *WHO], "write a decimal point, as in 1.0"),
+    (["open", "a", "--epsilon", "1,0", *WHO], "with a decimal point"),
     (["open", "a", "--epsilon", "1", "--delta", "1", *WHO], "--delta must be below 1"),
     (["open", "a", "--epsilon", "-1", *WHO], "--epsilon must be above 0"),
     (["open", "a", "--epsilon", "1", "--reason", "x"], "Missing option '--by'"),

@@ -40,7 +40,7 @@ DATE = "write year-month-day, such as 2026-12-31."
         ),
         ("{type: integer, min: 0, max: 9},", "not valid YAML"),
         ("{type: category, levels: [\u201ca\u201d, b]}", "write straight ones."),
-        ("{type: category, levels: [a, #2]}", "needs quotes"),
+        ("{type: category, levels: [a, #2]}", "put quotes around"),
         (r'{type: category, codes: "C:\data\codes.csv"}', "a backslash in single quotes"),
         ("{type integer, min: 0, max: 9}", BRACES),
         ("{type:integer, min:0, max:9}", BRACES),
