@@ -108,10 +108,10 @@ def test_a_steady_pace_takes_the_rounds_announced():
 
 def test_the_model_never_outgrows_its_room():
     domain = Domain(tuple("abcdef"), (3,) * 6)
-    selection, _ = run(dependent(domain=domain), 10**6, max_cells=60, pace=8)
+    selection, _ = run(dependent(domain=domain), 10**6, max_cells=60, pace=3)
     cliques = [measurement.clique for measurement in selection.measured]
     assert JunctionTree.of(domain, cliques).cells <= 60
-    larger, _ = run(dependent(domain=domain), 10**6, pace=8)
+    larger, _ = run(dependent(domain=domain), 10**6, pace=3)
     cliques = [measurement.clique for measurement in larger.measured]
     assert JunctionTree.of(domain, cliques).cells > 60
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,10 @@ def test_neighbouring_files_are_no_farther_apart_than_the_bound_and_reach_it(nei
     bound = {"add-remove": 1, "replace-one": 2}[neighbours]
     assert far == BOXES.l1(neighbours) == bound
     assert far_squared == BOXES.l2_squared(neighbours) == bound
+
+
+def test_it_is_read_back_from_its_description():
+    assert sum_from_json(json.loads(json.dumps(BOXES.to_json()))) == BOXES
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from decimal import Decimal, getcontext
 
 import numpy as np
@@ -210,6 +211,12 @@ def test_features_are_within_their_bound():
     assert X.matrix(np.array([0, 5, P]))[:, 1].tolist() == [0, 0, ONE]
     assert FEATURES.width == 5
     assert FEATURES.norm == 3
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_gradient_is_read_back_from_its_description(name):
+    sum = ALL[name]
+    assert sum_from_json(json.loads(json.dumps(sum.to_json()))) == sum
 
 
 @pytest.mark.parametrize(

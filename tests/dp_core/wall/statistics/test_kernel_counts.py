@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -66,6 +68,10 @@ def test_sums_beyond_64_bits_are_cut_and_do_not_overflow():
     cells = np.array([[0], [12]], dtype=np.uint16)
     found = kernel.total(cells, np.array([2**50, 2**50], dtype=np.int64))
     assert found.tolist() == [2**62, 2**50, 2**62]
+
+
+def test_it_is_read_back_from_its_description():
+    assert sum_from_json(json.loads(json.dumps(KERNEL.to_json()))) == KERNEL
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
+from dp_core.wall.statistics import sum_from_json
 from dp_core.wall.statistics.limited.limited_sums import MOST_REACH, LimitedSums
 
 P = 5  # positions of x, which may be missing
@@ -102,6 +103,19 @@ def test_the_bounds_under_replace_one_are_attained_by_cells_of_equal_reach():
     assert np.abs(changed).sum() == equal.l1("replace-one") == 8
     within = total(equal, [(1, 0, 4)]) - total(equal, [(1, 0, 0)])
     assert (within**2).sum() == equal.l2_squared("replace-one") == 64
+
+
+@pytest.mark.parametrize("sum", [SUM, ALONE], ids=["cells", "one cell"])
+def test_the_description_is_complete(sum):
+    assert sum_from_json(sum.to_json()) == sum
+    for key, value in sum.to_json().items():
+        if key in ("name", "by", "column", "sizes", "edges"):
+            continue
+        for other in (None, [0.5], [*value, 0] if isinstance(value, list) else -1):
+            with pytest.raises((ValueError, TypeError, KeyError)):
+                sum_from_json({**sum.to_json(), key: other})
+    with pytest.raises(ValueError, match="unknown fields"):
+        sum_from_json({**sum.to_json(), "more": 1})
 
 
 @pytest.mark.parametrize(

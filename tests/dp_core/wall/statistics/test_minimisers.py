@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -153,6 +154,12 @@ def test_a_penalty_that_is_stronger_moves_less():
     rows = random_rows(weak, 50, np.random.default_rng(1))
     far, near = (np.abs(total(sum, rows) * float(sum.unit)).sum() for sum in (weak, strong))
     assert near < far / 2
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_minimiser_is_read_back_from_its_description(name):
+    sum = ALL[name]
+    assert sum_from_json(json.loads(json.dumps(sum.to_json()))) == sum
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import builtins
 import itertools
+import json
 import math
 from fractions import Fraction
 
@@ -157,6 +158,12 @@ def test_neighbouring_files_are_no_farther_apart_than_the_bound_and_reach_it(nam
 def test_a_range_of_one_position_has_a_sensitivity_of_at_least_one():
     for sum in (CellSums(column="x", positions=1), Products(columns=("x", "x"), positions=(1, 1))):
         assert sum.l1("add-remove") == sum.l2_squared("replace-one") == 1
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_sum_is_read_back_from_its_description(name):
+    sum = ALL[name]
+    assert sum_from_json(json.loads(json.dumps(sum.to_json()))) == sum
 
 
 @pytest.mark.parametrize(
