@@ -6,6 +6,7 @@ A case that is marked `full` is one of many that show the same. One of each kind
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -41,6 +42,30 @@ def some(cases: Iterable[Any], keep: Callable[[Any], bool]) -> list[Any]:
             continue
         values = case if isinstance(case, tuple) else (case,)
         found.append(case if keep(case) else pytest.param(*values, marks=full))
+    return found
+
+
+def pairwise(*axes: Iterable[Any]) -> list[Any]:
+    """Return cases in which each value meets every value of each other axis; with `--full` all.
+
+    Greedy: the case with the most new pairs comes next, the first of equals.
+    """
+    values = [list(axis) for axis in axes]
+    places = list(itertools.product(*(range(len(axis)) for axis in values)))
+    pairs = {place: set(itertools.combinations(enumerate(place), 2)) for place in places}
+    missing = set().union(*pairs.values())
+    kept = set()
+    while missing:
+        best = max(places, key=lambda place: len(pairs[place] & missing))
+        kept.add(best)
+        missing -= pairs[best]
+    found = []
+    for place in places:
+        case = tuple(axis[at] for axis, at in zip(values, place, strict=True))
+        if place in kept:
+            found.append(case)
+        elif _asked is not False:
+            found.append(pytest.param(*case, marks=full))
     return found
 
 

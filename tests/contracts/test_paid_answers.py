@@ -19,16 +19,15 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency, largest_limit, threshold_currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from tests.full import some
+from tests.measured import method_inputs
 
 BINARY = Domain(tuple("abcdef"), (2,) * 6)
 MIXED = Domain(tuple("abcdefgh"), (2, 3, 4, 2, 5, 3, 2, 4))
@@ -93,13 +92,12 @@ def both(selector, data, currency, neighbours):
         curator = Noting(domain, MemoryCounter(file), session)
         curator.asked = []
         selection = selector.select(
-            MethodInputs(
-                curator=curator,
+            method_inputs(
+                curator,
+                domain,
                 known=known,
-                domain=domain,
                 select_cost=limit / 20 if selector.adaptive else Fraction(0),
                 measure_cost=limit * 15 / 20,
-                zeros=StructuralZeros(),
                 rng=np.random.default_rng(3),
                 replicate=1 if selector.rounds else 0,
             )

@@ -14,7 +14,6 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
@@ -27,6 +26,7 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Records
 from tests.full import some
+from tests.measured import method_inputs
 
 NONE = StructuralZeros()
 GROUP = Variable(name="group", size=2)
@@ -103,9 +103,9 @@ def release(
     data = file_of(variables) if data is None else data
     curator = Curator(variables.domain, MemoryCounter(data), session)
     selection = half.select(
-        MethodInputs(
-            curator=curator,
-            domain=variables.domain,
+        method_inputs(
+            curator,
+            variables.domain,
             select_cost=Fraction(0),
             measure_cost=cost or session.currency.limit,
             zeros=zeros,
@@ -292,14 +292,7 @@ def test_a_method_may_ask_for_several_tables():
     session = session_of(TwoTables(), "4", "0")
     curator = Curator(variables.domain, MemoryCounter(file_of(variables)), session)
     released = TwoTables().measure(
-        MethodInputs(
-            curator=curator,
-            domain=variables.domain,
-            measure_cost=Fraction(4),
-            zeros=NONE,
-            rng=np.random.default_rng(0),
-            replicate=2,
-        ),
+        method_inputs(curator, variables.domain, measure_cost=Fraction(4), replicate=2),
         variables,
     )
     assert [(item.clique, item.replicate) for item in released] == [

@@ -11,8 +11,8 @@ from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement
 from tests.full import examples
+from tests.measured import noisy_table
 
 METHODS = [
     name
@@ -42,17 +42,7 @@ def measurements(workload, domain=DOMAIN, *, scale=2.0, mean=60, seed=1):
         kept = [name for name in domain.columns if name in clique]
         exact = exact.transpose([kept.index(name) for name in clique])
         noisy = np.rint(exact + rng.normal(0, scale, exact.shape)).astype(np.int64)
-        found.append(
-            Measurement(
-                domain.project(clique),
-                noisy,
-                noise="gaussian",
-                scale=scale,
-                stage="measure",
-                replicate=0,
-                grant=1,
-            )
-        )
+        found.append(noisy_table(domain.project(clique), noisy, scale=scale))
     return found
 
 

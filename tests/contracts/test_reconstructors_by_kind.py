@@ -13,9 +13,10 @@ from dp_core.methods import registry
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Answers, Measurement, Records, ReleasedKind, SparseTable, Totals
+from dp_core.wall.released import Answers, Measurement, Records, ReleasedKind, SparseTable
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from dp_core.wall.statistics.interactions import Interaction
+from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 BINARY = Domain(("a", "b", "c"), (2, 2, 2))
@@ -40,15 +41,7 @@ def file_of(domain, rows=ROWS):
 
 
 def total():
-    return Measurement(
-        DOMAIN.project(()),
-        np.array(ROWS),
-        noise="laplace",
-        scale=1.0,
-        stage="total",
-        replicate=0,
-        grant=1,
-    )
+    return noisy_table(DOMAIN.project(()), np.array(ROWS), noise="laplace", stage="total")
 
 
 def answers(domain, queries):
@@ -117,17 +110,7 @@ def beyond_the_columns():
     for number, clique in enumerate(pairs, start=5):
         of = Interaction(clique, sizes[clique])
         values = of.of_table(counts[clique].counts)
-        found.append(
-            Totals(
-                of,
-                values,
-                noise="gaussian",
-                scale=of.unit,
-                stage="measure",
-                replicate=0,
-                grant=number,
-            )
-        )
+        found.append(noisy_sums(of, values, scale=of.unit, grant=number))
     return found
 
 

@@ -14,14 +14,12 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.plan.presets import PRESETS
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Marginal
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.covered_choices import COVER, covered
 from dp_core.wall.accounting.currency import Currency, largest_limit, threshold_currency
 from dp_core.wall.accounting.events import NoisyMaxEvent
@@ -29,7 +27,8 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import tables_of
 from dp_core.wall.statistics.interactions import Interaction
-from tests.full import some
+from tests.full import pairwise, some
+from tests.measured import method_inputs
 
 DOMAINS = {
     "small": Domain(("a", "b", "c", "d"), (2, 3, 4, 2)),
@@ -124,13 +123,12 @@ class Trial:
         announced = self.selector.needs(self.domain)
         counter = OnlyNeeds(self.data, announced) if announced else MemoryCounter(self.data)
         selection = self.selector.select(
-            MethodInputs(
-                curator=Curator(self.domain, counter, self.session),
+            method_inputs(
+                Curator(self.domain, counter, self.session),
+                self.domain,
                 known=self.known,
-                domain=self.domain,
                 select_cost=self.cost / part,
                 measure_cost=self.measure_cost / part,
-                zeros=StructuralZeros(),
                 rng=np.random.default_rng(3),
                 replicate=replicate,
             )
@@ -173,9 +171,7 @@ def test_a_selection_covers_every_column_and_its_weights_sum_to_one(name, kind, 
         assert covered == set(trial.domain.columns), "a column in no table: measure it by itself"
 
 
-@pytest.mark.parametrize("shape", DOMAINS)
-@pytest.mark.parametrize("sets", [1, 3])
-@pytest.mark.parametrize("name", COVERED)
+@pytest.mark.parametrize(("name", "sets", "shape"), pairwise(COVERED, [1, 3], DOMAINS))
 def test_no_choice_is_refused_where_the_method_says_that_enough_is_left(name, sets, shape):
     """At shares that the plan just accepts, with a measurement for each set."""
     trial = Trial(name, DOMAINS[shape], "mixed")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from typing import Any, get_args
 
 import numpy as np
@@ -11,8 +13,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dp_core.bundle.verification.claims import GARBAGE
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.schema.privacy import Neighbours
+from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import SUMS, Sum, check_codes, sum_from_json
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.box_counts import BoxCounts
@@ -26,7 +33,8 @@ from dp_core.wall.statistics.regressions.features import Features, Levels, Numbe
 from dp_core.wall.statistics.regressions.gradients import COEFFICIENT, ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 from dp_core.wall.statistics.regressions.shortened import UNIT, Scores, SecondMoments
-from tests.full import examples
+from tests.added_noise import handed_over
+from tests.full import examples, pairwise
 
 # Codes of each column. x and y are numbers, of one position less than codes: the last is missing.
 CODES = {"g": 2, "h": 3, "x": 6, "y": 5, "z": 4}
@@ -380,3 +388,42 @@ def test_no_two_neighbouring_files_are_farther_apart_than_its_bounds(name, sum, 
     part = 6 if name in APPROXIMATE else 4
     assert far >= l1 / part
     assert far_squared >= l2_squared / part**2
+
+
+# -- its noise
+
+
+@pytest.mark.parametrize(
+    ("example", "kind", "neighbours"),
+    pairwise([case.values for case in ALL], ["pure", "zcdp"], get_args(Neighbours)),
+)
+def test_its_noise_is_that_of_its_bounds_and_of_its_charge(monkeypatch, example, kind, neighbours):
+    """That the draws have this law and scale is tested in `tests/distributions/test_noise.py`."""
+    name, sum = example
+    cost, domain = Fraction(3, 4), Domain(tuple(CODES), tuple(CODES.values()))
+    rng = np.random.default_rng(13)
+    codes = np.stack([rng.integers(0, size, 40) for size in CODES.values()]).astype(np.uint16)
+    counter, session = (
+        MemoryCounter(Dataset(domain, codes)),
+        MemorySession(Currency(kind, cost), neighbours),
+    )
+    curator = Curator(domain, counter, session)
+    found = []
+
+    def ask():
+        found.append(curator.total("measure", "sum", sum, cost))
+        return found[0].values
+
+    values, noise, scale = handed_over(monkeypatch, ask)
+    away = np.abs(values - sum.total(*counter.observed(sum.clique))).max()
+    assert away <= (1 if name in APPROXIMATE else 0)
+    if kind == "pure":
+        exact = sum.l1(neighbours) / cost
+    else:
+        exact = math.sqrt(sum.l2_squared(neighbours) / (2 * cost))
+    assert noise == found[0].noise == ("laplace" if kind == "pure" else "gaussian")
+    assert curator.statistic_noise(sum, cost).scale == found[0].scale
+    assert found[0].scale == scale == pytest.approx(float(exact), rel=1e-6)
+    (grant,) = session.charges
+    assert grant.step.asks == sum.to_json()
+    assert cost * Fraction(999_999, 10**6) < session.currency.cost(grant.step.event) <= cost

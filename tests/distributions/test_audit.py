@@ -18,17 +18,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Domain
-from dp_core.tables.marginal import Marginal
 from dp_core.wall import curator as curator_module
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.curves import gaussian_delta, zcdp_epsilon
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import Grant, MemorySession
+from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import InDif, QueryDistance, TableDistance
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from tests.choices import chances, exponential_mechanism, loss
+from tests.distributions.audited_files import PaysAlways, Tables
 from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG
 from tests.statistical import FALSE_ALARM, delta_at_least, epsilon_at_least
 
@@ -37,21 +36,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.statistical]
 # By the binomial sums: a sensitivity wrong by a factor of 2 is found but for a chance of 1e-13, and
 # one that is 20 % too small, at an epsilon of 1, but for one of 5e-9.
 REPETITIONS = 15_000
-
-
-class Tables:
-    """A confidential file, given by its tables."""
-
-    def __init__(self, tables):
-        self.tables = tables
-
-    def count(self, cliques):
-        return {
-            clique: Marginal(
-                Domain(clique, self.tables[clique].shape), self.tables[clique].astype(np.int64)
-            )
-            for clique in cliques
-        }
 
 
 def measured(currency, neighbours, cost, counts):
@@ -258,17 +242,6 @@ RIVALS = (  # one row more lets the first pair gain 4 and the second lose 3: 7 o
     (np.diag([34, 0, 0]), np.array([[16, 9, 0], [9, 0, 0], [0, 0, 0]])),
     (np.diag([34, 1, 0]), np.array([[16, 9, 0], [9, 1, 0], [0, 0, 0]])),
 )
-
-
-class PaysAlways:
-    """A session that grants whatever it is asked, as often as it is asked."""
-
-    def __init__(self, currency, neighbours):
-        self.currency, self.relation = currency, Relation(neighbours)
-
-    def perform(self, batch, steps, draw):  # noqa: ARG002
-        grants = [Grant(1, step) for step in steps]
-        return tuple(zip(grants, draw(grants), strict=True))
 
 
 def test_the_rivals_are_neighbours_and_move_apart():

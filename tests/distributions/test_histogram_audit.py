@@ -12,18 +12,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import Grant
 from dp_core.wall.statistics import Quantile
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.kernel_counts import KernelCounts
 from tests.added_noise import loss as loss_of_noise
 from tests.choices import chances, loss
+from tests.distributions.audited_files import PaysAlways
 from tests.distributions.test_audit import gaussian_claim
 from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG
 from tests.statistical import delta_at_least, epsilon_at_least
@@ -48,17 +47,6 @@ class File:
         return {
             clique: Marginal(Domain(clique, self.column.shape), self.column) for clique in cliques
         }
-
-
-class PaysAlways:
-    """A session that grants whatever it is asked, as often as it is asked."""
-
-    def __init__(self, currency, neighbours):
-        self.currency, self.relation = currency, Relation(neighbours)
-
-    def perform(self, batch, steps, draw):  # noqa: ARG002
-        grants = [Grant(1, step) for step in steps]
-        return tuple(zip(grants, draw(grants), strict=True))
 
 
 # In every group the same experiment: a record in the first bin or not (replaced: in the second).

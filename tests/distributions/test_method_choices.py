@@ -11,15 +11,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Domain
-from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import Grant
 from dp_core.wall.statistics import FScore, MutualInformation, RScore, SignedQueries
 from dp_core.wall.statistics.counting_queries import Cells
 from tests.choices import chances, loss
+from tests.distributions.audited_files import PaysAlways, Tables
 
 EPSILON = Fraction(2)
 COLUMNS = Domain(("a", "b", "c", "d"), (3, 3, 3, 3))
@@ -43,32 +41,6 @@ FILES = {
     ),
 }
 SCORES = {"add-remove": ([0, 10], [4, 7]), "replace-one": ([6, 16], [11, 11])}
-
-
-class Tables:
-    """A confidential file, given by its tables."""
-
-    def __init__(self, tables):
-        self.tables = tables
-
-    def count(self, cliques):
-        return {
-            clique: Marginal(
-                Domain(clique, self.tables[clique].shape), self.tables[clique].astype(np.int64)
-            )
-            for clique in cliques
-        }
-
-
-class PaysAlways:
-    """A session that grants whatever it is asked."""
-
-    def __init__(self, currency, neighbours):
-        self.currency, self.relation = currency, Relation(neighbours)
-
-    def perform(self, batch, steps, draw):  # noqa: ARG002
-        grants = [Grant(1, step) for step in steps]
-        return tuple(zip(grants, draw(grants), strict=True))
 
 
 def told(patch, kind, neighbours, statistic, files, domain):

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
-from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import Grant
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from tests.added_noise import loss
+from tests.distributions.audited_files import Observed, PaysAlways
 from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG
 from tests.statistical import epsilon_at_least
 
@@ -30,28 +28,6 @@ P, Q = 5, 4
 CELLS = 15_000
 MANY = 100_000  # records at one place: one more is far from their mean
 DOMAIN = Domain(("f", "g", "h", "x", "y"), (CELLS, CELLS, 2, P + 1, Q))
-
-
-class Observed:
-    """A confidential file, given by the cells of one clique that hold a record."""
-
-    def __init__(self, cells):
-        self.cells = np.array([cell[:-1] for cell in cells], dtype=np.uint16)
-        self.counts = np.array([cell[-1] for cell in cells], dtype=np.int64)
-
-    def observed(self, _):
-        return self.cells, self.counts
-
-
-class PaysAlways:
-    """A session that grants whatever it is asked, as often as it is asked."""
-
-    def __init__(self, currency, neighbours):
-        self.currency, self.relation = currency, Relation(neighbours)
-
-    def perform(self, batch, steps, draw):  # noqa: ARG002
-        grants = [Grant(1, step) for step in steps]
-        return tuple(zip(grants, draw(grants), strict=True))
 
 
 def noisy(sum, file, neighbours, *, kind="pure", cost=Fraction(1)):

@@ -12,11 +12,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import Grant
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
     COEFFICIENT,
@@ -27,31 +25,10 @@ from dp_core.wall.statistics.regressions.gradients import (
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 from dp_core.wall.statistics.regressions.shortened import UNIT, Scores, SecondMoments
 from tests.added_noise import loss
+from tests.distributions.audited_files import Observed, PaysAlways
 from tests.full import RIGHT_OR_WRONG
 
 DOMAIN = Domain(("x", "g", "y", "b", "h"), (5, 2, 5, 2, 3))
-
-
-class Observed:
-    """A confidential file, given by the cells of one clique that hold a record."""
-
-    def __init__(self, cells):
-        self.cells = np.array([cell[:-1] for cell in cells], dtype=np.uint16)
-        self.counts = np.array([cell[-1] for cell in cells], dtype=np.int64)
-
-    def observed(self, _):
-        return self.cells, self.counts
-
-
-class PaysAlways:
-    """A session that grants whatever it is asked."""
-
-    def __init__(self, currency, neighbours):
-        self.currency, self.relation = currency, Relation(neighbours)
-
-    def perform(self, batch, steps, draw):  # noqa: ARG002
-        grants = [Grant(1, step) for step in steps]
-        return tuple(zip(grants, draw(grants), strict=True))
 
 
 def told(patch, name, *, kind="pure", cost=Fraction(1)):

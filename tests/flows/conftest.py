@@ -40,6 +40,20 @@ impossible:
   - {age: "<15", marital: [married, widowed]}
 """
 
+STAGES = (
+    "identify",
+    "validate",
+    "discretize",
+    "count",
+    "basics",
+    "select",
+    "measure",
+    "reconstruct",
+    "synthesize",
+    "check",
+    "publish",
+)
+"""Of a release, in order."""
 COLUMNS = ("interview", "age", "sex", "marital", "income", "moved")
 ROWS = 400
 SETS = "{sets: 2}"
@@ -153,9 +167,46 @@ class Project:
         return carry_out(self.spec, out or self.out, perform=perform or plainly)
 
 
+def assert_charged_once(project: Project) -> None:
+    """The bundle verifies, and the ledger holds exactly what the plan says, once."""
+    from dp_core.bundle.verification.verify import verify
+
+    assert verify(project.out).passed
+    ledger = project.ledger()
+    reservation = ledger.reservation("town")
+    charges = ledger.charges(reservation)
+    assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
+    assert sum((charge.cost for charge in charges), Fraction(0)) == reservation.currency.limit
+    assert all(charge.result for charge in charges)
+    assert reservation.outcome == "finished"
+    assert project.kinds().count("settle") == 1
+    balance = ledger.account("town").balance
+    assert (balance.spent.main, balance.reserved.main) == (1, 0)
+    assert not (project.run_folder / "confidential").exists()
+
+
 def plainly(task: Any, *given: Any) -> Any:
     """Call a task as a plain function."""
     return task.fn(*given)
+
+
+def stopping(
+    stage: str,
+    error: BaseException | type[BaseException] = KeyboardInterrupt,
+    *,
+    after: bool = False,
+) -> Callable[..., Any]:
+    """Do tasks plainly until one stage, before or after which `error` is raised."""
+
+    def perform(task: Any, *given: Any) -> Any:
+        if task.name == stage and not after:
+            raise error
+        result = plainly(task, *given)
+        if task.name == stage:
+            raise error
+        return result
+
+    return perform
 
 
 def make_project(folder: Path, home: Path, **usual: str) -> Project:
@@ -178,6 +229,14 @@ def project(tmp_path: Path, home: Path) -> Project:
 def gaussian_project(tmp_path: Path, home: Path) -> Project:
     """A project that spends delta: for few records and columns `auto` takes Laplace noise."""
     return make_project(tmp_path / "work", home, measure="{noise: gaussian}")
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The releases of the session; see `tests.flows.corpus`."""
+    from tests.flows.corpus import Corpus
+
+    return Corpus(tmp_path_factory)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from dp_core.text.canonical import digest
 from dp_core.wall.ledger.receipts import result_hash
 from flows.cli.actions import publication_decisions
 from tests.flows.conftest import plainly
-from tests.flows.kept_release import KeptRelease
+from tests.flows.corpus import lent
 from tests.full import some
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -109,16 +109,7 @@ def test_without_noise_they_are_the_distances_and_the_bundle_verifies(
         assert one["interval"][0] <= one["tvd"] <= one["interval"][1]
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A release with charged checks, made once."""
-    return KeptRelease(tmp_path_factory.mktemp("checked"), CHECKS + "synthesize: {sets: 2}\n")
-
-
-@pytest.fixture
-def released(made, monkeypatch):
-    with made.lent(monkeypatch) as project:
-        yield project
+released = lent(CHECKS + "synthesize: {sets: 2}\n")
 
 
 def reseal(project, change):

@@ -12,20 +12,9 @@ from dp_core.errors import StageFailed
 from dp_core.methods.selection.selector import Dependences, Selection
 from tasks.ledger.stored_result import CHECKSUM_BYTES, read_result, result_path
 from tasks.run.committed_dependences import require_committed_dependences
-from tests.flows.kept_release import KeptRelease
+from tests.flows.corpus import lent
 
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """A release by `auto`, made once."""
-    text = "method: auto\nsynthesize: {sets: 2, mode: posterior}\n"
-    return KeptRelease(tmp_path_factory.mktemp("committed"), text)
-
-
-@pytest.fixture
-def project(kept, monkeypatch):
-    with kept.lent(monkeypatch) as project:
-        yield project
+project = lent("method: auto\nsynthesize: {sets: 2, mode: posterior}\n")
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tasks.inputs.coding import write_codes
 from tasks.inputs.open_input import open_input
 from tests.databases import MARKER, VARIABLE, postgres_database, sqlite_database
 from tests.flows import sabotage
-from tests.flows.conftest import Project, make_project, plainly, survey
+from tests.flows.conftest import Project, make_project, plainly, stopping, survey
 from tests.flows.leaks import hits
 from tests.flows.test_leak_fence import LEAKED, LEAKED_ROWS, environment
 from tests.full import some
@@ -76,13 +76,7 @@ def test_a_release_of_a_table_is_that_of_the_file(town, tmp_path):
 
 def stopping_at(name):
     """Return what performs the stages up to one, and fails there for an outside reason."""
-
-    def perform(stage, run, *given):
-        if stage.name == name:
-            raise StageFailed("outside")
-        return plainly(stage, run, *given)
-
-    return perform
+    return stopping(name, StageFailed("outside"))
 
 
 @pytest.mark.usefixtures("quick")

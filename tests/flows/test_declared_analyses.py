@@ -27,8 +27,8 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.methods.declared import declared_questions
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.text.canonical import canonical_json
-from tests.dp_core.bundle.forgery import failed, reseal, statement_of
-from tests.flows.conftest import make_project
+from tests.dp_core.bundle.forgery import failed, reseal, resealed, statement_of
+from tests.flows.corpus import only_read
 from tests.flows.releases.test_resume import (
     assert_complete,
     failing,
@@ -37,7 +37,6 @@ from tests.flows.releases.test_resume import (
 )
 from tests.flows.test_reuse import Second
 from tests.full import full, some
-from tests.plain_judge import PlainJudge, users
 
 __all__ = ["work_done"]  # a fixture
 
@@ -54,23 +53,21 @@ def project(gaussian_project):
     return gaussian_project
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The project of a finished release, and of one that uses its measurements; to be read only."""
-    folder = tmp_path_factory.mktemp("declared")
-    with pytest.MonkeyPatch.context() as patch:
-        for module in users():
-            patch.setattr(module, "SuiteJudge", PlainJudge)
-        patch.setenv("DP_RELEASE_HOME", str(folder / "home"))
-        patch.setenv("DP_RELEASE_STATE", str(folder / "state"))
-        patch.delenv("DP_RELEASE_LEDGER", raising=False)
-        project = make_project(folder / "work", folder / "home", measure="{noise: gaussian}")
-        project.write_spec(TEXT)
-        project.release()
-        second = Second(project)
-        second.write("synthesize: {sets: 3, seed: 9}\n")
-        second.make()
-    return project, second
+def release_twice(project):
+    """Make a release and one that uses its measurements."""
+    project.release()
+    second = Second(project)
+    second.write("synthesize: {sets: 3, seed: 9}\n")
+    second.make()
+
+
+both = only_read(TEXT, release_twice, measure="{noise: gaussian}")
+
+
+@pytest.fixture
+def made(both):
+    """The project of a finished release, and of one that uses its measurements."""
+    return both, Second(both)
 
 
 def questions(project):
@@ -271,8 +268,7 @@ def test_statement_and_report_name_the_declared_analyses(made, tmp_path):
         copy = shutil.copytree(first.out, tmp_path / str(number))
         document = statement_of(copy)
         change(document["method"])
-        reseal(copy, document)
-        assert "method.analyses" in failed(verify(copy))["wording"]
+        assert "method.analyses" in resealed(copy, document)["wording"]
 
 
 def test_a_statement_of_format_4_need_not_name_its_analyses(made, tmp_path):

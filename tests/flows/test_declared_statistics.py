@@ -17,11 +17,9 @@ from dp_core.errors import StageFailed
 from dp_core.methods.declared_statistics import limits
 from dp_core.methods.declared_statistics.sum_answers import PARTS
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
-from tests.flows.conftest import make_project
 from tests.flows.releases.test_resume import assert_complete, failing, noisy
 from tests.flows.test_reuse import Second
 from tests.full import some
-from tests.plain_judge import PlainJudge, users
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -35,21 +33,10 @@ def project(gaussian_project):
     return gaussian_project
 
 
-@pytest.fixture(scope="module", params=some(["gaussian", "laplace"], lambda n: n == "gaussian"))
-def made(request, tmp_path_factory):
+@pytest.fixture(params=some(["gaussian", "laplace"], lambda noise: noise == "gaussian"))
+def made(request, corpus, monkeypatch):
     """The project of a finished release, to be read only."""
-    folder = tmp_path_factory.mktemp("statistics")
-    with pytest.MonkeyPatch.context() as patch:
-        for module in users():
-            patch.setattr(module, "SuiteJudge", PlainJudge)
-        patch.setenv("DP_RELEASE_HOME", str(folder / "home"))
-        patch.setenv("DP_RELEASE_STATE", str(folder / "state"))
-        patch.delenv("DP_RELEASE_LEDGER", raising=False)
-        measure = f"{{noise: {request.param}}}"
-        project = make_project(folder / "work", folder / "home", measure=measure)
-        project.write_spec(TEXT)
-        project.release()
-    return project
+    return corpus(TEXT, measure=f"{{noise: {request.param}}}").read(monkeypatch)
 
 
 def charges(project):

@@ -13,22 +13,12 @@ from dp_core.bundle.verification.verify import verify
 from tasks.run.release_cleanup import clear_all_leftovers, reading_folder
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
 from tests.flows.conftest import SCHEMA
-from tests.flows.kept_release import KeptRelease
+from tests.flows.corpus import lent
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A published release, made once."""
-    text = "method: independent\nsynthesize: {sets: 2}\n"
-    return KeptRelease(tmp_path_factory.mktemp("published"), text)
-
-
-@pytest.fixture
-def published(made, monkeypatch):
-    with made.lent(monkeypatch) as project:
-        yield project
+published = lent("method: independent\nsynthesize: {sets: 2}\n")
 
 
 def public_files(project):

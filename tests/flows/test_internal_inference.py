@@ -14,7 +14,7 @@ from prefect.exceptions import TerminationSignal
 from dp_core.bundle.verification.verify import verify
 from tasks.support.run_folder import INTERNAL_NOTICE
 from tests.flows.conftest import as_csv, make_project, survey
-from tests.flows.kept_release import KeptRelease
+from tests.flows.corpus import lent
 from tests.full import some
 
 FORMULAS = """\
@@ -185,16 +185,7 @@ def test_without_formulas_nothing_is_written(published):
 # -- asked for after the publication
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    text = "method: independent\nsynthesize: {sets: 3, mode: split}\n"
-    return KeptRelease(tmp_path_factory.mktemp("published"), text)
-
-
-@pytest.fixture
-def published(made, monkeypatch):
-    with made.lent(monkeypatch) as project:
-        yield project
+published = lent("method: independent\nsynthesize: {sets: 3, mode: split}\n")
 
 
 AGAINST = "--against-confidential"

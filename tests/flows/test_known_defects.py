@@ -15,7 +15,7 @@ from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.accounting.events import event_from_json
 from dp_core.wall.curator import Curator
 from tasks.ledger.ledger_session import LedgerSession
-from tests.flows.conftest import plainly
+from tests.flows.conftest import plainly, stopping
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -262,13 +262,8 @@ def test_what_was_reserved_and_never_used_comes_back(project):
     """Elsewhere two locked states are never returned."""
     from flows.cli.actions.abandonment import abandon
 
-    def stops(stage, run, *given):
-        if stage.name == "discretize":
-            raise StageFailed("outside")
-        return plainly(stage, run, *given)
-
     with pytest.raises(StageFailed):
-        project.release(perform=stops)
+        project.release(perform=stopping("discretize", StageFailed("outside")))
     assert project.ledger().account("town").balance.reserved.main == 1
     abandon(project.home, project.ledger(), "town")
     balance = project.ledger().account("town").balance

@@ -15,7 +15,7 @@ from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.released import tables_of
 from flows.cli.actions.abandonment import abandon
 from tasks.inputs.coding import write_codes
-from tests.flows.conftest import as_csv, plainly, survey
+from tests.flows.conftest import as_csv, plainly, stopping, survey
 from tests.ledgers import set_lease
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -111,17 +111,11 @@ def test_a_ledger_that_forgot_a_charge_ends_no_release(project, forgotten, backu
 
 
 def test_a_result_that_another_ledger_paid_for_stops_the_release(project, monkeypatch, tmp_path):
-    def stops(stage, run, *given):
-        answer = plainly(stage, run, *given)
-        if stage.name == "basics":
-            raise StageFailed("outside")
-        return answer
-
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'other.db'}")
     project.open_account(terms=Terms("basic", Fraction(50), Fraction("1e-5")))
     project.write_spec("select: {at_once: never}\n", privacy="{epsilon: 50, delta: 1e-6}")
     with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=stops)
+        project.release(perform=stopping("basics", StageFailed("outside"), after=True))
     monkeypatch.delenv("DP_RELEASE_LEDGER")
     project.write_spec("select: {at_once: never}\n", privacy="{epsilon: 0.1, delta: 1e-6}")
     with pytest.raises(LedgerCorrupt, match="another ledger"):

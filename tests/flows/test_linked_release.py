@@ -21,7 +21,7 @@ from dp_core.schema.reading.schema_file import load_schema
 from dp_core.tables.linked_columns import MEMBERS, OTHER
 from dp_core.wall.released import Measurement
 from tasks.validation.data_docs import write_data_docs
-from tests.flows.conftest import plainly
+from tests.flows.conftest import STAGES, stopping
 from tests.flows.linked_project import (
     DATA,
     SCHEMA,
@@ -31,6 +31,7 @@ from tests.flows.linked_project import (
     write_linked_spec,
     write_tables,
 )
+from tests.full import some
 
 HIGH = "{epsilon: 1000, delta: 1e-6}"
 """Noise of less than one household, so that a wrong count would show."""
@@ -138,20 +139,11 @@ def test_events_are_in_shares_and_sensitivity_is_that_of_all_shares(town):
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     "stage",
-    [
-        *("identify", "validate", "discretize", "count", "basics", "select", "measure"),
-        *("reconstruct", "synthesize", "check", "publish"),
-    ],
+    some(STAGES, {"discretize", "count", "measure", "synthesize", "publish"}.__contains__),
 )
 def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
-    def interrupted(task, *given):
-        result = plainly(task, *given)
-        if task.name == stage:
-            raise KeyboardInterrupt
-        return result
-
     with pytest.raises(KeyboardInterrupt):
-        town.release(perform=interrupted)
+        town.release(perform=stopping(stage, after=True))
     before = [entry.receipt.number for entry in town.ledger().entries(kinds=("charge",))]
     town.release()
 
@@ -165,10 +157,7 @@ def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
 
 @pytest.mark.usefixtures("quick")
 def test_lost_codes_are_written_again_and_are_the_same(town):
-    def until_counted(task, *given):
-        if task.name == "count":
-            raise KeyboardInterrupt
-        return plainly(task, *given)
+    until_counted = stopping("count")
 
     with pytest.raises(KeyboardInterrupt):
         town.release(perform=until_counted)
@@ -526,11 +515,6 @@ def test_members_beyond_the_limit_are_left_out_if_the_schema_says_so(town, large
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("kind", ["parquet", "glob", "database"])
 def test_other_places_give_the_same_codes(town, kind, monkeypatch):
-    def until_counted(task, *given):
-        if task.name == "count":
-            raise KeyboardInterrupt
-        return plainly(task, *given)
-
     found = tables()
     data = DATA
     if kind == "parquet":
@@ -555,7 +539,7 @@ def test_other_places_give_the_same_codes(town, kind, monkeypatch):
         data = "{" + ", ".join(places) + "}"
     write_linked_spec(town, data=data)
     with pytest.raises(KeyboardInterrupt):
-        town.release(perform=until_counted)
+        town.release(perform=stopping("count"))
     schema = load_schema(town.folder / "town.schema.yaml")
     store = CodeStore(town.run_folder / "confidential/codes", schema.domain)
     codes = np.concatenate([store.codes(chunk) for chunk in range(store.chunks)], axis=1)
@@ -567,14 +551,8 @@ def test_other_places_give_the_same_codes(town, kind, monkeypatch):
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", ["homes", "people"])
 def test_a_release_goes_on_with_the_same_two_files_only(town, name):
-    def until_identified(task, *given):
-        result = plainly(task, *given)
-        if task.name == "identify":
-            raise KeyboardInterrupt
-        return result
-
     with pytest.raises(KeyboardInterrupt):
-        town.release(perform=until_identified)
+        town.release(perform=stopping("identify", after=True))
     found = tables()
     column = {"homes": "tenure", "people": "work"}[name]
     found[name][column] = found[name][column].map({"1": "2", "2": "2"})

@@ -13,8 +13,8 @@ from dp_core.plan.plan import make_plan
 from flows.answers.plan_answers import plan_answer
 from tasks.run.earlier_releases import load_release
 from tests.dp_core.bundle.forgery import failed, reseal
-from tests.flows.conftest import plainly
-from tests.flows.kept_release import KeptRelease
+from tests.flows.conftest import plainly, stopping
+from tests.flows.corpus import lent
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -53,16 +53,12 @@ class Second:
         return json.loads((self.out / "release.json").read_bytes())
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Last year's release, made once."""
-    return KeptRelease(tmp_path_factory.mktemp("prior"), FIRST)
+last_year = lent(FIRST)
 
 
 @pytest.fixture
-def second(made, monkeypatch):
-    with made.lent(monkeypatch) as project:
-        yield Second(project)
+def second(last_year):
+    return Second(last_year)
 
 
 def public_file(second, rows=100):
@@ -151,13 +147,8 @@ def test_a_release_that_stopped_does_not_go_on_with_another_prior(second):
     public_file(second)
     second.write(FILE)
 
-    def stop(task, *given):
-        if task.name == "reconstruct":
-            raise StageFailed("stopped here")
-        return plainly(task, *given)
-
     with pytest.raises(StageFailed, match="stopped here"):
-        second.make(stop)
+        second.make(stopping("reconstruct", StageFailed("stopped here")))
     public_file(second, rows=99)
     with pytest.raises((BadInput, BudgetRefused, StageFailed), match=r"plan|spec"):
         second.make()

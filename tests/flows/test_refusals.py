@@ -15,7 +15,7 @@ from flows.release import carry_out
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.validation import trial
 from tasks.validation.suite_judge import SuiteJudge
-from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
+from tests.flows.conftest import SCHEMA, as_csv, stopping, survey
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -207,13 +207,8 @@ def test_a_verdict_that_cannot_be_recorded_does_not_make_the_data_unreadable(
 
 
 def test_another_spec_after_a_kill_leaves_the_attempt_refused(project):
-    def perform(stage, run, *given):
-        if stage.name == "discretize":
-            raise KeyboardInterrupt
-        return plainly(stage, run, *given)
-
     with pytest.raises(KeyboardInterrupt):
-        project.release(perform=perform)
+        project.release(perform=stopping("discretize"))
     project.write_spec("synthesize: {sets: 3}\n")
     project.release()
     found = project.ledger().attempts("town")
@@ -223,15 +218,10 @@ def test_another_spec_after_a_kill_leaves_the_attempt_refused(project):
 def test_a_series_of_schemas_that_fit_is_counted(project, command):
     """Formerly only the last question of a series that finds a largest value was counted."""
 
-    def perform(stage, run, *given):
-        if stage.name == "count":
-            raise KeyboardInterrupt
-        return plainly(stage, run, *given)
-
     for number in range(3):
         project.write_spec(f"synthesize: {{sets: {number + 1}}}\n")  # for a rule that fits
         with pytest.raises(KeyboardInterrupt):
-            project.release(perform=perform)
+            project.release(perform=stopping("count"))
         found = project.ledger().attempts("town")
         assert (found.refused, found.open) == (number, 1)
     assert command("abandon", "town").code == 0
@@ -244,11 +234,6 @@ def test_a_series_of_schemas_that_fit_is_counted(project, command):
 def test_a_night_of_interrupted_releases_is_ended_release_by_release(project, command):
     """Nobody's data refused anything, and yet the account takes no new attempt."""
 
-    def perform(stage, run, *given):
-        if stage.name == "count":
-            raise KeyboardInterrupt
-        return plainly(stage, run, *given)
-
     def spec(name):
         project.write_spec(
             release=name, privacy="{epsilon: 0.1, delta: 1e-7}", method="independent"
@@ -260,7 +245,7 @@ def test_a_night_of_interrupted_releases_is_ended_release_by_release(project, co
 
     for name in ("one", "two", "three"):
         with pytest.raises(KeyboardInterrupt):
-            carry_out(spec(name), project.folder / name, perform=perform)
+            carry_out(spec(name), project.folder / name, perform=stopping("count"))
     allow = ("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "the host failed")
     blocked, refused_retry = start("four"), command(*allow)
     assert (blocked.code, refused_retry.code) == (4, 2)
@@ -319,13 +304,8 @@ def test_clip_does_not_avoid_that_validation_stops_a_release_and_missing_levels_
     class Enough(Exception):
         pass
 
-    def perform(stage, run, *given):
-        if stage.name == "count":
-            raise Enough
-        return plainly(stage, run, *given)
-
     with pytest.raises(Enough):
-        project.release(perform=perform)
+        project.release(perform=stopping("count", Enough))
     said = NOT_COVERED[0]
     assert "clip does not avoid this" in said
     assert "missing, with a missing level in every column, settles every value" in said
@@ -357,13 +337,8 @@ def test_a_refused_run_and_the_next_plan_say_how_many_attempts_were_refused(
 def test_status_of_a_stopped_release_says_who_must_act_before_it_can_be_resumed(project, command):
     """Formerly it named `resume`, which the ledger refuses."""
 
-    def killed(stage, run, *given):
-        if stage.name == "measure":
-            raise KeyboardInterrupt
-        return plainly(stage, run, *given)
-
     with pytest.raises(KeyboardInterrupt):
-        project.release(perform=killed)
+        project.release(perform=stopping("measure"))
     assert "stopped" not in command("status", "town", "--json").json
 
     data = project.folder / "town.csv"

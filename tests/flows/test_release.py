@@ -20,7 +20,7 @@ from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
 from flows.cli.actions.abandonment import abandon
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.run.home import home_id
-from tests.flows.conftest import ROWS, as_csv, plainly, survey
+from tests.flows.conftest import ROWS, as_csv, plainly, stopping, survey
 from tests.full import some
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -284,19 +284,10 @@ def test_bad_data_gives_the_reservation_back_and_the_name_can_be_used_again(proj
     assert not (project.internal / "failure.txt").exists()
 
 
-def stop_before(stage_name):
-    def perform(stage, run, *given):
-        if stage.name == stage_name:
-            raise KeyboardInterrupt
-        return plainly(stage, run, *given)
-
-    return perform
-
-
 def test_abandoning_gives_back_what_was_not_charged_and_keeps_the_name(project):
     project.write_spec(privacy=PURE)
     with pytest.raises(KeyboardInterrupt):
-        project.release(perform=stop_before("select"))
+        project.release(perform=stopping("select"))
     settled = abandon(project.home, project.ledger(), "town")
     assert settled.outcome == "abandoned"
     account = project.ledger().account("town")
@@ -311,7 +302,7 @@ def test_abandoning_gives_back_what_was_not_charged_and_keeps_the_name(project):
 
 def test_abandoning_before_any_charge_gives_everything_back(project):
     with pytest.raises(KeyboardInterrupt):
-        project.release(perform=stop_before("basics"))
+        project.release(perform=stopping("basics"))
     abandon(project.home, project.ledger(), "town")
     account = project.ledger().account("town")
     assert account.left == Amount(Fraction(2), Fraction("1e-5"))
@@ -379,7 +370,7 @@ def test_another_home_with_the_same_ledger_and_key_gives_no_second_draw(
 
 def test_two_processes_cannot_work_on_one_release(project):
     with pytest.raises(KeyboardInterrupt):
-        project.release(perform=stop_before("basics"))
+        project.release(perform=stopping("basics"))
     before, remembered = project.kinds(), (project.run_folder / "run.json").read_bytes()
     with project.ledger().lease("town", home_id(project.home)):
         project.write_spec(privacy="{epsilon: 0.5, delta: 0}")
@@ -395,7 +386,7 @@ def test_a_corrected_spec_begins_again_after_a_stop_that_charged_nothing(project
     # The account holds one such release: the stale promise must not stand in its own way.
     project.write_spec(privacy="{epsilon: 2, delta: 0}")
     with pytest.raises(KeyboardInterrupt):
-        project.release(perform=stop_before("basics"))
+        project.release(perform=stopping("basics"))
     project.write_spec(privacy="{epsilon: 1.5, delta: 0}", method="independent")
     project.release()
     assert project.ledger().account("town").balance.spent.main == Fraction("1.5")
@@ -463,7 +454,7 @@ def test_a_second_release_from_the_same_account_adds_up(project):
 def test_the_file_may_be_moved_while_the_run_folder_stays(project):
     # A rename of the data's folder is no change of the data.
     with pytest.raises(KeyboardInterrupt):
-        project.release(perform=stop_before("measure"))
+        project.release(perform=stopping("measure"))
     moved = project.folder.parent / "moved"
     shutil.move(project.folder, moved)
     project.folder = moved

@@ -11,8 +11,8 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount
 from flows.cli.actions.abandonment import abandon
-from tests.flows.conftest import SCHEMA, plainly
-from tests.flows.kept_release import KeptRelease
+from tests.flows.conftest import SCHEMA, plainly, stopping
+from tests.flows.corpus import lent
 from tests.full import some
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -62,18 +62,14 @@ def project(project):
     return project
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The first release, made once."""
-    return KeptRelease(tmp_path_factory.mktemp("reused"), FIRST)
+made = lent(FIRST)
 
 
 @pytest.fixture
-def first(made, monkeypatch):
+def first(made):
     """The first release; its data file and codes are gone."""
-    with made.lent(monkeypatch) as project:
-        (project.folder / "town.csv").unlink()
-        yield project
+    (made.folder / "town.csv").unlink()
+    return made
 
 
 @pytest.fixture
@@ -81,17 +77,6 @@ def second(first):
     made = Second(first)
     made.write("reconstruct: {method: pgm}\nsynthesize: {sets: 2, seed: 9}\n")
     return made
-
-
-def stopping_at(name):
-    """Do the tasks of a release plainly, up to one that is interrupted."""
-
-    def perform(task, run, *given):
-        if task.name == name:
-            raise KeyboardInterrupt
-        return plainly(task, run, *given)
-
-    return perform
 
 
 def failed(found):
@@ -207,7 +192,7 @@ STAGES = ("ledger: reserve", "reuse", "synthesize", "publish")
 @pytest.mark.parametrize("stage", some(STAGES, lambda stage: stage in ("reuse", "synthesize")))
 def test_a_release_that_stopped_goes_on(first, second, stage):
     with pytest.raises(KeyboardInterrupt):
-        second.make(stopping_at(stage))
+        second.make(stopping(stage))
     assert not second.out.exists()
 
     second.make()
@@ -219,7 +204,7 @@ def test_a_release_that_stopped_goes_on(first, second, stage):
 
 def test_an_unfinished_reuse_is_abandoned_at_no_cost(first, second):
     with pytest.raises(KeyboardInterrupt):
-        second.make(stopping_at("synthesize"))
+        second.make(stopping("synthesize"))
 
     abandon(first.home, first.ledger(), "again")
 
@@ -285,7 +270,7 @@ def test_a_release_that_itself_uses_tables_is_refused_in_favour_of_its_root(firs
 def test_only_a_published_release_is_used(project):
     second = Second(project)
     with pytest.raises(KeyboardInterrupt):
-        project.release(perform=stopping_at("reconstruct"))
+        project.release(perform=stopping("reconstruct"))
     assert "is not finished" in unusable(second)
 
     abandon(project.home, project.ledger(), "town")

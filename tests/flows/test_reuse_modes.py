@@ -5,9 +5,9 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, Held
 from flows.cli.actions import publication_decisions
-from tests.flows.conftest import SCHEMA, plainly
+from tests.flows.conftest import SCHEMA, plainly, stopping
 from tests.flows.test_private_domain import PRIVATE
-from tests.flows.test_reuse import FIRST, Second, stopping_at
+from tests.flows.test_reuse import FIRST, Second
 from tests.full import some
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -156,7 +156,7 @@ def test_a_lost_model_is_fitted_again(project):
     again = made(project, FIRST)
     again.write()
     with pytest.raises(KeyboardInterrupt):
-        again.make(stopping_at("publish"))
+        again.make(stopping("publish"))
     for path in (again.run_folder / "public/models").iterdir():
         path.unlink()
 

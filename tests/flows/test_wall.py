@@ -33,7 +33,7 @@ from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.database import ledger_database
 from tasks.ledger.database import transaction as rows_module
 from tasks.stages import stage_task as stage_module
-from tests.flows.conftest import make_project, plainly, survey
+from tests.flows.conftest import STAGES, make_project, plainly, survey
 from tests.flows.linked_project import SHARES, linked_project, write_linked_spec, write_tables
 from tests.flows.linked_project import tables as linked_tables
 from tests.full import some
@@ -529,21 +529,6 @@ def test_a_value_of_the_data_appears_nowhere_after_success(canary, tmp_path, cap
     canary.release()
     captured = capfd.readouterr()
     assert_no_canary(tmp_path, captured.out, captured.err)
-
-
-STAGES = (
-    "identify",
-    "validate",
-    "discretize",
-    "count",
-    "basics",
-    "select",
-    "measure",
-    "reconstruct",
-    "synthesize",
-    "check",
-    "publish",
-)
 
 
 def test_a_value_of_the_data_appears_nowhere_after_a_failure_that_holds_it(

@@ -1,16 +1,15 @@
 """A release that counts on a cluster which loses workers: paid once, drawn once, or resumed."""
 
 from contextlib import contextmanager
-from fractions import Fraction
 from itertools import permutations
 
 import numpy as np
 import pytest
 
-from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.wall.noise import granted_noise
 from tasks.support import dask_cluster as cluster_module
+from tests.flows.conftest import assert_charged_once
 from tests.workers import a_task_for_each_chunk, can_draw, meanwhile, trapped_cluster
 
 pytestmark = [
@@ -51,17 +50,6 @@ def draws(monkeypatch):
         yield seen
 
 
-def assert_exact(project):
-    assert verify(project.out).passed
-    ledger = project.ledger()
-    reservation = ledger.reservation("town")
-    charges = ledger.charges(reservation)
-    assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
-    assert sum((charge.cost for charge in charges), Fraction(0)) == reservation.currency.limit
-    balance = ledger.account("town").balance
-    assert (balance.spent.main, balance.reserved.main) == (1, 0)
-
-
 @pytest.mark.full
 @pytest.mark.usefixtures("chunks", "forgetful")
 def test_a_release_outlives_lost_workers_and_draws_every_result_once(
@@ -85,7 +73,7 @@ def test_a_release_outlives_lost_workers_and_draws_every_result_once(
         assert set(killer.client.run(can_draw).values()) == {()}
     assert answer.code == 0, answer.err
     assert charged[0] > 0
-    assert_exact(project)
+    assert_charged_once(project)
     assert project.redraws() == 0
     ledger = project.ledger()
     charges = ledger.charges(ledger.reservation("town"))
@@ -146,5 +134,5 @@ def test_a_release_whose_workers_are_all_lost_is_resumed_and_pays_no_second_time
 
     answer = command("resume", "town")
     assert (answer.code, "Traceback" in answer.err) == (0, False), answer.err
-    assert_exact(project)
+    assert_charged_once(project)
     assert project.redraws() == 1

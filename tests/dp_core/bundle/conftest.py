@@ -32,9 +32,9 @@ from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.wall.ledger.ledger_position import Place, Total
 from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_hash
 from dp_core.wall.ledger.session import TABLE
-from dp_core.wall.released import Measurement, Totals
 from dp_core.wall.statistics import sensitivities
 from dp_core.wall.statistics.interactions import Interaction
+from tests.measured import noisy_sums, noisy_table
 
 NASTY = "<script>alert('x')</script> & \"quoted\""
 ACCOUNT, RELEASE = "survey", "survey-2026"
@@ -213,9 +213,9 @@ def make_published(
                 domain = schema.domain.project(clique)
                 noise = np.rint(rng.normal(0, scale, domain.sizes)).astype(np.int64)
                 measurements.append(
-                    Measurement(
-                        domain=domain,
-                        values=tabulate(truth, clique) + noise,
+                    noisy_table(
+                        domain,
+                        tabulate(truth, clique) + noise,
                         noise="laplace" if pure else "gaussian",
                         scale=scale,
                         stage=stage,
@@ -246,17 +246,7 @@ def make_published(
         noise = np.rint(rng.normal(0, scale, of.length)).astype(np.int64)
         values = of.of_table(tabulate(truth, clique)) + noise
         kind_of_noise: Noise = "laplace" if pure else "gaussian"
-        interactions.append(
-            Totals(
-                of,
-                values,
-                noise=kind_of_noise,
-                scale=scale,
-                stage="measure",
-                replicate=0,
-                grant=number,
-            )
-        )
+        interactions.append(noisy_sums(of, values, noise=kind_of_noise, scale=scale, grant=number))
     if beyond:
         drawn = [(item.grant, item.values) for item in interactions]
         chain.add("commit", {"batch": "measure-0-interactions", "result": result_hash(drawn)})

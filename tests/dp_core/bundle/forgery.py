@@ -11,7 +11,7 @@ from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import file_record, render
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.bundle.verification.claims import GARBAGE, currency
-from dp_core.bundle.verification.verify import Verification
+from dp_core.bundle.verification.verify import Verification, verify
 from dp_core.schema.privacy import Relation
 from dp_core.tables.linked_columns import household_shares
 from dp_core.text.canonical import digest
@@ -74,3 +74,15 @@ def relink(document: dict) -> None:
         last = receipt.hash
     document["ledger"]["receipts"] = receipts
     document["ledger"]["head"] = last
+
+
+def resealed(folder: Path, document: dict) -> dict[str, str]:
+    """Write a changed statement by `reseal`, and return the sentence of each check that fails."""
+    reseal(folder, document)
+    return failed(verify(folder))
+
+
+def relinked(folder: Path, document: dict) -> dict[str, str]:
+    """Hash changed receipts again, and return the sentence of each check that fails."""
+    relink(document)
+    return resealed(folder, document)

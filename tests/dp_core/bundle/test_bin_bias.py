@@ -14,7 +14,7 @@ from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 ROWS = 200_000
 
@@ -94,15 +94,7 @@ def test_columns_with_wide_bins_are_named():
     narrow, wide = column(50), dataclasses.replace(column(5), name="wide")
     schema = Schema(title="x", columns=(narrow, wide), zeros=StructuralZeros(), document={})
     tables = [
-        Measurement(
-            schema.domain.project((one.name,)),
-            np.full(one.bins, 1000 // one.bins),
-            noise="gaussian",
-            scale=1.0,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
+        noisy_table(schema.domain.project((one.name,)), np.full(one.bins, 1000 // one.bins))
         for one in (narrow, wide)
     ]
     assert wide_bins(tables, schema) == ()  # 1 - 1/25 is left

@@ -12,10 +12,10 @@ from dp_core.bundle.report import count_tables as module
 from dp_core.bundle.report.count_tables import count_tables
 from dp_core.methods.reconstruction.estimates.functional_noise import half_widths
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
-from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.wall.released import Measurement
 from tests.browser import CHROMIUM, Page, browser
 from tests.dp_core.bundle.conftest import NASTY, make_published
+from tests.measured import noisy_table
+from tests.schema_texts import read
 
 
 @pytest.fixture(scope="module")
@@ -88,25 +88,17 @@ def test_a_release_without_tables_shows_nothing(measured):
 
 
 def test_an_impossible_combination_is_named():
-    schema = parse_schema(
-        {
-            "version": "1",
-            "title": "t",
-            "columns": {
-                "a": {"type": "category", "levels": ["x", "y"]},
-                "b": {"type": "category", "levels": ["u", "v"]},
-            },
-            "impossible": [{"a": "x", "b": "v"}],
-        }
+    schema = read(
+        """\
+version: 1
+title: t
+columns:
+  a: {type: category, levels: [x, y]}
+  b: {type: category, levels: [u, v]}
+impossible: [{a: x, b: v}]
+"""
     )
-    table = Measurement(
-        schema.domain,
-        np.array([[5, 2], [9, 4]]),
-        noise="laplace",
-        scale=3.0,
-        stage="measure",
-        grant=1,
-    )
+    table = noisy_table(schema.domain, np.array([[5, 2], [9, 4]]), noise="laplace", scale=3.0)
     (listed,) = count_tables(pool_release(schema, [table]), schema).listed
 
     assert [row.counts for row in listed.rows] == [(5, None), (9, 4)]

@@ -9,20 +9,13 @@ from dp_core.bundle.quality.distant_totals import totals_distances
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.tables.domain import Domain
 from dp_core.tables.public_totals import PublicTotals
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b"), (4, 2))
 
 
 def pooled(counts, scale=2.0):
-    table = Measurement(
-        DOMAIN.project(("a",)),
-        np.array(counts),
-        noise="gaussian",
-        scale=scale,
-        stage="one_way",
-        grant=1,
-    )
+    table = noisy_table(DOMAIN.project(("a",)), np.array(counts), scale=scale, stage="one_way")
     return pool(DOMAIN, [table])
 
 

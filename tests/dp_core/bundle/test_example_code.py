@@ -15,21 +15,20 @@ from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.report.example_code import _total, example_code, size_factor
 from dp_core.bundle.report.page import report
 from dp_core.inference.combine import IMPUTATIONS, combine
-from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.domain import Domain
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
+from tests.schema_texts import read
 
-SCHEMA = parse_schema(
-    {
-        "version": "1",
-        "title": "Odd names",
-        "columns": {
-            "hours per week": {"type": "integer", "min": "0", "max": "99", "bins": "3"},
-            "class": {"type": "ordinal", "levels": ["low", "high"]},
-            "rare": {"type": "category", "levels": ["a", "b"]},
-            "when": {"type": "date", "min": "2000-01-01", "max": "2001-12-31", "bins": "year"},
-        },
-    }
+SCHEMA = read(
+    """\
+version: 1
+title: Odd names
+columns:
+  hours per week: {type: integer, min: 0, max: 99, bins: 3}
+  class: {type: ordinal, levels: [low, high]}
+  rare: {type: category, levels: [a, b]}
+  when: {type: date, min: 2000-01-01, max: 2001-12-31, bins: year}
+"""
 )
 
 
@@ -44,10 +43,7 @@ def measured(*cliques):
             values[..., 1] = 2
             values = np.moveaxis(values, -1, clique.index("rare"))
         found.append(
-            Measurement(
-                domain=domain, values=values, noise="gaussian", scale=2.0,
-                stage="measure", replicate=0, grant=1,
-            )
+            noisy_table(domain, values, scale=2.0)
         )  # fmt: skip
     return tuple(found)
 

@@ -21,10 +21,11 @@ from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.bundle.verification.verify import verify
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.plan.quality_checks import public_figures
-from dp_core.wall.released import Totals, interactions_of, tables_of
+from dp_core.wall.released import interactions_of, tables_of
 from dp_core.wall.statistics.interactions import Interaction
 from tests.dp_core.bundle.conftest import make_published, write
-from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
+from tests.dp_core.bundle.forgery import failed, relinked, resealed, statement_of
+from tests.measured import noisy_sums
 
 BEYOND = (("age", "born"), ("sex", "height"))
 
@@ -78,8 +79,7 @@ def test_the_fit_is_verified_with_them_and_not_without(made, forged):
         (fits_of(made, beyond=False)[:1] * len(fits_of(made)), {"'mean_tvd_to_noisy'"}),
     ):
         document["checks"]["public"] = figures_of(fits)
-        reseal(forged, document)
-        said = failed(verify(forged)).get("checks", "")
+        said = resealed(forged, document).get("checks", "")
         assert {word for word in said.split() if word.startswith("'")} == wrong
 
 
@@ -171,15 +171,7 @@ def test_each_sets_own_measurements_are_not_anothers(column):
 def test_one_of_three_columns_carries_their_relation_only_with_those_of_all_pairs():
     def found(*cliques):
         items = [
-            Totals(
-                of,
-                np.zeros(of.length, np.int64),
-                noise="gaussian",
-                scale=1.0,
-                stage="measure",
-                replicate=0,
-                grant=1,
-            )
+            noisy_sums(of, np.zeros(of.length, np.int64))
             for of in (Interaction(clique, (2,) * len(clique)) for clique in cliques)
         ]
         return measured_cliques(items)[0].get(0, [])
@@ -217,9 +209,7 @@ def test_a_forged_receipt_shows(forged, change):
     else:
         body["asks"] = {"name": "table"}
         body["event"]["l2_sensitivity_squared"] = 1
-    relink(document)
-    reseal(forged, document)
-    assert sentence in failed(verify(forged))[check]
+    assert sentence in relinked(forged, document)[check]
 
 
 def test_numbers_of_fewer_codes_than_the_columns_have_show(made, forged):
@@ -234,6 +224,4 @@ def test_numbers_of_fewer_codes_than_the_columns_have_show(made, forged):
     write_marginals(forged / "marginals.parquet", items, published.schema)
     document = statement_of(forged)
     charges(document)[0]["body"]["asks"] = smaller.to_json()
-    relink(document)
-    reseal(forged, document)
-    assert "not a complete noisy table" in failed(verify(forged))["tables"]
+    assert "not a complete noisy table" in relinked(forged, document)["tables"]

@@ -8,8 +8,8 @@ import pytest
 from dp_core.bundle.quality.pooled_release import pool_release
 from dp_core.bundle.report.member_maps import in_words, member_maps
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.wall.released import Measurement
 from tests.linked_release import SCHEMA
+from tests.measured import noisy_table
 
 # Pairs of 0 to 17, 18 to 64 and 65 to 99; the last column is for no other member.
 COUNTS = np.array([[10.0, 20.0, 0.0, 40.0], [20.0, 90.0, 5.0, 60.0], [0.0, 5.0, 50.0, 100.0]])
@@ -21,14 +21,7 @@ def schema():
 
 
 def measured(schema, clique, values):
-    return Measurement(
-        domain=schema.domain.project(clique),
-        values=values,
-        noise="gaussian",
-        scale=1.0,
-        stage="measure",
-        grant=1,
-    )
+    return noisy_table(schema.domain.project(clique), values)
 
 
 def test_the_squares_are_the_shares_of_pairs_of_two_members(schema):

@@ -26,7 +26,7 @@ from dp_core.wall.ledger.entries import signed_message
 from dp_core.wall.ledger.ledger_position import Place
 from dp_core.wall.ledger.signatures import make_key
 from tests.dp_core.bundle.conftest import make_published, write
-from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
+from tests.dp_core.bundle.forgery import relinked, statement_of
 from tests.specs import write_spec
 
 MODES = ("shared", "split", "noise-aware", "posterior")
@@ -180,9 +180,7 @@ def relabel(folder: Path, mode: str, *, reserved: bool) -> dict[str, str]:
     if reserved:
         body["mode"] = mode
     document["inference"] = inference_statement(mode, 3)
-    relink(document)
-    reseal(folder, document)
-    return failed(verify(folder))
+    return relinked(folder, document)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -210,9 +208,7 @@ def test_a_reservation_that_does_not_say_how_sets_are_made_is_none(bundles, tmp_
     folder = Path(shutil.copytree(bundles["split"], tmp_path / "copy"))
     document = statement_of(folder)
     del document["ledger"]["receipts"][0]["body"]["mode"]
-    relink(document)
-    reseal(folder, document)
-    assert "missing 'mode'" in failed(verify(folder))["charges"]
+    assert "missing 'mode'" in relinked(folder, document)["charges"]
 
 
 def steps(*places):

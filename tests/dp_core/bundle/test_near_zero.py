@@ -8,22 +8,14 @@ import pytest
 from dp_core.bundle.quality.near_zero import counts_near_zero
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 NONE = StructuralZeros()
 
 
 def table(clique, values, scale=10.0, noise="gaussian"):
-    return Measurement(
-        DOMAIN.project(clique),
-        np.asarray(values),
-        noise=noise,
-        scale=scale,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    return noisy_table(DOMAIN.project(clique), np.asarray(values), noise=noise, scale=scale)
 
 
 def test_a_count_below_three_standard_errors_is_faint():

@@ -13,7 +13,7 @@ from dp_core.schema.privacy import Relation
 from dp_core.text.canonical import digest
 from dp_core.wall.statistics import InDif, required
 from dp_core.wall.statistics.moments import CellSums
-from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
+from tests.dp_core.bundle.forgery import failed, relinked, resealed, statement_of
 
 
 def test_a_sensitivity_too_small_for_the_neighbours_shows(broken):
@@ -25,9 +25,7 @@ def test_a_sensitivity_too_small_for_the_neighbours_shows(broken):
     )
     document["sets"]["records"]["how"] = "public"
     document["ledger"]["receipts"][0]["body"]["neighbours"] = "replace-one"
-    relink(document)
-    reseal(broken, document)
-    found = failed(verify(broken))
+    found = relinked(broken, document)
 
     assert set(found) == {"charges", "wording"}
     assert "smaller effect of one row" in found["charges"]
@@ -49,9 +47,7 @@ def test_a_choice_among_scores_is_checked_by_the_change_of_one_score(broken):
         body = document["ledger"]["receipts"][1]["body"]
         event = {"mechanism": "noisy-max", "scale": "1000000", "noise": "gumbel"}
         body.update(event={**event, "sensitivity": sensitivity}, asks=asks)
-        relink(document)
-        reseal(broken, document)
-        return failed(verify(broken)).get("charges", "")
+        return relinked(broken, document).get("charges", "")
 
     change = InDif(()).largest_change(document["guarantee"]["neighbours"])
     assert "assumes a smaller effect" in found(change - 1)
@@ -67,9 +63,7 @@ def test_gaussian_noise_is_held_to_the_squared_length_of_a_change(broken):
         body = document["ledger"]["receipts"][1]["body"]
         assert body["event"]["mechanism"] == "discrete-gaussian"
         body.update(event={**body["event"], "l2_sensitivity_squared": squared}, asks=asks)
-        relink(document)
-        reseal(broken, document)
-        return failed(verify(broken)).get("charges", "")
+        return relinked(broken, document).get("charges", "")
 
     for squared in (4, 15):
         assert "Receipt 2 assumes a smaller effect of one row" in found(squared)
@@ -91,9 +85,7 @@ def test_a_score_of_more_rows_than_the_file_has_shows(broken):
         change = required(asks, Relation("replace-one"))[0]
         event = {"mechanism": "noisy-max", "scale": "1000000000", "noise": "gumbel"}
         body.update(event={**event, "sensitivity": change}, asks=asks)
-        relink(document)
-        reseal(broken, document)
-        return failed(verify(broken))["charges"]  # of the tables, which are as they were
+        return relinked(broken, document)["charges"]  # of the tables, which are as they were
 
     own = int(records["value"])
     unknown = "Receipt 2 is for a question whose sensitivity this program does not know"
@@ -111,20 +103,14 @@ def test_scores_charged_as_if_one_row_moved_one_of_them_show(broken, scores):
     body["stage"] = "select"
     if scores:
         body["asks"] = {"name": "indif", "length": scores}
-    relink(document)
-    reseal(broken, document)
-
-    assert ("a smaller effect" in failed(verify(broken))["charges"]) == (scores is not None)
+    assert ("a smaller effect" in relinked(broken, document)["charges"]) == (scores is not None)
 
 
 @pytest.mark.parametrize("asks", [{"name": "anything"}, {}, {"name": "indif"}, [], None])
 def test_what_has_no_proven_sensitivity_shows(broken, asks):
     document = statement_of(broken)
     document["ledger"]["receipts"][1]["body"]["asks"] = asks
-    relink(document)
-    reseal(broken, document)
-
-    assert "Receipt 2 is for a question whose" in failed(verify(broken))["charges"]
+    assert "Receipt 2 is for a question whose" in relinked(broken, document)["charges"]
 
 
 def test_charges_beyond_the_reservation_show(broken):
@@ -132,9 +118,7 @@ def test_charges_beyond_the_reservation_show(broken):
     receipts = document["ledger"]["receipts"]
     body = receipts[1]["body"]
     body["cost"] = str(Fraction(body["cost"]) * 5)
-    relink(document)
-    reseal(broken, document)
-    found = failed(verify(broken))["charges"]
+    found = relinked(broken, document)["charges"]
 
     assert "Stage 'one_way' charged more" in found
     assert "add up to more" in found
@@ -146,18 +130,13 @@ def test_an_event_the_currency_cannot_pay_shows(broken):
         if receipt["kind"] == "reserve":
             receipt["body"]["currency"]["kind"] = "pure"
     document["ledger"]["currency"]["kind"] = "pure"
-    relink(document)
-    reseal(broken, document)
-
-    assert "no cost in this currency" in failed(verify(broken))["charges"]
+    assert "no cost in this currency" in relinked(broken, document)["charges"]
 
 
 def test_a_stage_that_was_not_reserved_shows(broken):
     document = statement_of(broken)
     document["ledger"]["receipts"][1]["body"]["stage"] = "select"
-    relink(document)
-    reseal(broken, document)
-    found = failed(verify(broken))
+    found = relinked(broken, document)
 
     assert "Stage 'select'" in found["charges"]
     assert "another stage" in found["tables"]
@@ -170,9 +149,7 @@ def test_a_stage_that_was_not_reserved_shows(broken):
 def test_a_settlement_that_does_not_fit_the_charges_shows(broken, word, value, sentence):
     document = statement_of(broken)
     document["ledger"]["receipts"][-1]["body"][word] = value
-    relink(document)
-    reseal(broken, document)
-    found = failed(verify(broken))
+    found = relinked(broken, document)
 
     assert set(found) == {"charges"}
     assert sentence in found["charges"]
@@ -183,10 +160,7 @@ def test_a_table_passed_off_as_one_of_other_columns_shows(broken):
     charge = document["ledger"]["receipts"][1]
     assert charge["body"]["step"] == "sex"
     charge["body"]["step"] = "age"
-    relink(document)
-    reseal(broken, document)
-
-    assert "of other columns than receipt" in failed(verify(broken))["tables"]
+    assert "of other columns than receipt" in relinked(broken, document)["tables"]
 
 
 def change_tables(folder: Path, column: str, change: object) -> None:
@@ -212,9 +186,7 @@ def change_tables(folder: Path, column: str, change: object) -> None:
 def test_tables_that_do_not_fit_their_receipts_show(broken, column, change, words):
     document = statement_of(broken)
     change_tables(broken, column, change)
-    reseal(broken, document)
-
-    assert words in failed(verify(broken))["tables"]
+    assert words in resealed(broken, document)["tables"]
 
 
 @pytest.mark.parametrize("column", ["labels", "sizes", "columns"])
@@ -228,9 +200,7 @@ def test_what_codes_stand_for_is_what_the_schema_says(broken, column):
     values[0] = wrong[column]
     index = rows.schema.get_field_index(column)
     pq.write_table(rows.set_column(index, column, pa.array(values, rows.field(column).type)), path)
-    reseal(broken, document)
-
-    assert "contains columns, sizes or labels" in failed(verify(broken))["tables"]
+    assert "contains columns, sizes or labels" in resealed(broken, document)["tables"]
 
 
 def test_a_table_that_was_paid_for_and_held_back_shows(broken):
@@ -238,9 +208,7 @@ def test_a_table_that_was_paid_for_and_held_back_shows(broken):
     path = broken / "marginals.parquet"
     rows = pq.read_table(path)
     pq.write_table(rows.filter(pa.compute.not_equal(rows.column("grant"), 3)), path)
-    reseal(broken, document)
-
-    assert "Receipt 3 paid for a table that is not in" in failed(verify(broken))["tables"]
+    assert "Receipt 3 paid for a table that is not in" in resealed(broken, document)["tables"]
 
 
 def test_a_release_that_protects_persons_verifies_and_says_so(make, tmp_path):
@@ -269,9 +237,7 @@ def relabelled(folder: Path, *, statement: int, receipt: int, schema: int) -> di
     method["plan"]["spec"]["schema"]["sha256"] = method["schema_sha256"]
     method["plan_sha256"] = digest(method["plan"])
     document["ledger"]["receipts"][0]["body"]["plan"] = method["plan_sha256"]
-    relink(document)
-    reseal(folder, document)
-    return failed(verify(folder))
+    return relinked(folder, document)
 
 
 def test_a_bundle_whose_rows_of_a_person_were_relabelled_fails(make, tmp_path):

@@ -4,9 +4,10 @@ import numpy as np
 
 from dp_core.bundle.report.provenance import headline, made_from
 from dp_core.wall.ledger.receipts import make_receipt
-from dp_core.wall.released import Answers, Measurement, SparseTable
+from dp_core.wall.released import Measurement, SparseTable
 from dp_core.wall.statistics.counting_queries import Cells
 from tests.dp_core.bundle.conftest import make_published
+from tests.measured import noisy_answers
 
 
 def published():
@@ -46,13 +47,11 @@ def test_frequent_cells_single_numbers_choices_scores_and_draws_are_named():
         replicate=0,
         grant=2,
     )
-    answers = Answers(
+    answers = noisy_answers(
         Cells((("sex",), ("sex",)), ((0,), (1,))),
         np.array([1, 2]),
         noise="laplace",
         scale=2.0,
-        stage="measure",
-        replicate=0,
         grant=3,
     )
     receipts = (

@@ -18,6 +18,7 @@ from dp_core.wall.released import Measurement, Totals
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts
+from tests.measured import noisy_sums
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
 SCHEMA = codes_schema(DOMAIN, StructuralZeros())
@@ -67,15 +68,7 @@ def test_a_level_that_an_interaction_knows_is_not_called_faint():
     alone = table(("c",), counts, scale=100.0)
     assert levels_near_zero([alone], SCHEMA, ["c"]) == ("c: 2",)
     for stddev, named in ((10.0, ()), (1000.0, ("c: 2",))):
-        item = Totals(
-            of,
-            of.of_table(counts),
-            noise="gaussian",
-            scale=stddev * of.unit,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
+        item = noisy_sums(of, of.of_table(counts), scale=stddev * of.unit)
         total = table((), 960, scale=10.0)
         assert levels_near_zero([alone, item, total], SCHEMA, ["c"]) == named
     zeros = StructuralZeros((Rule(("c",), ((2,),), "c: 2"),))
@@ -90,15 +83,7 @@ def test_what_cannot_occur_is_not_called_faint():
 
 def test_counts_by_bins_are_tables_and_other_sums_are_not():
     counts = BinnedCounts(columns=("a", "b"), sizes=(2, 2), edges=(None, None))
-    item = Totals(
-        counts,
-        np.zeros(4, np.int64),
-        noise="laplace",
-        scale=1.0,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    item = noisy_sums(counts, np.zeros(4, np.int64), noise="laplace")
     assert measured_cliques([item]) == ({0: [("a", "b")]}, {})
 
 
@@ -157,28 +142,12 @@ def test_cells_that_cannot_occur_are_not_counted_as_thin():
 
 def test_which_numbers_are_missing_is_added_up_with_its_noise():
     counts = CellCounts(by=("a",), sizes=(2,), numbers=("c",), positions=(3,))
-    item = Totals(
-        counts,
-        np.array([20, 8, 15, 15]),
-        noise="gaussian",
-        scale=7.0,
-        stage="measure",
-        replicate=1,
-        grant=1,
-    )
+    item = noisy_sums(counts, np.array([20, 8, 15, 15]), scale=7.0, replicate=1)
     schema = codes_schema(Domain(("a", "b"), (2, 2)), StructuralZeros())
     # 28 and 30 of a noise of 9.9: three standard errors are 29.7.
     assert relations([item], schema).thin == ()
     pairs = CellCounts(by=("a", "b"), sizes=(2, 2), numbers=("c",), positions=(3,))
-    item = Totals(
-        pairs,
-        np.array([20, 8, 15, 16] * 2),
-        noise="gaussian",
-        scale=7.0,
-        stage="measure",
-        replicate=1,
-        grant=1,
-    )
+    item = noisy_sums(pairs, np.array([20, 8, 15, 16] * 2), scale=7.0, replicate=1)
     assert thin_groups([item], schema, [("a", "b")]) == ((("a", "b"), 0.5),)
 
 
@@ -187,15 +156,7 @@ def test_a_pair_measured_without_its_margins_is_as_thin_as_a_table_of_its_noise(
     counts = np.array([[500, 300, 20], [400, 350, 20]])
     whole = table(("a", "c"), counts, scale=scale)
     of = Interaction(("a", "c"), (2, 3))
-    beyond = Totals(
-        of,
-        of.of_table(counts),
-        noise="gaussian",
-        scale=scale * of.unit,
-        stage="measure",
-        replicate=0,
-        grant=3,
-    )
+    beyond = noisy_sums(of, of.of_table(counts), scale=scale * of.unit, grant=3)
     apart = [table(("a",), counts.sum(1)), table(("c",), counts.sum(0)), beyond]
     found = thin_groups([whole], SCHEMA, [("a", "c")])
     assert bool(found) == (scale > 2)

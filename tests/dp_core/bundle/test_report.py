@@ -29,8 +29,8 @@ from dp_core.schema.definition import Choice, Column, Margin
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.released import Measurement
 from tests.dp_core.bundle.conftest import Survey
+from tests.measured import noisy_table
 
 VOID = {"meta", "col", "br", "hr"}
 
@@ -208,14 +208,12 @@ def test_noise_is_told_in_plain_words():
 def table(clique: tuple[str, ...], scale: float, replicate: int = 0, stage: str = "measure"):
     sizes = {"a": 3, "b": 4}
     domain = Domain(clique, tuple(sizes[column] for column in clique))
-    return Measurement(
-        domain=domain,
-        values=np.arange(domain.size()).reshape(domain.sizes) + 10 * replicate,
-        noise="gaussian",
+    return noisy_table(
+        domain,
+        np.arange(domain.size()).reshape(domain.sizes) + 10 * replicate,
         scale=scale,
         stage=stage,
         replicate=replicate,
-        grant=1,
     )
 
 
@@ -265,15 +263,7 @@ def test_of_many_levels_the_most_frequent_have_rows_and_a_summary_counts_the_oth
     columns = {"v": {"type": "category", "levels": names}}
     schema = parse_schema({"version": 1, "title": "Many", "rows_about": 200, "columns": columns})
     rng = np.random.default_rng(2)
-    noisy = Measurement(
-        domain=schema.domain,
-        values=rng.integers(-3, 12, 40),
-        noise="gaussian",
-        scale=2.0,
-        stage="one_way",
-        replicate=0,
-        grant=1,
-    )
+    noisy = noisy_table(schema.domain, rng.integers(-3, 12, 40), scale=2.0, stage="one_way")
     tallies = [
         Tally(schema.domain, [("v",)]).add(
             Dataset(schema.domain, rng.integers(0, 40, (1, 200)).astype(np.uint16))

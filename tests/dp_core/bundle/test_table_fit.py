@@ -20,6 +20,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Totals
 from dp_core.wall.statistics.interactions import Interaction
+from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))
 
@@ -33,14 +34,11 @@ def dataset(rows: int, seed: int) -> Dataset:
 def measure(data: Dataset, clique: Clique, scale: float, replicate: int = 0) -> Measurement:
     exact = Tally(DOMAIN, [clique]).add(data).count(clique)
     noise = np.random.default_rng(replicate + 77).normal(0, scale, exact.shape)
-    return Measurement(
-        domain=DOMAIN.project(clique),
-        values=exact + np.rint(noise).astype(np.int64),
-        noise="gaussian",
+    return noisy_table(
+        DOMAIN.project(clique),
+        exact + np.rint(noise).astype(np.int64),
         scale=scale,
-        stage="measure",
         replicate=replicate,
-        grant=1,
     )
 
 
@@ -76,15 +74,7 @@ def test_no_distance_is_above_one_however_large_the_noise():
 def test_what_scaling_to_whole_records_rounds_is_no_misfit():
     domain = Domain(("a",), (2,))
     for records, outside in ((4.45, 0), (3.55, 0), (4.55, 1), (3.45, 1)):
-        table = Measurement(
-            domain,
-            np.array([4, 0]),
-            noise="gaussian",
-            scale=1e-3,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
+        table = noisy_table(domain, np.array([4, 0]), scale=1e-3)
         tally = Tally(domain, [("a",)]).add(Dataset(domain, np.zeros((1, 10), dtype=np.uint16)))
         (fit,) = check_fit([table], [tally], records=records)
         assert fit.half_width == 0

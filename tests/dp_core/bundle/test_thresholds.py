@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.bundle.verification.verify import verify
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.events import (
     LaplaceEvent,
@@ -15,7 +14,7 @@ from dp_core.wall.accounting.events import (
     StabilityEvent,
 )
 from dp_core.wall.ledger.session import TABLE, drawn_asks, sparse_asks
-from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
+from tests.dp_core.bundle.forgery import relinked, resealed, statement_of
 
 EVENT = StabilityEvent(Fraction(1000), 1, 20_000)
 NANO = Fraction(1, 10**9)
@@ -33,9 +32,7 @@ def with_threshold(folder, *, own_delta=None, event=EVENT, asks=None, neighbours
         document["ledger"]["currency"]["own_delta"] = stated
     if neighbours is not None:
         reserve["body"]["neighbours"] = document["guarantee"]["neighbours"] = neighbours
-    relink(document)
-    reseal(folder, document)
-    return failed(verify(folder))
+    return relinked(folder, document)
 
 
 def test_a_threshold_without_a_delta_that_was_reserved_for_it_shows(broken):
@@ -58,8 +55,7 @@ def test_a_hair_less_than_thresholds_fail_with_is_not_enough(broken):
 def test_a_delta_set_aside_by_the_statement_alone_shows(broken):
     document = statement_of(broken)
     document["ledger"]["currency"]["own_delta"] = {"exact": "1/1000", "decimal": 0.001}
-    reseal(broken, document)
-    assert "is not the one that was reserved" in failed(verify(broken))["guarantee"]
+    assert "is not the one that was reserved" in resealed(broken, document)["guarantee"]
 
 
 @pytest.mark.parametrize("asks", [TABLE, {"name": "indif", "length": 3}, {"name": "query-counts"}])

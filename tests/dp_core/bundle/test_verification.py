@@ -14,7 +14,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.text.canonical import digest
 from dp_core.wall.ledger.receipts import make_receipt
-from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
+from tests.dp_core.bundle.forgery import failed, relinked, resealed, statement_of
 from tests.full import examples
 
 
@@ -82,32 +82,25 @@ def test_a_statement_that_is_garbage_fails_by_name(broken, content):
 def test_a_newer_format_asks_for_a_newer_program(broken):
     document = statement_of(broken)
     document["format"]["version"] = FORMAT_VERSION + 1
-    reseal(broken, document)
-
-    assert "newer dp-release" in failed(verify(broken))["statement"]
+    assert "newer dp-release" in resealed(broken, document)["statement"]
 
 
 def test_an_older_format_asks_for_the_program_that_made_it(broken):
     document = statement_of(broken)
     document["format"]["version"] = SAME_FACTS_SINCE - 1
-    reseal(broken, document)
-
-    assert "that made it" in failed(verify(broken))["statement"]
+    assert "that made it" in resealed(broken, document)["statement"]
 
 
 def test_a_changed_receipt_breaks_the_chain(broken):
     document = statement_of(broken)
     document["ledger"]["receipts"][2]["at"] = "2026-11-21"
-    reseal(broken, document)
-
-    assert failed(verify(broken))["receipts"].startswith("Receipt 3 (charge) was changed")
+    assert resealed(broken, document)["receipts"].startswith("Receipt 3 (charge) was changed")
 
 
 def test_a_receipt_left_out_breaks_the_chain(broken):
     document = statement_of(broken)
     del document["ledger"]["receipts"][2]
-    reseal(broken, document)
-    found = failed(verify(broken))
+    found = resealed(broken, document)
 
     assert "does not follow" in found["receipts"]
     assert "names no receipt" in found["tables"]
@@ -116,24 +109,20 @@ def test_a_receipt_left_out_breaks_the_chain(broken):
 def test_a_cut_at_the_end_of_the_chain_shows(broken):
     document = statement_of(broken)
     del document["ledger"]["receipts"][-2:]
-    reseal(broken, document)
-    found = failed(verify(broken))
+    found = resealed(broken, document)
 
     assert "last receipt" in found["receipts"]
     assert "never committed" in found["tables"]
     document["ledger"]["head"] = document["ledger"]["receipts"][-1]["hash"]
-    reseal(broken, document)
-    assert "finished and settled" in failed(verify(broken))["charges"]
+    assert "finished and settled" in resealed(broken, document)["charges"]
 
 
 def test_another_plan_or_schema_than_was_reserved_shows(broken):
     document = statement_of(broken)
     document["method"]["plan"]["spec"]["release"] = "other"
-    reseal(broken, document)
-    assert "plan" in failed(verify(broken))["receipts"]
+    assert "plan" in resealed(broken, document)["receipts"]
     document["method"]["plan_sha256"] = digest(document["method"]["plan"])
-    reseal(broken, document)
-    assert "not the one that was reserved" in failed(verify(broken))["receipts"]
+    assert "not the one that was reserved" in resealed(broken, document)["receipts"]
 
 
 @pytest.mark.parametrize("part", ["enforced", "tightest"])
@@ -143,9 +132,7 @@ def test_a_stronger_claim_than_was_paid_for_shows(broken, part, word):
     claim = document["guarantee"][part][word]
     # The noise of the tables shows a little more than the total does, not so much.
     claim["exact"] = str(Fraction(claim["exact"]) / 10)
-    reseal(broken, document)
-
-    assert "guarantee" in failed(verify(broken))
+    assert "guarantee" in resealed(broken, document)
 
 
 @pytest.mark.parametrize(("pure", "total"), [(False, "0.0149732"), (True, "1.01")])
@@ -160,9 +147,7 @@ def test_a_total_that_does_not_imply_the_guarantee_shows(make, tmp_path, pure, t
 def test_neighbours_other_than_reserved_show(broken):
     document = statement_of(broken)
     document["guarantee"]["neighbours"] = "replace-one"
-    reseal(broken, document)
-
-    assert "neighbours" in failed(verify(broken))["guarantee"]
+    assert "neighbours" in resealed(broken, document)["guarantee"]
 
 
 def test_a_charge_of_another_reservation_shows(broken):
@@ -179,29 +164,21 @@ def test_a_charge_of_another_reservation_shows(broken):
         previous="a" * 64,
     )
     receipts[1] = stranger.to_json()
-    reseal(broken, document)
-
-    assert failed(verify(broken))["receipts"].startswith("Receipt 2 (charge) does not follow")
+    assert resealed(broken, document)["receipts"].startswith("Receipt 2 (charge) does not follow")
 
 
 @pytest.mark.parametrize("number", [1, 3, 12, -2])
 def test_a_number_that_is_not_the_next_shows_even_where_the_hashes_fit(broken, number):
     document = statement_of(broken)
     document["ledger"]["receipts"][1]["number"] = number
-    relink(document)
-    reseal(broken, document)
-
-    assert f"Receipt {number} (charge) does not follow" in failed(verify(broken))["receipts"]
+    assert f"Receipt {number} (charge) does not follow" in relinked(broken, document)["receipts"]
 
 
 def test_receipts_that_are_numbered_on_after_one_was_left_out_show(broken):
     """The plan's last tables with their commit: the rest, hashed again, is a chain with a gap."""
     document = statement_of(broken)
     del document["ledger"]["receipts"][6:9]
-    relink(document)
-    reseal(broken, document)
-
-    assert "Receipt 10 (settle) does not follow" in failed(verify(broken))["receipts"]
+    assert "Receipt 10 (settle) does not follow" in relinked(broken, document)["receipts"]
 
 
 @pytest.mark.parametrize("text", ["1e999999999", "1/0", "9" * 5000, "nan"])
@@ -214,9 +191,7 @@ def test_numbers_that_would_take_for_ever_are_refused_at_once(broken, text, wher
         document["ledger"]["receipts"][1]["body"]["event"]["scale"] = text
     else:
         document["ledger"]["currency"]["limit"]["exact"] = text
-    reseal(broken, document)
-
-    assert "release.json" in failed(verify(broken))["receipts"]
+    assert "release.json" in resealed(broken, document)["receipts"]
 
 
 JSON = st.recursive(

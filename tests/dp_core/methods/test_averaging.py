@@ -13,7 +13,7 @@ from dp_core.methods.reconstruction.average import Average
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 
@@ -82,24 +82,8 @@ def test_a_model_without_use_for_tables_is_refused():
 @pytest.mark.parametrize("weights", [(1, 1), (9, 1)])
 def test_the_average_has_the_tables_of_its_models_in_their_parts(weights):
     tables = [
-        Measurement(
-            DOMAIN,
-            np.array([[90, 5, 25], [30, 45, 5]]),
-            noise="gaussian",
-            scale=2.0,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        ),
-        Measurement(
-            DOMAIN.project(("a",)),
-            np.array([80, 120]),
-            noise="gaussian",
-            scale=2.0,
-            stage="measure",
-            replicate=0,
-            grant=2,
-        ),
+        noisy_table(DOMAIN, np.array([[90, 5, 25], [30, 45, 5]]), scale=2.0),
+        noisy_table(DOMAIN.project(("a",)), np.array([80, 120]), scale=2.0, grant=2),
     ]
     stated = tuple(map(Fraction, weights))
 

@@ -22,11 +22,12 @@ from dp_core.tables.dataset import Dataset
 from dp_core.wall.accounting.currency import NoiseScale
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.released import Totals, interactions_of
+from dp_core.wall.released import interactions_of
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts
 from flows.answers.plan_answers import _what, plan_answer
 from tasks.stages.measure_marginals import read_selections, write_selections
+from tests.measured import noisy_sums
 from tests.specs import SCHEMA, write_spec
 
 BEYOND = (("a", "b"), ("b", "c"))
@@ -149,29 +150,13 @@ def test_a_stored_selection_keeps_them(tmp_path):
 
 def test_noise_aware_sets_have_their_noise_once_more():
     of = Interaction(("a", "b"), (40, 50))
-    item = Totals(
-        of,
-        np.zeros(of.length, np.int64),
-        noise="gaussian",
-        scale=5e6,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    item = noisy_sums(of, np.zeros(of.length, np.int64), scale=5e6)
     drawn = [redraw([item], number=n, sets=4, rng=np.random.default_rng(1)) for n in range(1, 5)]
     values = np.array([entry.values for (entry,) in drawn])
     # 1 911 entries of 3 degrees of freedom: a relative standard error of .019.
     assert values.var(axis=0, ddof=1).mean() * 5 / 4 / 25e12 == pytest.approx(1, abs=0.1)
     other = CellCounts(by=("a",), sizes=(2,), numbers=(), positions=())
-    sums = Totals(
-        other,
-        np.zeros(2, np.int64),
-        noise="laplace",
-        scale=1.0,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    sums = noisy_sums(other, np.zeros(2, np.int64), noise="laplace")
     with pytest.raises(TypeError, match="cannot be drawn again"):
         redraw([sums], number=1, sets=2, rng=np.random.default_rng(1))
     check_mode("noise-aware", 5, Beyond(), "beyond", Independent(), "independent")

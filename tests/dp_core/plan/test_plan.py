@@ -19,12 +19,13 @@ from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Relation
-from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.schema.reading.schema_file import load_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.released import Records, SparseTable
 from dp_core.wall.statistics import InDif
+from tests.schema_texts import read
 from tests.specs import FIXED, SCHEMA, plan_of, write_spec
 
 GAUSS = "{epsilon: 1, delta: 1e-9}"
@@ -111,17 +112,16 @@ def test_declared_analyses_choose_the_noise_by_which_their_questions_err_less(
     declared, epsilon, kind
 ):
     """By the tables of these few columns it would be Laplace noise."""
-    schema = parse_schema(
-        {
-            "version": 1,
-            "title": "Firms",
-            "rows_about": 5000,
-            "columns": {
-                "g": {"type": "category", "levels": ["a", "b", "c"]},
-                "o": {"type": "category", "levels": ["x", "y"]},
-                "n": {"type": "integer", "min": 0, "max": 9999, "edges": [0, 100, 10_000]},
-            },
-        }
+    schema = read(
+        """\
+version: 1
+title: Firms
+rows_about: 5000
+columns:
+  g: {type: category, levels: [a, b, c]}
+  o: {type: category, levels: [x, y]}
+  n: {type: integer, min: 0, max: 9999, edges: [0, 100, 10000]}
+"""
     )
     stated = {"privacy": {"epsilon": epsilon, "delta": "1e-6"}}
     assert memory_plan(schema, stated).currency.kind == "pure"

@@ -23,10 +23,10 @@ from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.text.canonical import canonical_json
-from dp_core.wall.released import Measurement
 from tasks.inputs.coding import write_codes
 from tasks.validation.expectations import validate
 from tests.full import some
+from tests.measured import noisy_table
 
 CODES = "code,label,parent\nA,Farming,\nA1,Crops,A\nA2,Cattle,A\nB,Trade,\nB1,Food,B\nB2,Books,B\n"
 
@@ -105,15 +105,7 @@ def test_a_column_leads_back_to_one_of_the_domain(schema):
 def test_a_picture_shows_the_counts_of_what_is_followed(schema):
     name, becomes = origin(schema, "works")
     domain = schema.domain.project(("age",))
-    noisy = Measurement(
-        domain=domain,
-        values=np.array([10, 20, 30, 40, 0]),
-        noise="gaussian",
-        scale=2.0,
-        stage="one_way",
-        replicate=0,
-        grant=1,
-    )
+    noisy = noisy_table(domain, np.array([10, 20, 30, 40, 0]), scale=2.0, stage="one_way")
     tally = Tally(schema.domain, [("age",)])
     codes = np.zeros((4, 5), dtype=np.uint16)
     codes[0] = [0, 1, 2, 3, 4]

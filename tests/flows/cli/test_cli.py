@@ -21,7 +21,8 @@ from dp_core.wall.accounting.stability_thresholds import threshold_for
 from flows import release as release_flow
 from tasks.run.home import home_id
 from tests.dp_core.bundle.forgery import relink, reseal, statement_of
-from tests.flows.conftest import SCHEMA, as_csv, make_project, survey
+from tests.flows.conftest import SCHEMA, as_csv, survey
+from tests.flows.corpus import only_read
 
 ROOT = Path(__file__).parents[3]
 SECRET = "zqxcanary"
@@ -43,19 +44,8 @@ def assert_refused(answer, code, *words):
 # -- what works, for people and for machines
 
 
-@pytest.fixture(scope="module")
-def released(tmp_path_factory):
-    """A finished release, for the commands that only look."""
-    place = tmp_path_factory.mktemp("released")
-    before = os.environ.get("DP_RELEASE_HOME")
-    os.environ["DP_RELEASE_HOME"] = str(place / "home")
-    project = make_project(place / "work", place / "home")
-    project.release()
-    if before is None:
-        del os.environ["DP_RELEASE_HOME"]
-    else:
-        os.environ["DP_RELEASE_HOME"] = before
-    return project
+released = only_read()
+"""A finished release, for the commands that only look."""
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from dp_core.lab.comparison import cells
 from dp_core.lab.comparison.cells import Result
 from dp_core.plan.presets import PRESETS
-from flows.comparison import cell_worker, comparison
+from flows.comparison import comparison
 from flows.nightly import check_all
 from tasks.run.home import open_ledger
 from tests.specs import SCHEMA
@@ -45,28 +45,6 @@ def spec(tmp_path, monkeypatch):
     write_data(tmp_path)
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     return write_spec(tmp_path)
-
-
-@pytest.fixture
-def ran(monkeypatch):
-    """Do cells in this process; returns those that were run."""
-    done = []
-
-    def in_process(jobs, store, declaration, *, told, **_):
-        for job in jobs:
-            result = cell_worker.perform(job.task)
-            done.append(job.cell)
-            store.write(job.cell, declaration, result)
-            told(job.cell, result, 0.1)
-
-    monkeypatch.setattr(comparison, "run_cells", in_process)
-    return done
-
-
-@pytest.fixture
-def unseen(monkeypatch):
-    """Draw no pictures: they take longer than all the rest."""
-    monkeypatch.setattr("dp_core.lab.comparison.plots.draw_plots", lambda *_: ())
 
 
 # -- what it leaves

@@ -1,13 +1,11 @@
 """`dp-release compare` on linked tables: households and the persons in them."""
 
 import csv
-import json
 
 import pytest
 
 from dp_core.lab.comparison import cells
 from dp_core.lab.comparison.linked_judging import NOTES
-from flows.comparison import cell_worker, comparison
 from tests.flows.linked_project import DATA, SCHEMA, linked_project, tables, write_tables
 from tests.specs import SCHEMA as SINGLE
 
@@ -32,29 +30,6 @@ def spec(tmp_path, monkeypatch):
     write_tables(tmp_path, tables())
     (tmp_path / "town.schema.yaml").write_text(SCHEMA)
     return write_spec(tmp_path)
-
-
-@pytest.fixture
-def ran(monkeypatch):
-    """Do cells in this process, and return those that were run."""
-    done = []
-
-    def in_process(jobs, store, declaration, *, told, **_):
-        for job in jobs:
-            # A process gets its job as JSON.
-            result = cell_worker.perform(json.loads(json.dumps(job.task)))
-            done.append(job.cell)
-            store.write(job.cell, declaration, result)
-            told(job.cell, result, 0.1)
-
-    monkeypatch.setattr(comparison, "run_cells", in_process)
-    return done
-
-
-@pytest.fixture
-def unseen(monkeypatch):
-    """Draw no pictures: they take longer than all the rest."""
-    monkeypatch.setattr("dp_core.lab.comparison.plots.draw_plots", lambda *_: ())
 
 
 @pytest.mark.usefixtures("home", "quick", "unseen")

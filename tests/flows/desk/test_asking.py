@@ -18,7 +18,7 @@ from flows.desk.asking import admit_question, answer_question, plan_question
 from flows.desk.desk import close_desk, find_desk, open_desk
 from flows.desk.desk_answers import desk_shown
 from flows.desk.kept_questions import KeptQuestions
-from tests.flows.conftest import COLUMNS, plainly, survey
+from tests.flows.conftest import COLUMNS, plainly, stopping, survey
 from tests.flows.desk.conftest import WHO, fits
 
 row = pytest.mark.runbook
@@ -387,12 +387,7 @@ def test_gaussian_noise_is_taken_where_it_costs_less(office):
 
 
 def test_a_question_that_stopped_continues_and_pays_once(office):
-    def failing(task, run, *given):
-        if task.name == "publish":
-            raise StageFailed("Power went off.")
-        return plainly(task, run, *given)
-
-    office.perform = failing
+    office.perform = stopping("publish", StageFailed("Power went off."))
     with pytest.raises(StageFailed):
         office.ask("count by sex")
     charges = office.project.kinds().count("charge")

@@ -7,8 +7,7 @@ import pytest
 
 from dp_core.errors import StageFailed
 from flows.monitoring import log
-from tests.flows.conftest import plainly
-from tests.flows.releases.test_resume import STAGES
+from tests.flows.conftest import STAGES, plainly, stopping
 
 CANARY = "zqxcanary"
 
@@ -91,13 +90,8 @@ def test_a_failed_stage_is_logged_without_what_failed(project, logged, monkeypat
 
 @pytest.mark.usefixtures("quick")
 def test_an_interruption_is_logged_as_one(project, logged):
-    def perform(stage, run, *given):
-        if stage.name == "count":
-            raise KeyboardInterrupt
-        return plainly(stage, run, *given)
-
     with pytest.raises(KeyboardInterrupt):
-        project.release(perform=perform)
+        project.release(perform=stopping("count"))
     assert (logged()[-1]["stage"], logged()[-1]["outcome"]) == ("count", "interrupted")
 
 

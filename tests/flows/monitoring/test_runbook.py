@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.errors import Held, LedgerCorrupt, StageFailed
-from tests.flows.conftest import COLUMNS, as_csv, plainly, survey
-from tests.flows.kept_release import KeptRelease
+from dp_core.errors import LedgerCorrupt, StageFailed
+from tests.flows.conftest import COLUMNS, as_csv, plainly, stopping, survey
+from tests.flows.corpus import hold, lent
 from tests.ledgers import owner, set_lease
 
 ROOT = Path(__file__).parents[3]
@@ -123,14 +123,21 @@ class Stop(Exception):
 
 def stop_before(project, stage):
     """Let the release do what comes before a stage."""
-
-    def perform(task, at, *given):
-        if task.name == stage:
-            raise Stop
-        return plainly(task, at, *given)
-
     with pytest.raises(Stop):
+        project.release(perform=stopping(stage, Stop))
+
+
+def failure(project, stage, do):
+    """Return how a release fails if something is done before a stage."""
+
+    def perform(task, run, *given):
+        if task.name == stage:
+            do(run)
+        return plainly(task, run, *given)
+
+    with pytest.raises(StageFailed) as failed:
         project.release(perform=perform)
+    return failed.value
 
 
 def raising(error):
@@ -231,26 +238,12 @@ def test_a_server_of_prefect_s_own_that_is_slow(project, command, monkeypatch, s
 
 @row("result-of-stage-gone")
 def test_a_stage_whose_result_is_gone(project, says):
-    def perform(task, at, *given):
-        if task.name == "synthesize":
-            at.folder.forget("reconstruct")
-        return plainly(task, at, *given)
-
-    with pytest.raises(StageFailed) as failed:
-        project.release(perform=perform)
-    says(failed.value)
+    says(failure(project, "synthesize", lambda run: run.folder.forget("reconstruct")))
 
 
 @row("set-gone")
 def test_a_set_that_is_gone(project, says):
-    def perform(task, at, *given):
-        if task.name == "publish":
-            shutil.rmtree(at.folder.public / "synthetic")
-        return plainly(task, at, *given)
-
-    with pytest.raises(StageFailed) as failed:
-        project.release(perform=perform)
-    says(failed.value)
+    says(failure(project, "publish", lambda run: shutil.rmtree(run.folder.public / "synthetic")))
 
 
 @row("codes-damaged")
@@ -322,14 +315,13 @@ def test_a_release_that_another_process_works_on(project, command, says):
 
 @row("taken-over")
 def test_a_release_that_another_process_took_over(project, says):
-    def perform(task, at, *given):
-        if task.name == "count":
-            set_lease(f"sqlite:///{project.home / 'ledger.db'}", fence=99)
-        return plainly(task, at, *given)
-
-    with pytest.raises(StageFailed) as failed:
-        project.release(perform=perform)
-    says(failed.value)
+    says(
+        failure(
+            project,
+            "count",
+            lambda _: set_lease(f"sqlite:///{project.home / 'ledger.db'}", fence=99),
+        )
+    )
 
 
 @row("other-home")
@@ -341,14 +333,7 @@ def test_a_release_of_another_home(project, command, says):
 
 @row("reservation-gone")
 def test_a_release_that_was_abandoned_meanwhile(project, says):
-    def perform(task, at, *given):
-        if task.name == "basics":
-            at.writer.settle(at.reservation, "abandoned")
-        return plainly(task, at, *given)
-
-    with pytest.raises(StageFailed) as failed:
-        project.release(perform=perform)
-    says(failed.value)
+    says(failure(project, "basics", lambda run: run.writer.settle(run.reservation, "abandoned")))
 
 
 # -- a person decides
@@ -356,20 +341,7 @@ def test_a_release_that_was_abandoned_meanwhile(project, says):
 WHO = ("--by", "Ana", "--reason", "test")
 
 
-def hold(project):
-    with pytest.raises(Held):
-        project.release()
-
-
-@pytest.fixture(scope="module")
-def waiting(tmp_path_factory):
-    return KeptRelease(tmp_path_factory.mktemp("held"), "publish: after-approval\n", hold)
-
-
-@pytest.fixture
-def held(waiting, monkeypatch):
-    with waiting.lent(monkeypatch) as project:
-        yield project
+held = lent("publish: after-approval\n", hold, measure="{noise: gaussian}")
 
 
 @row("held")

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.errors import BadInput, Held, LedgerCorrupt, StageFailed
+from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from flows import release as flows_release
 from flows.cli.actions import publication_decisions
 from flows.cli.actions.abandonment import abandon
 from flows.monitoring import announcement
 from tasks.run.release_cleanup import clear_all_leftovers
 from tasks.support.run_folder import RunFolder
-from tests.flows.conftest import make_project, plainly
+from tests.flows.conftest import plainly
+from tests.flows.corpus import hold, lent
 from tests.full import some
-from tests.plain_judge import PlainJudge, users
 
 pytestmark = pytest.mark.usefixtures("quick")
 WHO = ("--by", "Ana Officer", "--reason", "read it")
@@ -25,45 +24,7 @@ BY = {"by": "Ana Officer", "reason": "read it"}
 WAITING = "publish: after-approval\n"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A home with a held release, made once; tests work on copies."""
-    folder = tmp_path_factory.mktemp("held")
-    with pytest.MonkeyPatch.context() as patch:
-        for module in users():
-            patch.setattr(module, "SuiteJudge", PlainJudge)
-        patch.setenv("DP_RELEASE_HOME", str(folder / "home"))
-        patch.setenv("DP_RELEASE_STATE", str(folder / "state"))
-        patch.delenv("DP_RELEASE_LEDGER", raising=False)
-        project = make_project(folder / "work", folder / "home", measure="{noise: gaussian}")
-        project.write_spec(WAITING)
-        with pytest.raises(Held, match="awaits approval"):
-            project.release()
-    return project
-
-
-@pytest.fixture
-def held(made, monkeypatch, tmp_path):
-    """The held release, in a home of this test's own."""
-    project = make_project.__globals__["Project"](tmp_path / "work", made.home)
-    shutil.copytree(made.folder, project.folder)
-    kept = tmp_path / "kept"
-    shutil.copytree(made.home, kept, symlinks=True)
-    shutil.copytree(made.home.parent / "state", tmp_path / "state")
-    monkeypatch.setenv("DP_RELEASE_HOME", str(made.home))
-    monkeypatch.setenv("DP_RELEASE_STATE", str(tmp_path / "state"))
-    run = made.home / "runs" / "town" / "run.json"
-    values = json.loads(run.read_bytes())
-    values |= {"spec": str(project.spec), "out": str(project.out)}
-    run.resolve().write_text(json.dumps(values))
-    yield project
-    # The same folder, and the same file of the ledger: a copy of either is refused.
-    for path in made.home.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != "ledger.db":
-            path.unlink()
-    shutil.copytree(kept, made.home, symlinks=True, dirs_exist_ok=True)
+held = lent(WAITING, hold, measure="{noise: gaussian}")
 
 
 def noisy(project):

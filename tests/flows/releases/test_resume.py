@@ -13,23 +13,18 @@ from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount
 from tasks.stages import stage_task as stage_module
-from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
+from tests.flows.conftest import (
+    SCHEMA,
+    STAGES,
+    as_csv,
+    assert_charged_once,
+    plainly,
+    stopping,
+    survey,
+)
 from tests.full import full, some
 
 pytestmark = pytest.mark.usefixtures("quick")
-STAGES = (
-    "identify",
-    "validate",
-    "discretize",
-    "count",
-    "basics",
-    "select",
-    "measure",
-    "reconstruct",
-    "synthesize",
-    "check",
-    "publish",
-)
 
 
 @pytest.fixture
@@ -74,18 +69,9 @@ def noisy(project):
 
 def assert_complete(project):
     """The bundle verifies, and the ledger holds exactly what the plan says, once."""
-    assert verify(project.out).passed
-    ledger = project.ledger()
-    reservation = ledger.reservation("town")
-    charges = ledger.charges(reservation)
-    assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
-    assert sum((charge.cost for charge in charges), Fraction(0)) == reservation.currency.limit
-    assert all(charge.result for charge in charges)
-    assert reservation.outcome == "finished"
-    assert Counter(project.kinds())["settle"] == 1
-    balance = ledger.account("town").balance
+    assert_charged_once(project)
+    balance = project.ledger().account("town").balance
     assert (balance.spent, balance.reserved) == (Amount(Fraction(1), Fraction("1e-6")), NOTHING)
-    assert not (project.run_folder / "confidential").exists()
 
 
 @pytest.mark.slow
@@ -310,13 +296,8 @@ def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
 
 @full  # as in the interruption of every stage
 def test_a_crash_between_settling_and_the_bundle_is_mended_by_resume(project):
-    def perform(stage, run, *given):
-        if stage.name == "publish":
-            raise KeyboardInterrupt
-        return plainly(stage, run, *given)
-
     with pytest.raises(KeyboardInterrupt):
-        project.release(perform=perform)
+        project.release(perform=stopping("publish"))
     project.release()
     assert_complete(project)
 

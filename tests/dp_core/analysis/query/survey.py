@@ -10,7 +10,7 @@ import numpy as np
 from dp_core.analysis.query.sources import pooled_sources
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 SCHEMA = parse_schema(
     {
@@ -94,14 +94,8 @@ def measured(cliques, *, scale, noise="laplace", rng=None, replicate=0):
         elif rng is not None:
             values = values + np.rint(rng.normal(0, scale, values.shape)).astype(np.int64)
         found.append(
-            Measurement(
-                domain=DOMAIN.project(clique),
-                values=values,
-                noise=noise,
-                scale=scale,
-                stage="measure",
-                replicate=replicate,
-                grant=1,
+            noisy_table(
+                DOMAIN.project(clique), values, noise=noise, scale=scale, replicate=replicate
             )
         )
     return found

@@ -13,7 +13,7 @@ from dp_core.analysis.query.answering import ask
 from dp_core.errors import BadInput
 from dp_core.metrics.noise_size import half_width
 from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.released import Answers, Totals
+from dp_core.wall.released import Totals
 from dp_core.wall.statistics.counting_queries import Parities
 from dp_core.wall.statistics.interactions import Interaction
 from tests.dp_core.analysis.query.survey import (
@@ -27,6 +27,7 @@ from tests.dp_core.analysis.query.survey import (
     sources,
 )
 from tests.full import at_full_size, some
+from tests.measured import noisy_answers
 from tests.statistical import discrete_gaussian
 
 ONES = tuple((name,) for name in DOMAIN.columns)
@@ -375,13 +376,8 @@ def test_notes_say_what_the_numbers_mean():
     assert "includes records with missing stage" in notes
     where = ask(noisy, "share of stage = old by sex where stage is not missing").notes
     assert "whole" not in " ".join(where)
-    parities = Answers(
-        queries=Parities((("sex",),)),
-        values=np.zeros(1, dtype=np.int64),
-        noise="laplace",
-        scale=1.0,
-        stage="select",
-        grant=1,
+    parities = noisy_answers(
+        Parities((("sex",),)), np.zeros(1, dtype=np.int64), noise="laplace", stage="select"
     )
     notes = " ".join(ask(sources([*measured(PAIRS, scale=9.0), parities]), "count").notes)
     assert "single answers" in notes

@@ -14,6 +14,7 @@ from dp_core.analysis.query.sources import pooled_sources
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 GAIN = ["0", "5000", "20000", "100000"]
 SCHEMA = parse_schema(
@@ -143,14 +144,7 @@ def test_the_ends_do_not_depend_on_the_density():
             "columns": {"gain": {"type": "integer", "min": "0", "max": "99999", "edges": GAIN}},
         }
     )
-    table = Measurement(
-        domain=uniform.domain,
-        values=np.array([2700, 160, 60]),
-        noise="gaussian",
-        scale=1e-7,
-        stage="measure",
-        grant=1,
-    )
+    table = noisy_table(uniform.domain, np.array([2700, 160, 60]), scale=1e-7)
     own = pooled_sources(uniform, [table], rows=None, relation=Relation("add-remove"))
     assert ends("mean of gain", own) == pytest.approx(ends("mean of gain"))
 

@@ -16,8 +16,8 @@ from dp_core.errors import BadInput
 from dp_core.metrics.household_tally import HouseholdTally
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.wall.released import Measurement
 from tests.linked_release import SCHEMA, VACANCIES, frames, with_vacant
+from tests.measured import noisy_table
 
 SIZES = np.array([1, 2, 3, 4])
 SCALE = 5.0
@@ -47,13 +47,8 @@ def sources_of(schema, data):
         tally = HouseholdTally(schema.domain, cliques)
         tally.add(pairs)
         measured = [
-            Measurement(
-                domain=schema.domain.project(clique),
-                values=tally.count(clique),
-                noise="gaussian",
-                scale=SCALE,
-                stage="measure",
-                grant=number,
+            noisy_table(
+                schema.domain.project(clique), tally.count(clique), scale=SCALE, grant=number
             )
             for number, clique in enumerate(cliques, start=1)
         ]

@@ -16,7 +16,7 @@ from dp_core.errors import BadInput
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.public_totals import PublicTotals
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 COUNTY_OF = {"a1": "a", "a2": "a", "b1": "b", "c1": "c", "c2": "c", "c3": "c"}
 REGION_OF = {"a": "north", "b": "south", "c": "south"}
@@ -77,17 +77,7 @@ def measured(*cliques, noise="gaussian", rng=None, schema=SCHEMA, rows=None):
         if rng is not None:
             draw = rng.normal if noise == "gaussian" else rng.laplace
             values = values + np.rint(draw(0, SCALE, values.shape)).astype(np.int64)
-        found.append(
-            Measurement(
-                domain,
-                values,
-                noise=noise,
-                scale=SCALE,
-                stage="measure",
-                replicate=0,
-                grant=1,
-            )
-        )
+        found.append(noisy_table(domain, values, noise=noise, scale=SCALE))
     return pooled_sources(schema, found, rows=rows, relation=Relation("add-remove"))
 
 

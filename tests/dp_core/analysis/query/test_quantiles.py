@@ -13,9 +13,9 @@ from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.sources import pooled_sources
 from dp_core.errors import BadInput
 from dp_core.schema.privacy import Relation
-from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.released import Measurement
 from tests.dp_core.analysis.query.survey import FILE, PAIRS, SCHEMA, measured, sources
+from tests.schema_texts import read
 
 FALSE_ALARM = 1e-6
 """Probability that a test of coverage fails although the coverage is the level."""
@@ -116,20 +116,14 @@ def noisy_table(clique, file, noise, scale, rng):
     return dataclasses.replace(wanted, values=counts)
 
 
-HEAPED = parse_schema(
-    {
-        "version": "1",
-        "title": "Rents",
-        "columns": {
-            "group": {"type": "category", "levels": ["a", "b"]},
-            "rent": {
-                "type": "integer",
-                "min": "0",
-                "max": "999",
-                "edges": ["0", "100", "200", "300", "500", "1000"],
-            },
-        },
-    }
+HEAPED = read(
+    """\
+version: 1
+title: Rents
+columns:
+  group: {type: category, levels: [a, b]}
+  rent: {type: integer, min: 0, max: 999, edges: [0, 100, 200, 300, 500, 1000]}
+"""
 )
 
 

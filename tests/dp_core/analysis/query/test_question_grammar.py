@@ -8,6 +8,7 @@ from dp_core.analysis.query.question_grammar import EXAMPLES, read_question
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.dp_core.analysis.query.survey import SCHEMA
+from tests.schema_texts import read
 
 SAME = {
     "count by sex": ["by sex", "Count by SEX", "number by sex", "how many people by sex?"],
@@ -203,17 +204,16 @@ def test_a_mistake_gets_one_sentence_that_names_what_to_type(typed):
 
 
 def test_the_examples_are_understood():
-    schema = parse_schema(
-        {
-            "version": "1",
-            "title": "t",
-            "columns": {
-                "sex": {"type": "category", "levels": ["male", "female"]},
-                "region": {"type": "category", "levels": ["north", "south"]},
-                "income": {"type": "integer", "min": "0", "max": "9"},
-                "age": {"type": "integer", "min": "0", "max": "99"},
-            },
-        }
+    schema = read(
+        """\
+version: 1
+title: t
+columns:
+  sex: {type: category, levels: [male, female]}
+  region: {type: category, levels: [north, south]}
+  income: {type: integer, min: 0, max: 9}
+  age: {type: integer, min: 0, max: 99}
+"""
     )
     for example in EXAMPLES:
         assert read_question(example, schema).in_words == example

@@ -13,23 +13,22 @@ from dp_core.analysis.regression.separation import Separated
 from dp_core.errors import BadInput
 from dp_core.inference.combine import combine
 from dp_core.inference.formulas.formula import read_formula
-from dp_core.schema.reading.schema_file import parse_schema
+from tests.schema_texts import read
 
-SCHEMA = parse_schema(
-    {
-        "version": "1",
-        "title": "Test",
-        "columns": {
-            "pay": {"type": "number", "min": "-100", "max": "100", "bins": "4", "missing": "level"},
-            "visits": {"type": "integer", "min": "0", "max": "1000", "bins": "4"},
-            "flag": {"type": "integer", "min": "0", "max": "1"},
-            "age": {"type": "integer", "min": "0", "max": "99", "bins": "9"},
-            "since": {"type": "date", "min": "1960-01-01", "max": "2010-12-31", "bins": "year"},
-            "smoker": {"type": "category", "levels": ["yes", "no"]},
-            "sex": {"type": "category", "levels": {"1": "male", "2": "female"}},
-            "health": {"type": "ordinal", "levels": ["poor", "fair", "good"], "missing": "level"},
-        },
-    }
+SCHEMA = read(
+    """\
+version: 1
+title: Test
+columns:
+  pay: {type: number, min: -100, max: 100, bins: 4, missing: level}
+  visits: {type: integer, min: 0, max: 1000, bins: 4}
+  flag: {type: integer, min: 0, max: 1}
+  age: {type: integer, min: 0, max: 99, bins: 9}
+  since: {type: date, min: 1960-01-01, max: 2010-12-31, bins: year}
+  smoker: {type: category, levels: [yes, no]}
+  sex: {type: category, levels: {1: male, 2: female}}
+  health: {type: ordinal, levels: [poor, fair, good], missing: level}
+"""
 )
 LEVELS = {column.name: levels_of(column) for column in SCHEMA.columns}
 

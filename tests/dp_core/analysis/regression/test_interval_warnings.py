@@ -23,7 +23,7 @@ from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 NONE = StructuralZeros()
 
@@ -73,17 +73,7 @@ def measured(data, cliques, scale, seed=2):
         )
         exact = np.bincount(cells, minlength=domain.size()).reshape(domain.sizes)
         noise = np.rint(rng.normal(0, scale, domain.sizes)).astype(np.int64)
-        found.append(
-            Measurement(
-                domain,
-                exact + noise,
-                noise="gaussian",
-                scale=scale,
-                stage="measure",
-                replicate=0,
-                grant=1,
-            )
-        )
+        found.append(noisy_table(domain, exact + noise, scale=scale))
     return found
 
 

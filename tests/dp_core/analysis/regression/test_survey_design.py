@@ -23,7 +23,7 @@ from dp_core.inference.replicate_weights import replicate_factors
 from dp_core.methods.replicates.survey_weights import Raking
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.survey.survey_design import NO_SURVEY, Replicates, Survey
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 PLACES = np.arange(60)
 PSU = PLACES % 8
@@ -243,17 +243,7 @@ def bundle_of(schema, *cliques, scale=0.5):
     found = []
     for clique in cliques:
         domain = schema.domain.project(clique)
-        found.append(
-            Measurement(
-                domain,
-                np.zeros(domain.sizes, dtype=np.int64),
-                noise="gaussian",
-                scale=scale,
-                stage="measure",
-                replicate=0,
-                grant=1,
-            )
-        )
+        found.append(noisy_table(domain, np.zeros(domain.sizes, dtype=np.int64), scale=scale))
     claims = type("Claims", (), {"schema": schema})()
     return Bundle(Path(), claims, "posterior", 60.0, found)
 

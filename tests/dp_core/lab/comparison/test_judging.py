@@ -13,7 +13,8 @@ from dp_core.lab.comparison.judging import (
 )
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.released import Measurement, Records, SparseTable
+from dp_core.wall.released import Records, SparseTable
+from tests.measured import noisy_table
 
 PAIR = Domain(("a", "b"), (2, 2))
 
@@ -113,15 +114,7 @@ def test_a_resample_has_as_many_records_and_none_that_is_new():
 
 
 def test_the_cost_is_the_number_of_noisy_numbers():
-    table = Measurement(
-        PAIR,
-        np.zeros((2, 2), np.int64),
-        noise="laplace",
-        scale=1.0,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    table = noisy_table(PAIR, np.zeros((2, 2), np.int64), noise="laplace")
     sparse = SparseTable(
         PAIR,
         np.zeros((3, 2), np.uint16),

@@ -25,7 +25,7 @@ from dp_core.schema.definition import Choice, Column, Level, Schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 INCOME = (0, 10_000, 20_000, 50_000, 150_000, 2_000_000)
 
@@ -40,15 +40,7 @@ def schema_of(*columns):
 
 def measured(one, counts, scale=1.0):
     domain = Domain((one.name,), (one.size,))
-    return Measurement(
-        domain,
-        np.asarray(counts),
-        noise="gaussian",
-        scale=scale,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    return noisy_table(domain, np.asarray(counts), scale=scale)
 
 
 def bent(one, counts, variance=1.0):

@@ -14,6 +14,7 @@ from dp_core.methods.declared_statistics.value_table import ValueTable
 from dp_core.schema.grid import with_values
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.values.skewed_grid import with_skewed_values
+from tests.full import pairwise
 
 RANGES = [
     (least, most)
@@ -37,22 +38,22 @@ def table_of(definition, *, regression):
     return ValueTable.of("v", ("g",), with_skewed_values(schema, ["v"]))
 
 
-@pytest.mark.parametrize("decimals", [None, "2"])
-@pytest.mark.parametrize(("least", "most"), RANGES)
-def test_sums_can_be_asked_after_every_noisy_count(least, most, decimals):
-    definition = {"type": "number", "min": least, "max": most, "bins": "7"}
+@pytest.mark.parametrize(
+    ("limits", "decimals", "regression"), pairwise(RANGES, (None, "2"), (False, True))
+)
+def test_sums_can_be_asked_after_every_noisy_count(limits, decimals, regression):
+    definition = {"type": "number", "min": limits[0], "max": limits[1], "bins": "7"}
     if decimals:
         definition["decimals"] = decimals
-    for regression in (False, True):
-        table = table_of(definition, regression=regression)
-        layers = len(table.layers.far)
-        for place in range(layers):  # all records in one layer, without noise and with much
-            counts = np.zeros((2, layers))
-            counts[:, place] = 1e6
-            tail = TailCounts(counts, 0 * counts, 0 * counts, 0 * counts)
-            for noise in (1e-3, 1e6):
-                question = sums_question(table, tail, 1.0, noise)
-                assert question.reach >= 1
+    table = table_of(definition, regression=regression)
+    layers = len(table.layers.far)
+    for place in range(layers):  # all records in one layer, without noise and with much
+        counts = np.zeros((2, layers))
+        counts[:, place] = 1e6
+        tail = TailCounts(counts, 0 * counts, 0 * counts, 0 * counts)
+        for noise in (1e-3, 1e6):
+            question = sums_question(table, tail, 1.0, noise)
+            assert question.reach >= 1
 
 
 def test_a_range_too_far_from_0_is_refused():

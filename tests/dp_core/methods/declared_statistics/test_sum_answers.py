@@ -15,7 +15,7 @@ from dp_core.methods.declared_statistics.sum_answers import (
 from dp_core.methods.declared_statistics.value_table import ValueTable
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.values.skewed_grid import with_skewed_values
-from dp_core.wall.released import Totals
+from tests.measured import noisy_sums
 
 EDGES = [0, 1000, 1_000_000, 1_000_000_001]
 NUMBER = {"type": "integer", "min": 0, "max": 1_000_000_000, "edges": EDGES}
@@ -36,13 +36,8 @@ def test_without_noise_totals_and_counts_are_those_of_the_file_but_for_rounding(
 
     def ask(question, grant):
         own = cells if len(question.clique) == 2 else cells[:, 1:]
-        return Totals(
-            noise="gaussian",
-            scale=1e-9,
-            stage="analyses",
-            grant=grant,
-            of=question,
-            values=question.total(own, ones),
+        return noisy_sums(
+            question, question.total(own, ones), scale=1e-9, stage="analyses", grant=grant
         )
 
     before = [ask(counts_question(table), 1), ask(shape_question(table), 2)]

@@ -11,7 +11,6 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric import efpa, p_hp
 from dp_core.methods.parametric.efpa import Efpa, without_noisy_coefficients
 from dp_core.methods.parametric.hierarchical_histogram import HierarchicalHistogram
@@ -25,10 +24,11 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.released import Totals
 from dp_core.wall.statistics import CosineSums
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.histograms.cosines import GRID
+from tests.full import pairwise
+from tests.measured import curator_of, method_inputs, noisy_sums
 
 NONE = StructuralZeros()
 EXACT = Fraction(10**13)
@@ -93,16 +93,7 @@ def with_noise(method, counts, noise, seed=1):
     for number, ask in enumerate(method.ask_column(variable)):
         (edges,) = ask.what.edges
         values = np.add.reduceat(counts, edges[:-1]) + rng.normal(0, noise, len(edges) - 1)
-        released.append(
-            Totals(
-                of=ask.what,
-                values=values,
-                noise="gaussian",
-                scale=noise,
-                stage="measure",
-                grant=number,
-            )
-        )
+        released.append(noisy_sums(ask.what, values, scale=noise, grant=number))
     return variable, released
 
 
@@ -110,10 +101,14 @@ def made(name, **options):
     return registry.find("parametric", name)(**options)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("kind", ["pure", "zcdp"])
-# A cut before every position takes too long to find; cuts are tested with few bins, below.
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in CUTTING])
+@pytest.mark.parametrize(
+    ("name", "kind", "neighbours"),
+    pairwise(
+        [name for name in METHODS if name not in CUTTING],
+        ["pure", "zcdp"],
+        ["add-remove", "replace-one"],
+    ),
+)
 def test_without_noise_the_histograms_are_those_of_the_file(name, kind, neighbours):
     rows = ROWS if neighbours == "replace-one" else None
     method = made(name, **KEEPS_ALL[name])
@@ -307,13 +302,7 @@ def test_a_price_that_is_none_is_refused(price):
 
 
 def inputs_of(curator, domain, epsilon):
-    return MethodInputs(
-        curator=curator,
-        domain=domain,
-        measure_cost=Fraction(epsilon),
-        zeros=NONE,
-        rng=np.random.default_rng(0),
-    )
+    return method_inputs(curator, domain, measure_cost=Fraction(epsilon))
 
 
 def measured_column(method, counts, epsilon):
@@ -321,8 +310,7 @@ def measured_column(method, counts, epsilon):
     variable = Variable(name="x", size=len(counts), positions=len(counts))
     codes = np.repeat(np.arange(len(counts)), counts).astype(np.uint16)[None, :]
     data = Dataset(Variables((variable,)).domain, codes)
-    session = MemorySession(Currency("pure", Fraction(epsilon)), "add-remove")
-    curator = Curator(data.domain, MemoryCounter(data), session)
+    curator, session = curator_of(data, Fraction(epsilon), "pure")
     (released,) = method.measure_column(
         inputs_of(curator, data.domain, epsilon), variable, "x", Fraction(epsilon)
     )
@@ -386,8 +374,7 @@ def test_the_noise_is_smaller_than_the_published_by_the_root_of_n_over_2_k():
     bins, kept = 1024, 8
     variable = Variable(name="x", size=bins, positions=bins)
     domain = Variables((variable,)).domain
-    session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
-    curator = Curator(domain, MemoryCounter(Dataset(domain, np.zeros((1, 1), np.uint16))), session)
+    curator, _ = curator_of(Dataset(domain, np.zeros((1, 1), np.uint16)), Fraction(1), "pure")
     asked = CosineSums(column="x", size=bins, edges=tuple(range(bins + 1)), kept=kept)
     ours = curator.statistic_noise(asked, Fraction(1)).scale / GRID * math.sqrt(2 / bins)
     published = math.sqrt(kept)
@@ -412,8 +399,7 @@ def cut_steps(method, epsilon=EXACT, kind="pure"):
     variable = Variable(name="x", size=128, positions=128)
     codes = np.repeat(np.arange(128), STEPS).astype(np.uint16)[None, :]
     data = Dataset(Variables((variable,)).domain, codes)
-    session = MemorySession(Currency(kind, Fraction(epsilon)), "add-remove")
-    curator = Curator(data.domain, MemoryCounter(data), session)
+    curator, session = curator_of(data, Fraction(epsilon), kind)
     (released,) = method.measure_column(
         inputs_of(curator, data.domain, epsilon), variable, "x", Fraction(epsilon)
     )

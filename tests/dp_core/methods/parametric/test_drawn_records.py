@@ -10,7 +10,6 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric import drawn_records
 from dp_core.methods.parametric.beta_binomial import BetaBinomial
 from dp_core.methods.parametric.drawn_records import edges_of, number_of_cells
@@ -24,7 +23,8 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import PerturbedDrawsEvent, PolyaUrnEvent
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.released import Measurement, Records
+from dp_core.wall.released import Records
+from tests.measured import curator_of, method_inputs, noisy_table
 from tests.memory_measurement import measure_in_memory
 from tests.statistical import FALSE_ALARM
 
@@ -152,11 +152,10 @@ def test_exactly_the_budget_is_set_aside_and_records_are_given_back(method, neig
     variables, data = (BINARY, survey(200)) if method is BetaBinomial else (MIXED, people(200))
     epsilon = Fraction(1, 3)
     session = MemorySession(Currency("pure", epsilon), neighbours)
-    inputs = MethodInputs(
-        curator=Curator(variables.domain, MemoryCounter(data), session),
-        domain=variables.domain,
+    inputs = method_inputs(
+        Curator(variables.domain, MemoryCounter(data), session),
+        variables.domain,
         measure_cost=epsilon,
-        zeros=StructuralZeros(),
         rng=np.random.default_rng(1),
         replicate=1,
         stated_rows=200,
@@ -212,15 +211,7 @@ def test_fewer_records_are_drawn_where_the_spec_says_so_and_sets_repeat_them(met
     (records,), session = released(method(records=20, bins=2), MIXED, data, 1)
     assert records.dataset.rows == 20
     assert session.charges[0].step.shape == (20, 3)
-    total = Measurement(
-        domain=Domain((), ()),
-        values=np.array(507),
-        noise="laplace",
-        scale=1.0,
-        stage="total",
-        replicate=1,
-        grant=1,
-    )
+    total = noisy_table(Domain((), ()), np.array(507), noise="laplace", stage="total", replicate=1)
     fit = method(records=20, bins=2).fit
     assert fit(MIXED, (total, records), rows=None, zeros=StructuralZeros()).rows == 507
     assert fit(MIXED, (total, records), rows=500, zeros=StructuralZeros()).rows == 500
@@ -281,14 +272,9 @@ def test_a_smoothed_histogram_is_that_of_the_paper():
 def test_a_file_without_records_is_refused_before_anything_is_charged(method):
     """Under replace-one their number is public, and as many are drawn."""
     nobody = Dataset(BINARY.domain, np.zeros((3, 0), dtype=np.uint16))
-    session = MemorySession(Currency("pure", Fraction(1)), "replace-one")
-    curator = Curator(BINARY.domain, MemoryCounter(nobody), session)
-    inputs = MethodInputs(
-        curator=curator,
-        domain=BINARY.domain,
-        measure_cost=Fraction(1),
-        zeros=StructuralZeros(),
-        rng=np.random.default_rng(1),
+    curator, session = curator_of(nobody, Fraction(1), "pure", "replace-one")
+    inputs = method_inputs(
+        curator, BINARY.domain, measure_cost=Fraction(1), rng=np.random.default_rng(1)
     )
 
     with pytest.raises(BadInput, match="has no rows"):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric import laplace_sanitizer
 from dp_core.methods.parametric.adapters import measuring
 from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
@@ -27,8 +26,9 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import LaplaceEvent, NoisyMaxEvent
 from dp_core.wall.curator import Curator, choice_event
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.released import Measurement, Totals
 from dp_core.wall.statistics import Quantile, required
+from tests.full import pairwise
+from tests.measured import curator_of, method_inputs, noisy_sums, noisy_table
 
 NONE = StructuralZeros()
 SEX = Variable(name="sex", size=2)
@@ -69,12 +69,10 @@ def measured(method, variables, data, epsilon=EXACT, *, kind="pure", session=Non
         Currency(kind, Fraction(epsilon)), more.get("neighbours", "add-remove")
     )
     released = method.measure(
-        MethodInputs(
-            curator=Curator(variables.domain, MemoryCounter(data), session),
-            domain=variables.domain,
+        method_inputs(
+            Curator(variables.domain, MemoryCounter(data), session),
+            variables.domain,
             measure_cost=Fraction(epsilon),
-            zeros=NONE,
-            rng=np.random.default_rng(0),
             replicate=more.get("replicate", 0),
         ),
         variables,
@@ -98,9 +96,9 @@ def table_of(data, model):
     return np.bincount(cells, minlength=domain.size()).reshape(domain.sizes)
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("variables", [MIXED, LEVELS, NUMBERS])
+@pytest.mark.parametrize(
+    ("variables", "options", "neighbours"), pairwise([MIXED, LEVELS, NUMBERS], OPTIONS, RELATIONS)
+)
 def test_without_noise_the_table_is_that_of_the_file_and_sets_are_drawn_from_it(
     variables, options, neighbours
 ):
@@ -135,13 +133,6 @@ def test_positions_are_even_within_their_bins_and_missing_stays_missing(draw):
         assert np.abs(seen - expected).max() < 6.5 * np.sqrt(expected)
 
 
-def test_the_same_generator_gives_the_same_set_and_another_one_another():
-    model = model_of(LaplaceSanitizer(), MIXED, data_of(MIXED), 1)
-    one, again, other = (model.sample(500, rng=np.random.default_rng(seed)) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.codes, again.codes)
-    assert (one.codes != other.codes).any()
-
-
 # -- edges that are bought
 
 
@@ -151,8 +142,7 @@ def bought(counts, number, epsilon=EXACT, neighbours="add-remove", kind="pure"):
     variable = Variable(name="x", size=size, positions=size - 1, missing=True)
     codes = np.repeat(np.arange(size), counts).astype(np.uint16)[None, :]
     domain = Domain(("x",), (size,))
-    session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
-    curator = Curator(domain, MemoryCounter(Dataset(domain, codes)), session)
+    curator, session = curator_of(Dataset(domain, codes), Fraction(epsilon), kind, neighbours)
     number = number_bought(variable, number)
     edges = buy_edges(curator, "edge", variable, number, Fraction(epsilon), replicate=0)
     return edges, session
@@ -268,38 +258,6 @@ def test_it_says_whether_it_chooses():
         assert sum(shares) == (Fraction(3, 4) if chooses else 1)
 
 
-class Dies(MemorySession):
-    """A session whose process is killed before a charge, or after it was committed."""
-
-    left = 0
-
-    def perform(self, batch, steps, draw):
-        if batch not in self._results:
-            if self.left == 0:
-                raise KeyboardInterrupt
-            self.left -= 1
-        return super().perform(batch, steps, draw)
-
-
-@pytest.mark.parametrize("options", [OPTIONS[3], PERTURBED])
-def test_after_a_crash_the_same_questions_are_asked_and_nothing_is_paid_twice(options):
-    method, data = LaplaceSanitizer(**options), data_of(MIXED, 300)
-    session = Dies(Currency("pure", Fraction(1)), "add-remove")
-    questions = len(method.asks(MIXED)) + method.bought * 2
-    for _ in range(questions):
-        with pytest.raises(KeyboardInterrupt):
-            measured(method, MIXED, data, 1, session=session)
-        session.left = 1
-    released, _ = measured(method, MIXED, data, 1, session=session)
-    again, _ = measured(method, MIXED, data, 1, session=session)
-    assert len(session.charges) == questions
-    assert session.spent() == 1
-    names = [grant.step.name for grant in session.charges]
-    assert len(set(names)) == len(names)
-    for one, other in zip(released, again, strict=True):
-        np.testing.assert_array_equal(one.values, other.values)
-
-
 # -- from noisy counts to a table
 
 
@@ -307,28 +265,16 @@ def of_counts(values, variables, *more, **options):
     """Return the model of given noisy counts."""
     method = LaplaceSanitizer(**options)
     cells = method.asks(variables)[0].what
-    counted = Totals(
-        of=cells,
-        values=np.array(values, dtype=np.int64).ravel(),
-        noise="laplace",
-        scale=2.0,
-        stage="measure",
-        replicate=0,
-        grant=1,
+    counted = noisy_sums(
+        cells, np.array(values, dtype=np.int64).ravel(), noise="laplace", scale=2.0
     )
     return method.fit(variables, [*more, counted], rows=options.pop("rows", None), zeros=NONE)
 
 
 def counts_of(columns, values, scale, variables=MIXED):
     domain = variables.domain.project(columns)
-    return Measurement(
-        domain=domain,
-        values=np.array(values).reshape(domain.sizes),
-        noise="laplace",
-        scale=scale,
-        stage="measure",
-        replicate=0,
-        grant=2,
+    return noisy_table(
+        domain, np.array(values).reshape(domain.sizes), noise="laplace", scale=scale, grant=2
     )
 
 

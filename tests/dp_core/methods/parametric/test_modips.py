@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.general_location import (
     Layout,
     covariance_of,
@@ -20,12 +18,10 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.curves import SMOOTHING
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.released import Measurement, Totals
 from dp_core.wall.statistics.moments import Products
+from tests.full import pairwise
+from tests.measured import curator_of, method_inputs, noisy_sums, noisy_table
 from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
@@ -83,11 +79,13 @@ def cells_of(data, variables):
     return cell
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("about", ["auto", "middle", "cells"])
 @pytest.mark.parametrize(
-    "variables",
-    [MIXED, Variables((X,)), Variables((X, Y)), Variables((G, X, W)), Variables((G, H))],
+    ("variables", "about", "neighbours"),
+    pairwise(
+        [MIXED, Variables((X,)), Variables((X, Y)), Variables((G, X, W)), Variables((G, H))],
+        ["auto", "middle", "cells"],
+        ["add-remove", "replace-one"],
+    ),
 )
 def test_without_noise_the_model_has_the_moments_of_the_file(variables, about, neighbours):
     data = data_of(variables)
@@ -124,9 +122,14 @@ def test_without_noise_the_model_has_the_moments_of_the_file(variables, about, n
             )
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
-@pytest.mark.parametrize("variables", [MIXED, Variables((X,)), Variables((G,))])
+@pytest.mark.parametrize(
+    ("variables", "kind", "neighbours"),
+    pairwise(
+        [MIXED, Variables((X,)), Variables((G,))],
+        ["pure", "zcdp", "gaussian"],
+        ["add-remove", "replace-one"],
+    ),
+)
 def test_exactly_the_cost_is_spent_and_each_step_has_the_noise_of_its_sum(
     variables, kind, neighbours
 ):
@@ -171,33 +174,9 @@ def test_the_noise_of_a_mean_does_not_make_the_variance_smaller():
 
     def fitted(noise):
         released = [
-            Measurement(
-                Domain((), ()),
-                np.array(n),
-                noise="gaussian",
-                scale=1e-9,
-                stage="measure",
-                replicate=0,
-                grant=1,
-            ),
-            Totals(
-                layout.sums(X),
-                np.array([int(value.sum()) + noise]),
-                noise="gaussian",
-                scale=scale,
-                stage="measure",
-                replicate=0,
-                grant=2,
-            ),
-            Totals(
-                squares,
-                np.array([exact]),
-                noise="gaussian",
-                scale=1e-9,
-                stage="measure",
-                replicate=0,
-                grant=3,
-            ),
+            noisy_table(Domain((), ()), np.array(n), scale=1e-9),
+            noisy_sums(layout.sums(X), np.array([int(value.sum()) + noise]), scale=scale, grant=2),
+            noisy_sums(squares, np.array([exact]), scale=1e-9, grant=3),
         ]
         model = Modips().fit(variables, released, rows=n, zeros=NONE)
         return model.covariance[0, 0]
@@ -357,18 +336,11 @@ def test_a_noisy_number_of_rows_from_elsewhere_is_made_use_of():
     """Each measurement has the weight of its noise, the table's own total too."""
     for variables in (Variables((G, H)), Variables((X,))):
         data = data_of(variables, 500)
-        session = MemorySession(Currency("pure", Fraction(200)), "add-remove")
-        curator = Curator(variables.domain, MemoryCounter(data), session)
+        curator, _ = curator_of(data, Fraction(200), "pure")
         total = curator.measure("total", [()], [Fraction(100)])
         method, rng = Modips(), np.random.default_rng(1)
         released = method.measure(
-            MethodInputs(
-                curator=curator,
-                domain=variables.domain,
-                measure_cost=Fraction(1, 50),
-                zeros=NONE,
-                rng=rng,
-            ),
+            method_inputs(curator, variables.domain, measure_cost=Fraction(1, 50), rng=rng),
             variables,
         )
         for known in ([*total, *released], [*released, *total]):

@@ -8,7 +8,6 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -17,6 +16,8 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Measurement
+from tests.full import pairwise
+from tests.measured import method_inputs
 from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
@@ -102,10 +103,13 @@ def test_output_perturbation_without_noise_keeps_moments_but_for_its_penalty():
     assert flat["b"][0] == pytest.approx(0.5, abs=0.05)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("kind", ["pure", "zcdp"])
 @pytest.mark.parametrize(
-    "method", [{}, {"steps": 3}, {"minimiser": "output"}, {"minimiser": "functional"}]
+    ("method", "kind", "neighbours"),
+    pairwise(
+        [{}, {"steps": 3}, {"minimiser": "output"}, {"minimiser": "functional"}],
+        ["pure", "zcdp"],
+        ["add-remove", "replace-one"],
+    ),
 )
 def test_exactly_the_budget_is_charged(method, kind, neighbours):
     cost = Fraction(7, 5)
@@ -138,12 +142,8 @@ def test_later_questions_follow_from_answers_alone():
     """Asked again, as after a crash, the session gives back what was paid for."""
     method = SequentialRegression(steps=2)
     session = MemorySession(Currency("pure", Fraction(3)), "add-remove")
-    inputs = MethodInputs(
-        curator=Curator(MIXED.domain, MemoryCounter(DATA), session),
-        domain=MIXED.domain,
-        measure_cost=Fraction(3),
-        zeros=NONE,
-        rng=np.random.default_rng(0),
+    inputs = method_inputs(
+        Curator(MIXED.domain, MemoryCounter(DATA), session), MIXED.domain, measure_cost=Fraction(3)
     )
     first = method.measure(inputs, MIXED)
     charges = len(session.charges)
@@ -181,9 +181,10 @@ def test_numbers_stay_on_the_grid_and_impossible_records_do_not_occur():
     assert (drawn.codes.max(axis=1) < np.array(MIXED.domain.sizes)).all()
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("variables", SMALLEST)
-@pytest.mark.parametrize("minimiser", ["gradient", "functional"])
+@pytest.mark.parametrize(
+    ("minimiser", "variables", "neighbours"),
+    pairwise(["gradient", "functional"], SMALLEST, ["add-remove", "replace-one"]),
+)
 def test_the_smallest_domains_and_files_work(variables, neighbours, minimiser):
     method = SequentialRegression(minimiser=minimiser)
     sizes = np.array(variables.domain.sizes)[:, None]

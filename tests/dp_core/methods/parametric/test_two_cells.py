@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.two_cells import counts_of, difference
@@ -21,6 +20,7 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import sensitivities
 from dp_core.wall.statistics.binned_counts import BinnedCounts
+from tests.measured import method_inputs
 
 ONE = Variables((Variable(name="x", size=2),))
 NONE = StructuralZeros()
@@ -34,12 +34,11 @@ def asked(method, variables, neighbours, *, epsilon=1, ones=30, max_rows=1):
     session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours, max_rows=max_rows)
     curator = Curator(variables.domain, MemoryCounter(Dataset(variables.domain, codes)), session)
     found = method.measure(
-        MethodInputs(
-            curator=curator,
-            domain=variables.domain,
+        method_inputs(
+            curator,
+            variables.domain,
             measure_cost=Fraction(epsilon),
             stated_rows=100,
-            zeros=NONE,
             rng=np.random.default_rng(1),
         ),
         variables,

@@ -31,8 +31,8 @@ from dp_core.wall import curator as curator_module
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import Grant, MemorySession
-from dp_core.wall.released import Totals
 from dp_core.wall.statistics import required
+from tests.measured import curator_of, noisy_sums
 from tests.specs import SCHEMA, plan_of, write_spec
 from tests.statistical import FALSE_ALARM, discrete_gaussian, epsilon_at_least, fits
 
@@ -291,8 +291,7 @@ def test_a_choice_that_cannot_have_been_made_is_refused(changed):
 
 def test_answers_to_other_questions_choose_nothing():
     schema = parse_schema(_document())
-    session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
-    curator = Curator(schema.stored.domain, MemoryCounter(data_of(schema)), session)
+    curator, _ = curator_of(data_of(schema), Fraction(1), "pure")
     answers = ask(curator, schema, Fraction(1))
     assert choose(schema, answers) == choose(schema, [*answers])
     later = [dataclasses.replace(item, stage="measure") for item in answers]
@@ -305,15 +304,7 @@ def test_equal_counts_keep_the_first_levels_of_the_schema():
     schema = parse_schema(_document())
     asked = questions(schema)
     answers = [
-        Totals(
-            each.what,
-            np.zeros(each.what.length, np.int64),
-            noise="laplace",
-            scale=1.0,
-            stage="domain",
-            replicate=0,
-            grant=1,
-        )
+        noisy_sums(each.what, np.zeros(each.what.length, np.int64), noise="laplace", stage="domain")
         for each in asked
     ]
     assert choose(schema, answers)["job"] == Chosen((0, 1, 2))

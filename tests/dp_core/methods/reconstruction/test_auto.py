@@ -12,8 +12,9 @@ from dp_core.methods.reconstruction.gum import GumModel
 from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement, Totals
+from dp_core.wall.released import Measurement
 from dp_core.wall.statistics.interactions import Interaction
+from tests.measured import noisy_sums
 
 NONE = StructuralZeros()
 SMALL = Domain(tuple("abcde"), (2, 3, 2, 4, 2))
@@ -55,17 +56,7 @@ def test_a_rule_over_many_columns_counts_among_what_the_model_has_to_hold():
 def test_a_model_is_restored_by_the_method_that_made_it(domain, kind):
     released = tables_of(domain, list(itertools.combinations("abcde", 2)))
     of = Interaction(("a", "b"), domain.sizes[:2])
-    released.append(
-        Totals(
-            of,
-            np.zeros(of.length, dtype=np.int64),
-            noise="gaussian",
-            scale=of.unit,
-            stage="measure",
-            replicate=0,
-            grant=2,
-        )
-    )
+    released.append(noisy_sums(of, np.zeros(of.length, dtype=np.int64), scale=of.unit, grant=2))
     method = AutoReconstruction()
     model = fitted(domain, released)
     again = method.restore(domain, model.tables, rows=model.rows, zeros=NONE, released=released)
@@ -96,17 +87,7 @@ def test_what_was_measured_beyond_its_margins_counts_among_what_the_model_has_to
     for pair in itertools.combinations("abcde", 2):
         of = Interaction(pair, LARGE.project(pair).sizes)
         values = np.zeros(of.length, dtype=np.int64)
-        released.append(
-            Totals(
-                of,
-                values,
-                noise="gaussian",
-                scale=of.unit,
-                stage="measure",
-                replicate=0,
-                grant=len(released) + 1,
-            )
-        )
+        released.append(noisy_sums(of, values, scale=of.unit, grant=len(released) + 1))
     assert isinstance(fitted(LARGE, released), GumModel)
 
 

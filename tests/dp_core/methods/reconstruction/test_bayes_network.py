@@ -15,7 +15,8 @@ from dp_core.methods.reconstruction.bayes_network import (
 )
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement, Table
+from dp_core.wall.released import Table
+from tests.measured import noisy_table
 
 NONE = StructuralZeros()
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 2, 4))
@@ -26,15 +27,7 @@ def exact(clique, joint, domain=DOMAIN, scale=1e-3):
     values = joint.sum(axis=summed)
     kept = [name for name in domain.columns if name in clique]
     values = values.transpose([kept.index(name) for name in clique])
-    return Measurement(
-        domain.project(clique),
-        values,
-        noise="laplace",
-        scale=scale,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    return noisy_table(domain.project(clique), values, noise="laplace", scale=scale)
 
 
 def fit(given, domain=DOMAIN, *, zeros=NONE, rows=None, **options):
@@ -141,24 +134,8 @@ def test_a_conditional_is_of_the_columns_in_the_order_of_the_step():
 
 def test_clipping_is_of_each_table_by_itself():
     domain = Domain(("a", "b"), (2, 2))
-    one = Measurement(
-        domain.project(("a",)),
-        np.array([-5, 20]),
-        noise="laplace",
-        scale=1.0,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
-    two = Measurement(
-        domain.project(("b",)),
-        np.array([-7, -3]),
-        noise="laplace",
-        scale=1.0,
-        stage="measure",
-        replicate=0,
-        grant=2,
-    )
+    one = noisy_table(domain.project(("a",)), np.array([-5, 20]), noise="laplace")
+    two = noisy_table(domain.project(("b",)), np.array([-7, -3]), noise="laplace", grant=2)
     (first, second), total = clipped(domain, [one, two], rows=10, zeros=NONE)
     assert total == 10
     np.testing.assert_array_equal(first.values, [0, 10])

@@ -11,8 +11,8 @@ from dp_core.methods.reconstruction.cipher import Cipher
 from dp_core.methods.reconstruction.dense import Dense
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement
 from tests.full import some
+from tests.measured import noisy_table
 
 NONE = StructuralZeros()
 FINE = 10**9
@@ -55,15 +55,7 @@ def margin(table, axes):
 
 def measured(domain, axes, values, scale=1.0):
     clique = domain.project(domain.columns[axis] for axis in axes)
-    return Measurement(
-        clique,
-        np.asarray(values, np.int64),
-        noise="laplace",
-        scale=scale,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    return noisy_table(clique, np.asarray(values, np.int64), noise="laplace", scale=scale)
 
 
 def exact(table, order, times=FINE):

@@ -21,7 +21,7 @@ from dp_core.methods.reconstruction.estimates.consistency import (
 )
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
 NONE = StructuralZeros()
@@ -29,15 +29,7 @@ NONE = StructuralZeros()
 
 def measured(clique, values, variance=1.0, domain=DOMAIN):
     values = np.asarray(values, dtype=np.int64)
-    return Measurement(
-        domain.project(clique),
-        values,
-        noise="gaussian",
-        scale=variance**0.5,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    return noisy_table(domain.project(clique), values, scale=variance**0.5)
 
 
 def noisy(seed=0, cliques=("ab", "bc", "ac", "a"), domain=DOMAIN, mean=40):

@@ -8,7 +8,7 @@ from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.dense import Dense
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 from tests.statistical import FALSE_ALARM
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
@@ -20,15 +20,7 @@ COUNTS = RNG.integers(0, 40, DOMAIN.sizes)
 def measured(clique, scale=1.0, values=None):
     others = tuple(i for i, name in enumerate(DOMAIN.columns) if name not in clique)
     values = COUNTS.sum(axis=others) if values is None else np.asarray(values)
-    return Measurement(
-        DOMAIN.project(clique),
-        values,
-        noise="laplace",
-        scale=scale,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    return noisy_table(DOMAIN.project(clique), values, noise="laplace", scale=scale)
 
 
 def fit(measurements, zeros=NONE, rows=None):
@@ -86,15 +78,6 @@ def test_draws_have_the_joint_table_and_not_another():
 def test_a_projection_has_the_order_asked_for():
     found = fit([measured(DOMAIN.columns)])
     np.testing.assert_allclose(found.project(("c", "a")), COUNTS.sum(axis=1).T)
-
-
-def test_impossible_cells_are_empty():
-    zeros = StructuralZeros((Rule(("a", "c"), ((0,), (1, 2, 3)), "rule"),))
-    for measurements in ([measured(DOMAIN.columns)], [measured(("a",)), measured(("b", "c"))]):
-        found = fit(measurements, zeros)
-        assert (found.tables[0].values[zeros.mask(DOMAIN)] == 0).all()
-        data = found.sample(5_000, rng=np.random.default_rng(1))
-        assert not zeros.violations(data).any()
 
 
 def test_around_impossible_cells_the_measured_tables_are_kept():

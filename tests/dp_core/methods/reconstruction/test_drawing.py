@@ -11,7 +11,8 @@ from dp_core.methods import registry
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement, Table
+from dp_core.wall.released import Table
+from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 3))
 METHODS = [
@@ -64,15 +65,7 @@ def test_no_reconstruction_adds_the_error_of_a_sample_to_the_tables_it_was_fitte
     domain = Domain(("a", "b", "c"), (2, 3, 4))
     table = np.random.default_rng(3).integers(200, 800, domain.sizes)
     given = [
-        Measurement(
-            domain.project(clique),
-            summed(table, clique, domain),
-            noise="gaussian",
-            scale=1e-3,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
+        noisy_table(domain.project(clique), summed(table, clique, domain), scale=1e-3)
         for clique in (("a", "b"), ("b", "c"))
     ]
     method = registry.find("reconstruction", name)()
@@ -148,15 +141,7 @@ def test_pieces_have_the_rules_as_the_whole_has(name):
     zeros = StructuralZeros((Rule(("a", "b"), ((1,), (0, 2)), "rule"),))
     table = np.random.default_rng(3).integers(20, 80, (2, 3, 4, 3))
     given = [
-        Measurement(
-            DOMAIN.project(clique),
-            summed(table, clique),
-            noise="gaussian",
-            scale=3.0,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
+        noisy_table(DOMAIN.project(clique), summed(table, clique), scale=3.0)
         for clique in (("a", "b"), ("b", "c"), ("d",))
     ]
     method = registry.find("reconstruction", name)()

@@ -91,36 +91,6 @@ def test_more_or_fewer_rows_than_fitted_keep_the_proportions():
         assert np.abs(seen - exact(("a", "b")) / model.rows).sum() < 0.1
 
 
-def test_the_same_generator_gives_the_same_records_and_another_does_not():
-    model = fit(PAIRS)
-    one, two, other = (
-        model.sample(500, rng=np.random.default_rng(seed)).codes for seed in (5, 5, 6)
-    )
-    np.testing.assert_array_equal(one, two)
-    assert (one != other).any()
-
-
-def test_sampling_again_from_stored_tables_gives_the_same_records():
-    model = fit(PAIRS)
-    again = Gum().restore(DOMAIN, model.tables, rows=model.rows, zeros=NONE)
-    np.testing.assert_array_equal(
-        model.sample(300, rng=np.random.default_rng(2)).codes,
-        again.sample(300, rng=np.random.default_rng(2)).codes,
-    )
-
-
-def test_impossible_combinations_are_in_no_record():
-    zeros = StructuralZeros(
-        (
-            Rule(("a", "c"), ((0,), (1, 2)), "in no measured table"),
-            Rule(("a", "b"), ((1,), (0, 3)), "in a measured table"),
-        )
-    )
-    model = fit([("a", "b"), ("b", "c"), ("c", "d")], zeros)
-    data = model.sample(5_000, rng=np.random.default_rng(1))
-    assert not zeros.violations(data).any()
-
-
 def possible(zeros):
     """The file without its impossible records."""
     return joint() * ~zeros.mask(DOMAIN)
@@ -290,10 +260,6 @@ def test_the_model_gives_the_tables_it_holds_and_says_what_it_cannot():
     assert model.project(()) == pytest.approx(model.rows)
     with pytest.raises(KeyError, match="together"):
         model.project(("a", "d"))
-
-
-def test_no_rows_are_no_rows():
-    assert fit(PAIRS).sample(0, rng=np.random.default_rng(1)).rows == 0
 
 
 @pytest.mark.parametrize("ends", [True, False])

@@ -9,7 +9,8 @@ from dp_core.methods.reconstruction.independent import Independent
 from dp_core.methods.reconstruction.kernels.alias import AliasTable
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement, Table
+from dp_core.wall.released import Table
+from tests.measured import noisy_table
 from tests.statistical import FALSE_ALARM
 
 DOMAIN = Domain(("a", "b", "c"), (2, 5, 70))
@@ -44,12 +45,6 @@ def test_columns_are_drawn_independently():
     assert stats.chi2_contingency(joint).pvalue > FALSE_ALARM
 
 
-def test_the_same_generator_gives_the_same_records():
-    one = model().sample(500, rng=np.random.default_rng(4))
-    two = model().sample(500, rng=np.random.default_rng(4))
-    np.testing.assert_array_equal(one.codes, two.codes)
-
-
 def test_a_projection_is_the_product_in_the_order_asked_for():
     fitted = model()
     a, b, _ = (table.values for table in fitted.tables)
@@ -60,15 +55,7 @@ def test_a_projection_is_the_product_in_the_order_asked_for():
 def test_every_measurement_that_holds_a_column_informs_it():
     def measured(clique, values, variance):
         values = np.array(values, dtype=np.int64)
-        return Measurement(
-            DOMAIN.project(clique),
-            values,
-            noise="gaussian",
-            scale=variance**0.5,
-            stage="m",
-            replicate=0,
-            grant=1,
-        )
+        return noisy_table(DOMAIN.project(clique), values, scale=variance**0.5)
 
     pair = np.full((2, 5), 10)
     found = Independent().fit(
@@ -81,12 +68,6 @@ def test_every_measurement_that_holds_a_column_informs_it():
     # Both say it with variance 5: the pair adds up five cells of variance 1.
     np.testing.assert_allclose(found.tables[0].values, [65, 35])
     np.testing.assert_allclose(found.tables[1].values, np.full(5, 20))
-
-
-def test_impossible_combinations_are_in_no_record():
-    zeros = StructuralZeros((Rule(("a", "b"), ((1,), (0, 1, 2)), "rule"),))
-    data = model(zeros).sample(20_000, rng=np.random.default_rng(1))
-    assert not zeros.violations(data).any()
 
 
 def fits(data, name, values):
@@ -147,15 +128,7 @@ def test_a_block_too_large_to_hold_is_mended(monkeypatch):
 def test_levels_that_the_rules_exclude_altogether_hold_nothing():
     zeros = StructuralZeros((Rule(("a", "b"), ((0, 1), (0, 3)), "no b = 0, 3"),))
     given = [
-        Measurement(
-            DOMAIN.project((n,)),
-            np.full(s, 700 // s),
-            noise="gaussian",
-            scale=1.0,
-            stage="m",
-            replicate=0,
-            grant=1,
-        )
+        noisy_table(DOMAIN.project((n,)), np.full(s, 700 // s))
         for n, s in zip(DOMAIN.columns, DOMAIN.sizes, strict=True)
     ]
     found = Independent().fit(DOMAIN, given, rows=700, zeros=zeros, rng=np.random.default_rng(0))

@@ -12,6 +12,7 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Answers, Measurement
 from dp_core.wall.statistics.counting_queries import Cells, Parities
+from tests.measured import noisy_answers
 
 NONE = StructuralZeros()
 PAIR = Domain(("a", "b"), (2, 3))
@@ -52,15 +53,7 @@ def test_answers_that_agree_are_met_exactly_and_by_few_cells():
 def test_the_largest_deviation_in_units_of_the_noise_is_least():
     def cell(codes, value, scale):
         queries = Cells((("a", "b"),), (codes,))
-        return Answers(
-            queries,
-            np.array([value]),
-            noise="gaussian",
-            scale=scale,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
+        return noisy_answers(queries, np.array([value]), scale=scale)
 
     # Three cells are to hold 150 of 100 records, one of them with twice the noise: 50 = 12.5 * 4.
     released = [cell((0, 0), 50, 1.0), cell((1, 0), 50, 1.0), cell((1, 2), 50, 2.0)]
@@ -80,15 +73,7 @@ def test_complete_tables_are_taken_too_and_impossible_cells_stay_empty():
 
 
 def test_a_total_alone_gives_an_even_table():
-    total = Answers(
-        Parities(((),)),
-        np.array([60]),
-        noise="laplace",
-        scale=1.0,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    total = noisy_answers(Parities(((),)), np.array([60]), noise="laplace")
     model = fit(PAIR, [total], rows=None)
     assert model.rows == 60
     np.testing.assert_allclose(joint(model), 10)
@@ -103,14 +88,6 @@ def test_too_many_answers_are_refused_with_what_fits():
     domain = Domain(tuple(f"x{axis}" for axis in range(12)), (2,) * 12)
     LinearProgram().check(domain)
     queries = parities(domain, (1, 2, 3, 4, 5, 6))
-    asked = Answers(
-        queries,
-        np.zeros(queries.length, np.int64),
-        noise="laplace",
-        scale=1.0,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    asked = noisy_answers(queries, np.zeros(queries.length, np.int64), noise="laplace")
     with pytest.raises(BadInput, match=r"2,509 answers.*multiplicative_weights"):
         fit(domain, [asked])

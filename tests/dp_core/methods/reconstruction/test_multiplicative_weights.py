@@ -10,8 +10,9 @@ from dp_core.methods.reconstruction.multiplicative_weights import Multiplicative
 from dp_core.methods.selection.candidates.query_sets import cells, parities
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Answers, Measurement
+from dp_core.wall.released import Measurement
 from dp_core.wall.statistics.counting_queries import Cells, Parities
+from tests.measured import noisy_answers, noisy_table
 
 NONE = StructuralZeros()
 TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
@@ -34,16 +35,7 @@ def exact(domain, table, queries):
 
 def answers(domain, table, queries, *, scale=1e-3, noise="laplace", round=0, error=0):
     values = exact(domain, table, queries) + error
-    return Answers(
-        queries,
-        values,
-        noise=noise,
-        scale=scale,
-        stage="measure",
-        replicate=0,
-        grant=1,
-        round=round,
-    )
+    return noisy_answers(queries, values, noise=noise, scale=scale, round=round)
 
 
 def fit(domain, released, *, rows, zeros=NONE, **options):
@@ -71,14 +63,10 @@ def test_tables_and_parities_say_the_same():
     queries = parities(DOMAIN_C, (1, 2))
     pairs = [("a", "b"), ("c", "a"), ("b", "c")]
     tables = [
-        Measurement(
+        noisy_table(
             DOMAIN_C.project(pair),
             exact(DOMAIN_C, TABLE_C, cells(DOMAIN_C.project(pair), (2,))).reshape(2, 2),
-            noise="gaussian",
             scale=1e-3,
-            stage="measure",
-            replicate=0,
-            grant=1,
         )
         for pair in pairs
     ]

@@ -21,7 +21,8 @@ from dp_core.methods.reconstruction.graphical.targets import targets
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement, Table
+from dp_core.wall.released import Table
+from tests.measured import noisy_table
 
 DOMAIN = Domain(tuple("abcdefg"), (2, 3, 2, 4, 3, 1, 3))
 NONE = StructuralZeros()
@@ -55,17 +56,7 @@ def measured(joint, cliques, domain=DOMAIN, scale=1e-3, seed=None):
     for clique in cliques:
         values = margin_of(joint, clique, domain)
         noisy = np.rint(values if seed is None else values + rng.normal(0, scale, values.shape))
-        found.append(
-            Measurement(
-                domain.project(clique),
-                noisy.astype(np.int64),
-                noise="gaussian",
-                scale=scale,
-                stage="measure",
-                replicate=0,
-                grant=1,
-            )
-        )
+        found.append(noisy_table(domain.project(clique), noisy.astype(np.int64), scale=scale))
     return found
 
 

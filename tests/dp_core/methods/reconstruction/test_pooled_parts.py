@@ -13,6 +13,7 @@ from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Measurement, Totals
 from dp_core.wall.statistics.interactions import Interaction
+from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 EVERY = [c for size in range(4) for c in itertools.combinations(DOMAIN.columns, size)]
@@ -113,24 +114,8 @@ def test_a_simulated_column_has_the_noise_that_is_said():
         pooled = pool(
             DOMAIN,
             [
-                Measurement(
-                    DOMAIN.project(("b",)),
-                    counts + noise,
-                    noise="gaussian",
-                    scale=40.0,
-                    stage="m",
-                    replicate=0,
-                    grant=1,
-                ),
-                Totals(
-                    of,
-                    of.of_table(counts) + entries,
-                    noise="gaussian",
-                    scale=stddev * of.unit,
-                    stage="m",
-                    replicate=0,
-                    grant=2,
-                ),
+                noisy_table(DOMAIN.project(("b",)), counts + noise, scale=40.0),
+                noisy_sums(of, of.of_table(counts) + entries, scale=stddev * of.unit, grant=2),
             ],
         )
         found[draw] = pooled.counts(("b",))
@@ -152,15 +137,7 @@ def test_a_public_number_of_rows_takes_the_totals_place():
 
 def test_a_column_of_one_level_says_nothing_beyond_the_total():
     domain = Domain(("a", "one"), (2, 1))
-    counts = Measurement(
-        domain.project(("a",)),
-        np.array([3, 4]),
-        noise="gaussian",
-        scale=2.0,
-        stage="m",
-        replicate=0,
-        grant=1,
-    )
+    counts = noisy_table(domain.project(("a",)), np.array([3, 4]), scale=2.0)
     found = pool(domain, [counts])
     assert found.variance(("a", "one")) == pytest.approx(4.0)
     np.testing.assert_allclose(found.counts(("a", "one")), [[3.0], [4.0]])
@@ -169,15 +146,7 @@ def test_a_column_of_one_level_says_nothing_beyond_the_total():
 def test_what_is_of_other_codes_or_columns_is_left_out():
     other = Domain(("a", "d"), (3, 2))
     items = [
-        Measurement(
-            other.project((name,)),
-            np.zeros(size, np.int64),
-            noise="gaussian",
-            scale=1.0,
-            stage="m",
-            replicate=0,
-            grant=1,
-        )
+        noisy_table(other.project((name,)), np.zeros(size, np.int64))
         for name, size in (("a", 3), ("d", 2))
     ]
     assert pool(DOMAIN, items).variance(()) is None

@@ -9,7 +9,8 @@ from dp_core.methods.reconstruction.records import RecordsAgain
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement, Records
+from dp_core.wall.released import Records
+from tests.measured import noisy_table
 
 NONE = StructuralZeros()
 DOMAIN = Domain(("a", "b"), (3, 4))
@@ -37,15 +38,7 @@ def test_each_record_is_drawn_as_often_as_any_other():
 
 def test_the_number_of_rows_is_public_or_measured_or_that_of_the_records():
     records = Records(Dataset(DOMAIN, CODES))
-    total = Measurement(
-        DOMAIN.project(()),
-        np.array(77),
-        noise="laplace",
-        scale=1.0,
-        stage="total",
-        replicate=0,
-        grant=1,
-    )
+    total = noisy_table(DOMAIN.project(()), np.array(77), noise="laplace", stage="total")
     assert fit([records]).rows == 4
     assert fit([total, records]).rows == 77
     assert fit([total, records], rows=90).rows == 90
@@ -56,28 +49,8 @@ def test_records_of_other_orders_of_columns_are_put_in_the_domain_s():
     np.testing.assert_array_equal(fit([Records(turned)]).data.codes, CODES)
 
 
-def test_the_model_is_restored_from_the_records():
-    records = Records(Dataset(DOMAIN, CODES))
-    model = fit([records], rows=50)
-    again = RecordsAgain().restore(
-        DOMAIN, model.tables, rows=model.rows, zeros=NONE, released=[records]
-    )
-    np.testing.assert_array_equal(
-        model.sample(30, rng=np.random.default_rng(5)).codes,
-        again.sample(30, rng=np.random.default_rng(5)).codes,
-    )
-
-
 def test_without_records_there_is_nothing_to_draw_from():
-    total = Measurement(
-        DOMAIN.project(()),
-        np.array(77),
-        noise="laplace",
-        scale=1.0,
-        stage="total",
-        replicate=0,
-        grant=1,
-    )
+    total = noisy_table(DOMAIN.project(()), np.array(77), noise="laplace", stage="total")
     with pytest.raises(BadInput, match="dualquery"):
         fit([total])
 

@@ -17,6 +17,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Table
+from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (3, 4, 5, 2, 6))
 PAIRS = list(itertools.combinations(DOMAIN.columns, 2))
@@ -41,18 +42,7 @@ def exact(clique, zeros=NONE):
 
 
 def fitted(method, zeros=NONE):
-    tables = [
-        Measurement(
-            DOMAIN.project(pair),
-            exact(pair, zeros),
-            noise="gaussian",
-            scale=1e-3,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
-        for pair in PAIRS
-    ]
+    tables = [noisy_table(DOMAIN.project(pair), exact(pair, zeros), scale=1e-3) for pair in PAIRS]
     return method.fit(DOMAIN, tables, rows=None, zeros=zeros, rng=np.random.default_rng(0))
 
 

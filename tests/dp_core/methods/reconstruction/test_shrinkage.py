@@ -10,8 +10,9 @@ from dp_core.methods.reconstruction.estimates.consistency import discrepancy
 from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement, Totals
+from dp_core.wall.released import Totals
 from dp_core.wall.statistics.interactions import Interaction
+from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (6, 8, 5, 3))
 NONE = StructuralZeros()
@@ -34,15 +35,7 @@ def exact(clique):
 def measured(clique, stddev, seed=0):
     rng = np.random.default_rng([seed, *DOMAIN.axes(clique)])
     values = np.rint(exact(clique) + rng.normal(0, stddev, DOMAIN.project(clique).sizes))
-    return Measurement(
-        DOMAIN.project(clique),
-        values.astype(np.int64),
-        noise="gaussian",
-        scale=stddev,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    return noisy_table(DOMAIN.project(clique), values.astype(np.int64), scale=stddev)
 
 
 CLIQUES = [("a",), ("b",), ("c",), ("d",), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "c", "d")]
@@ -109,15 +102,7 @@ def test_the_one_free_cell_of_a_binary_pair_is_believed_and_larger_tables_are_no
 
     def given(clique, values):
         exact = np.asarray(values, dtype=np.int64)
-        return Measurement(
-            domain.project(clique),
-            exact,
-            noise="gaussian",
-            scale=400.0,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
+        return noisy_table(domain.project(clique), exact, scale=400.0)
 
     ones = [given(("a",), [2000, 2000]), given(("b",), [2000, 2000])]
     pair = given(("a", "b"), [[1100, 900], [900, 1100]])
@@ -213,15 +198,7 @@ def test_many_binary_pairs_learn_from_each_other_how_much_to_believe():
     domain = Domain(names, (2,) * 12)
     rng = np.random.default_rng(5)
     ones = [
-        Measurement(
-            domain.project((n,)),
-            np.array([5000, 5000]),
-            noise="gaussian",
-            scale=1e-3,
-            stage="one_way",
-            replicate=0,
-            grant=1,
-        )
+        noisy_table(domain.project((n,)), np.array([5000, 5000]), scale=1e-3, stage="one_way")
         for n in names
     ]
     noise = {pair: int(rng.normal(0, 300)) for pair in itertools.combinations(names, 2)}
@@ -232,17 +209,7 @@ def test_many_binary_pairs_learn_from_each_other_how_much_to_believe():
         for of in found:
             cell = noise[of.columns]
             exact = of.of_table(np.array([[2500 + cell, 2500 - cell], [2500 - cell, 2500 + cell]]))
-            made.append(
-                Totals(
-                    of,
-                    exact,
-                    noise="gaussian",
-                    scale=600 * of.unit,
-                    stage="measure",
-                    replicate=0,
-                    grant=1,
-                )
-            )
+            made.append(noisy_sums(of, exact, scale=600 * of.unit))
         tables, _ = shrunk(domain, ones, rows=10_000, zeros=NONE, interactions=made, together=False)
         return np.mean([abs(table.values[0, 0] - 2500) for table in tables[12:]])
 
@@ -261,25 +228,14 @@ def test_pairs_tell_of_each_other():
     exact = 500.0 * (1 + 0.15 * np.multiply.outer(score, score))
     rng = np.random.default_rng(3)
     ones = [
-        Measurement(
-            domain.project((n,)),
-            np.full(6, 3000),
-            noise="gaussian",
-            scale=1e-3,
-            stage="one_way",
-            replicate=0,
-            grant=1,
-        )
+        noisy_table(domain.project((n,)), np.full(6, 3000), scale=1e-3, stage="one_way")
         for n in names
     ]
     pairs = [
-        Measurement(
+        noisy_table(
             domain.project(pair),
             np.rint(exact + rng.normal(0, 70.0, exact.shape)).astype(np.int64),
-            noise="gaussian",
             scale=70.0,
-            stage="measure",
-            grant=1,
         )
         for pair in itertools.combinations(names, 2)
     ]

@@ -8,11 +8,9 @@ import pytest
 from dp_core.errors import BadInput, StageFailed
 from dp_core.methods.reconstruction.gibbs import Gibbs
 from dp_core.methods.reconstruction.sparse import Sparse
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from tests.dp_core.methods.reconstruction.thresholded import (
     DOMAIN,
     NONE,
-    chain_tables,
     rng,
     sparse,
     total,
@@ -44,14 +42,6 @@ def test_the_number_of_records_is_the_measured_or_the_public_one():
     assert fit(DOMAIN, [JOINT, total(2000)], rows=77, zeros=NONE, rng=rng()).rows == 77
 
 
-def test_a_restored_model_draws_the_same_records():
-    for method, given in ((Sparse(), [JOINT]), (Gibbs(), chain_tables())):
-        model = method.fit(DOMAIN, given, rows=50, zeros=NONE, rng=rng())
-        again = method.restore(DOMAIN, model.tables, rows=50, zeros=NONE, released=given)
-        one, two = (each.sample(300, rng=rng(3)).codes for each in (model, again))
-        np.testing.assert_array_equal(one, two)
-
-
 def test_columns_may_stand_in_another_order():
     turned = sparse(("c", "a", "b"), [[1, 0, 0], [3, 0, 2], [0, 1, 1]], [10, 30, 60])
     model = Sparse().fit(DOMAIN, [turned], rows=None, zeros=NONE, rng=rng())
@@ -68,15 +58,6 @@ def test_nothing_kept_is_said_and_nothing_is_made_up(says):
     for given in ([total(500)], [sparse(("a",), [[0]], [9])]):
         with pytest.raises(BadInput, match="needs one thresholded table of all columns"):
             Sparse().fit(DOMAIN, given, rows=None, zeros=NONE, rng=rng())
-
-
-def test_impossible_cells_are_left_out():
-    zeros = StructuralZeros((Rule(("a", "c"), ((1,), (0,)), "no"),))
-    model = Sparse().fit(DOMAIN, [JOINT], rows=None, zeros=zeros, rng=rng())
-    assert model.cells.tolist() == [[0, 0, 1], [0, 2, 3]]
-    nothing = StructuralZeros((Rule(("b",), ((0, 1, 2),), "nothing"),))
-    with pytest.raises(StageFailed, match="removed everything"):
-        Sparse().fit(DOMAIN, [JOINT], rows=None, zeros=nothing, rng=rng())
 
 
 def test_options_are_checked():

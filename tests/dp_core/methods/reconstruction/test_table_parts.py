@@ -12,8 +12,8 @@ from dp_core.methods.reconstruction.estimates.table_parts import (
     interactions_by_clique,
 )
 from dp_core.tables.domain import Domain
-from dp_core.wall.released import Totals
 from dp_core.wall.statistics.interactions import Interaction
+from tests.measured import noisy_sums
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 TABLE = np.random.default_rng(2).integers(0, 900, (2, 3))
@@ -22,15 +22,7 @@ TABLE = np.random.default_rng(2).integers(0, 900, (2, 3))
 def totals(columns, table, stddev):
     """An exact interaction that says its noise is as that of a table's cells."""
     of = Interaction(columns, table.shape)
-    return Totals(
-        of,
-        of.of_table(table),
-        noise="gaussian",
-        scale=stddev * of.unit,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    return noisy_sums(of, of.of_table(table), scale=stddev * of.unit)
 
 
 def test_the_interaction_of_a_table_is_read_in_the_order_of_the_domain():

@@ -7,7 +7,8 @@ import numpy as np
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement, SparseTable
+from dp_core.wall.released import SparseTable
+from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 NONE = StructuralZeros()
@@ -34,15 +35,7 @@ def sparse(clique, cells, values, *, domain=DOMAIN, threshold=5):
 
 
 def total(count, domain=DOMAIN):
-    return Measurement(
-        domain.project(()),
-        np.array(count),
-        noise="laplace",
-        scale=1.0,
-        stage="total",
-        replicate=0,
-        grant=2,
-    )
+    return noisy_table(domain.project(()), np.array(count), noise="laplace", stage="total", grant=2)
 
 
 def table_of(data, clique, least=1):

@@ -24,6 +24,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Table, tables_of
+from tests.measured import noisy_table
 
 DOMAIN = Domain(("sex", "height", "age"), (2, 21, 8))
 HEIGHT = np.array([*(1.2 + 0.05 * np.arange(20)), np.nan])
@@ -216,15 +217,7 @@ def test_no_more_equations_are_solved_than_there_may_be(
 def test_a_column_of_very_many_levels_is_left_to_the_model() -> None:
     domain = Domain(("place", "sex"), (60_000, 2))
     points = {"place": Points(None), "sex": Points(None)}
-    table = Measurement(
-        domain,
-        np.ones(domain.sizes, dtype=np.int64),
-        noise="gaussian",
-        scale=2.0,
-        stage="m",
-        replicate=0,
-        grant=1,
-    )
+    table = noisy_table(domain, np.ones(domain.sizes, dtype=np.int64), scale=2.0)
 
     assert [each.clique for each in _equations([table], points)] == [("sex",)]
 

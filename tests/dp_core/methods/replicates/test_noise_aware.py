@@ -17,8 +17,9 @@ from dp_core.plan.reading.method_reader import check_mode
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Answers, Measurement, Records
+from dp_core.wall.released import Answers, Records
 from dp_core.wall.statistics.counting_queries import Cells
+from tests.measured import noisy_table
 from tests.specs import FIXED, write_spec
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
@@ -47,16 +48,13 @@ def measured(kind="gaussian", scale=SCALE, seed=5):
     rng = np.random.default_rng(seed)
     noise = rng.laplace if kind == "laplace" else rng.normal
     return [
-        Measurement(
+        noisy_table(
             DOMAIN.project(clique),
             np.rint(indicators(clique) @ JOINT + noise(0, scale, DOMAIN.size(clique)))
             .astype(np.int64)
             .reshape(DOMAIN.project(clique).sizes),
             noise=kind,
             scale=scale,
-            stage="measure",
-            replicate=0,
-            grant=1,
         )
         for clique in PAIRS
     ]
@@ -73,15 +71,7 @@ def draws(given, sets, seed=7):
 @pytest.mark.parametrize("scale", [1.5, 60.0])
 def test_the_spread_of_a_number_is_the_variance_of_its_noise(kind, scale):
     domain = Domain(("a", "b"), (40, 50))
-    table = Measurement(
-        domain,
-        np.full(domain.sizes, 100),
-        noise=kind,
-        scale=scale,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    table = noisy_table(domain, np.full(domain.sizes, 100), noise=kind, scale=scale)
     sets = 5
     drawn = np.array([item.values for (item,) in draws([table], sets)])
     assert drawn.dtype == np.int64
@@ -100,15 +90,7 @@ def test_the_spread_of_a_number_is_the_variance_of_its_noise(kind, scale):
 def test_the_spread_of_two_sets_is_the_variance_of_the_noise_too(kind, sets):
     """With few sets another factor shows: (m - 1)/m for m/(m + 1) is 3/4 of it at m = 2."""
     cells = 60_000
-    table = Measurement(
-        Domain(("a",), (cells,)),
-        np.full(cells, 100),
-        noise=kind,
-        scale=50.0,
-        stage="measure",
-        replicate=0,
-        grant=1,
-    )
+    table = noisy_table(Domain(("a",), (cells,)), np.full(cells, 100), noise=kind, scale=50.0)
     drawn = np.array([item.values for (item,) in draws([table], sets)])
     spread = (1 + 1 / sets) * drawn.var(axis=0, ddof=1).mean()
     # The variance of one cell has a relative variance of 2/(m - 1), of Laplace noise 3/m more: 4 %
@@ -230,17 +212,7 @@ def test_shares_of_a_rare_level_are_not_drawn_towards_even():
     """Weighting pulls a rare level up by default; what noise-aware sets take does not."""
     rows, exact = 2000, np.array([1950.0, 50.0])
     domain = Domain(("a",), (2,))
-    (table,) = [
-        Measurement(
-            domain,
-            exact.astype(int),
-            noise="gaussian",
-            scale=40.0,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
-    ]
+    (table,) = [noisy_table(domain, exact.astype(int), scale=40.0)]
 
     def pulled(method):
         fitted = method.fit(

@@ -8,7 +8,6 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.auto import Auto, _alone, _steadied
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
@@ -16,10 +15,10 @@ from dp_core.methods.selection.one_way import OneWay
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
+from tests.measured import method_inputs
 
 BINARY = Domain(tuple("abcdefgh"), (2,) * 8)
 MIXED = Domain(tuple("abcd"), (2, 6, 40, 3))
@@ -51,14 +50,12 @@ def selected(
         "one_way", planned.cliques, [currency.limit / 10 * weight for weight in planned.weights]
     )
     return method.select(
-        MethodInputs(
-            curator=curator,
+        method_inputs(
+            curator,
+            domain,
             known=known,
-            domain=domain,
             select_cost=currency.limit * look,
             measure_cost=currency.limit * measure,
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(0),
         )
     ), session
 
@@ -109,14 +106,6 @@ def test_a_pair_that_is_mostly_its_own_is_measured_whole():
     assert ("b", "c") not in selection.interactions
     assert ("a", "c") not in selection.interactions
     assert ("a", "b", "d") in selection.interactions
-
-
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("kind", ["zcdp", "pure"])
-def test_every_kind_of_release_is_divided(kind, neighbours):
-    selection, _ = selected(MIXED, dependent(MIXED), "2", kind=kind, neighbours=neighbours)
-    assert sum(selection.weights) == 1
-    assert {name for clique in selection.cliques for name in clique} == set("abcd")
 
 
 def test_under_pure_epsilon_parities_are_measured_without_their_margins_and_large_pairs_whole():

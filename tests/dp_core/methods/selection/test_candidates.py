@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.aim import Aim
 from dp_core.methods.selection.candidates.model_errors import (
     GRID,
@@ -23,7 +22,7 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.noise import granted_noise
-from dp_core.wall.released import Measurement
+from tests.measured import method_inputs, noisy_table
 
 
 class Said:
@@ -98,13 +97,11 @@ def test_aim_takes_a_small_table_before_a_large_one_of_which_noise_would_leave_n
     assert small + 50 < large, "without the noise the large table would be taken"
     session = MemorySession(Currency("zcdp", Fraction(1, 2)), "add-remove")
     selection = Aim(order=2).select(
-        MethodInputs(
-            curator=Curator(domain, MemoryCounter(data), session),
-            domain=domain,
+        method_inputs(
+            Curator(domain, MemoryCounter(data), session),
+            domain,
             select_cost=Fraction(1, 20),
             measure_cost=Fraction(9, 20),
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(0),
         )
     )
     first = selection.note["rounds"][0]
@@ -125,16 +122,7 @@ def test_a_model_answers_where_a_rule_forbids_what_was_measured():
         ("income",): [42, 0, 0, 0, 0],
     }
     given = [
-        Measurement(
-            domain.project(clique),
-            np.array(table),
-            noise="gaussian",
-            scale=1.0,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
-        for clique, table in tables.items()
+        noisy_table(domain.project(clique), np.array(table)) for clique, table in tables.items()
     ]
     for known in (given[:1], given[:2], given):  # each fit starts from the one before
         model.refit(known)

@@ -7,18 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection import densemarg
 from dp_core.methods.selection.candidates.pairs import pairs_up_to
 from dp_core.methods.selection.densemarg import DenseMarg, combine, greedy
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from tests.conftest import DatasetCounter
+from tests.measured import method_inputs
 
 DOMAIN = Domain(("a", "b", "c", "d"), (4, 4, 3, 30))
 
@@ -56,14 +55,8 @@ def test_with_so_much_noise_that_no_pair_pays_none_is_chosen():
 
 def select(method, curator, select_cost, measure_cost, known=()):
     return method.select(
-        MethodInputs(
-            curator=curator,
-            known=known,
-            domain=DOMAIN,
-            select_cost=select_cost,
-            measure_cost=measure_cost,
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(0),
+        method_inputs(
+            curator, DOMAIN, known=known, select_cost=select_cost, measure_cost=measure_cost
         )
     )
 

@@ -7,16 +7,15 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection import dualquery
 from dp_core.methods.selection.dualquery import DualQuery
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.accounting.currency import largest_limit
 from dp_core.wall.accounting.events import NoisyMaxEvent
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
+from tests.measured import curator_of, method_inputs
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 2))
 NONE = StructuralZeros()
@@ -43,15 +42,14 @@ def made(
     **options,
 ):
     limit = limit or largest_limit(kind, Fraction(1), Fraction("1e-9"))
-    session = MemorySession(Currency(kind, limit), neighbours)
-    curator = Curator(data.domain, MemoryCounter(data), session)
+    curator, session = curator_of(data, limit, kind, neighbours)
     cliques = [(name,) for name in data.domain.columns] if one_way else [()]
     known = curator.measure("total", cliques, [limit / 10 / len(cliques)] * len(cliques))
     selection = DualQuery(**options).select(
-        MethodInputs(
-            curator=curator,
+        method_inputs(
+            curator,
+            data.domain,
             known=known,
-            domain=data.domain,
             select_cost=limit * Fraction(9, 10) * (1 - measure),
             measure_cost=limit * Fraction(9, 10) * measure,
             zeros=zeros,
@@ -165,30 +163,6 @@ def test_records_obey_the_rules():
     zeros = StructuralZeros((Rule(("a", "b"), ((0,), (1, 2)), "rule"),))
     selection, _ = made(dataset(), zeros=zeros, records=30, samples=4)
     assert not zeros.violations(selection.records).any()
-
-
-def test_the_same_answers_and_generator_give_the_same_records():
-    data = dataset()
-    limit = Fraction(1)
-    session = MemorySession(Currency("pure", limit), "add-remove")
-    curator = Curator(data.domain, MemoryCounter(data), session)
-    known = curator.measure("total", [()], [limit / 10])
-    one, two = (
-        DualQuery(records=8, samples=3).select(
-            MethodInputs(
-                curator=curator,
-                known=known,
-                domain=data.domain,
-                select_cost=limit * 9 / 10,
-                measure_cost=Fraction(0),
-                zeros=NONE,
-                rng=np.random.default_rng(3),
-            )
-        )
-        for _ in range(2)
-    )
-    np.testing.assert_array_equal(one.records.codes, two.records.codes)
-    assert session.spent() == limit
 
 
 def test_of_too_many_cells_those_with_records_are_asked_about_first(monkeypatch):

@@ -8,14 +8,13 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.fourier import Fourier
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
+from tests.measured import method_inputs
 
 
 def measure(columns, order, *, kind="pure", neighbours="replace-one", rows=50):
@@ -24,12 +23,11 @@ def measure(columns, order, *, kind="pure", neighbours="replace-one", rows=50):
     limit = largest_limit(kind, Fraction(1), Fraction("1e-9"))
     session = MemorySession(Currency(kind, limit), neighbours)
     selection = Fourier(order=order).select(
-        MethodInputs(
-            curator=Curator(domain, MemoryCounter(Dataset(domain, codes)), session),
-            domain=domain,
+        method_inputs(
+            Curator(domain, MemoryCounter(Dataset(domain, codes)), session),
+            domain,
             select_cost=Fraction(0),
             measure_cost=limit,
-            zeros=StructuralZeros(),
             rng=np.random.default_rng(1),
         )
     )

@@ -9,7 +9,6 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.selection import mst
 from dp_core.methods.selection.budget.allocation import shares
@@ -17,10 +16,9 @@ from dp_core.methods.selection.mst import Mst
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import NoisyMaxEvent
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
+from tests.measured import curator_of, method_inputs
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (2, 3, 4, 2, 5))
 NONE = StructuralZeros()
@@ -37,22 +35,19 @@ def chain(rows=4000, keep=0.8, seed=0):
 
 
 def select(data, limit=10**9, kind="zcdp", neighbours="add-remove", one_way=True, **options):
-    session = MemorySession(Currency(kind, Fraction(limit)), neighbours)
-    curator = Curator(data.domain, MemoryCounter(data), session)
+    curator, session = curator_of(data, Fraction(limit), kind, neighbours)
     known = ()
     if one_way:
         columns = [(name,) for name in data.domain.columns]
         known = curator.measure("one_way", columns, [Fraction(limit, 30)] * len(columns))
     before = session.spent()
     selection = Mst(**options).select(
-        MethodInputs(
-            curator=curator,
+        method_inputs(
+            curator,
+            data.domain,
             known=known,
-            domain=data.domain,
             select_cost=Fraction(limit, 3),
             measure_cost=Fraction(limit, 3),
-            zeros=NONE,
-            rng=np.random.default_rng(0),
         )
     )
     return selection, session, session.spent() - before

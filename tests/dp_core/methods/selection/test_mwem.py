@@ -13,7 +13,6 @@ from scipy import stats
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.lab.measures.relative_entropy import relative_entropy
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities
 from dp_core.methods.selection.mwem import MOST_ROUNDS, Mwem, _Schedule, rounds_of_theory
@@ -28,6 +27,7 @@ from dp_core.wall.noise import granted_noise
 from dp_core.wall.released import Answers, Measurement
 from dp_core.wall.statistics import QueryDistance
 from tests.full import some
+from tests.measured import method_inputs
 from tests.statistical import FALSE_ALARM
 
 NONE = StructuralZeros()
@@ -62,14 +62,13 @@ def select(domain, table, *, zeros=NONE, known=(), part=Fraction(1, 2), **option
         known = curator.measure("total", known, [left / 10 / len(known)] * len(known))
         left -= left / 10
     selection = Mwem(**options).select(
-        MethodInputs(
-            curator=curator,
+        method_inputs(
+            curator,
+            domain,
             known=known,
-            domain=domain,
             select_cost=left * part,
             measure_cost=left * (1 - part),
             zeros=zeros,
-            rng=np.random.default_rng(0),
         )
     )
     return selection, session

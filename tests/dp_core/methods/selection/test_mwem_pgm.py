@@ -8,7 +8,6 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.selection import mwem_pgm
@@ -20,6 +19,7 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
+from tests.measured import method_inputs
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 NONE = StructuralZeros()
@@ -34,13 +34,11 @@ def dependent(rows=2000, seed=0):
 def run(data, limit, kind="zcdp", neighbours="add-remove", **options):
     session = MemorySession(Currency(kind, Fraction(limit)), neighbours)
     selection = MwemPgm(**options).select(
-        MethodInputs(
-            curator=Curator(DOMAIN, MemoryCounter(data), session),
-            domain=DOMAIN,
+        method_inputs(
+            Curator(DOMAIN, MemoryCounter(data), session),
+            DOMAIN,
             select_cost=Fraction(limit, 2),
             measure_cost=Fraction(limit, 2),
-            zeros=NONE,
-            rng=np.random.default_rng(0),
         )
     )
     return selection, session

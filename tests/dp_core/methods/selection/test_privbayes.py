@@ -5,19 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection import privbayes
 from dp_core.methods.selection.privbayes import PrivBayes, tables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.accounting.currency import largest_limit
 from dp_core.wall.accounting.events import NoisyMaxEvent
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.noise import granted_noise
+from tests.measured import curator_of, method_inputs
 
 BINARY = Domain(tuple("abcdef"), (2,) * 6)
 MIXED = Domain(tuple("abcde"), (2, 3, 4, 2, 30))
@@ -38,19 +34,17 @@ def choose(
     data, *, kind="pure", neighbours="add-remove", limit=None, seed=0, total=True, **options
 ):
     limit = limit or largest_limit(kind, Fraction(1), Fraction("1e-9"))
-    session = MemorySession(Currency(kind, limit), neighbours)
-    curator = Curator(data.domain, MemoryCounter(data), session)
+    curator, session = curator_of(data, limit, kind, neighbours)
     known = curator.measure("total", [()], [limit / 10]) if total else ()
     selector = PrivBayes(**options)
     selector.check(data.domain)
     selection = selector.select(
-        MethodInputs(
-            curator=curator,
+        method_inputs(
+            curator,
+            data.domain,
             known=known,
-            domain=data.domain,
             select_cost=limit * 3 / 10,
             measure_cost=limit * 6 / 10,
-            zeros=StructuralZeros(),
             rng=np.random.default_rng(seed),
         )
     )
@@ -190,17 +184,9 @@ def test_options_that_mean_nothing_are_refused(options):
 def test_the_noise_of_equal_tables_is_that_of_the_paper():
     # Lap(2 d / epsilon2) on each count of d tables under replace-one (TODS 2017, Algorithm 1).
     data = chain(MIXED, 5000)
-    session = MemorySession(Currency("pure", Fraction(1)), "replace-one")
-    curator = Curator(MIXED, MemoryCounter(data), session)
+    curator, session = curator_of(data, Fraction(1), "pure", "replace-one")
     selection = PrivBayes(degree=0).select(
-        MethodInputs(
-            curator=curator,
-            domain=MIXED,
-            select_cost=Fraction(3, 10),
-            measure_cost=Fraction(7, 10),
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(0),
-        )
+        method_inputs(curator, MIXED, select_cost=Fraction(3, 10), measure_cost=Fraction(7, 10))
     )
     costs = [Fraction(7, 10) * weight for weight in selection.weights]
     for table in curator.measure("measure", selection.cliques, costs):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import HALF_NORMAL
 from dp_core.methods.selection.budget.dependence import usual
@@ -23,12 +22,9 @@ from dp_core.methods.selection.selector import Dependences
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import sensitivities
+from tests.measured import curator_of, method_inputs
 
 DOMAIN = Domain(tuple("abcdef"), (2, 3, 4, 2, 5, 3))
 PAIRS = tuple(itertools.combinations(DOMAIN.columns, 2))
@@ -46,8 +42,7 @@ def records(rows=4_000, *, keep=0.7, seed=0):
 
 def asked(data, *, limit=1, kind="zcdp", neighbours="add-remove", noise=0.0, seed=0):
     """Return a curator of the data, the session that pays, and columns with noise of that size."""
-    session = MemorySession(Currency(kind, Fraction(limit)), neighbours)
-    curator = Curator(data.domain, MemoryCounter(data), session)
+    curator, session = curator_of(data, Fraction(limit), kind, neighbours)
     exact = MemoryCounter(data).count([(name,) for name in data.domain.columns])
     rng = np.random.default_rng(seed)
     columns = {
@@ -156,20 +151,17 @@ def test_nothing_is_asked_of_pairs_too_large_for_memory(monkeypatch):
 
 def selected(data, limit):
     """Return what `auto` selects, and the session that paid."""
-    session = MemorySession(Currency("zcdp", Fraction(limit)), "add-remove")
-    curator = Curator(data.domain, MemoryCounter(data), session)
+    curator, session = curator_of(data, Fraction(limit))
     planned = OneWay().planned(data.domain)
     costs = [Fraction(limit, 10) * weight for weight in planned.weights]
     known = curator.measure("one_way", planned.cliques, costs)
     selection = Auto().select(
-        MethodInputs(
-            curator=curator,
+        method_inputs(
+            curator,
+            data.domain,
             known=known,
-            domain=data.domain,
             select_cost=Fraction(limit, 20),
             measure_cost=Fraction(limit) * Fraction(17, 20),
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(0),
         )
     )
     return selection, session

@@ -9,7 +9,6 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.gibbs import Gibbs
 from dp_core.methods.selection.budget.threshold_delta import expected_cells
 from dp_core.methods.selection.sba import Sba
@@ -22,6 +21,7 @@ from dp_core.wall.accounting.events import NoisyMaxEvent, StabilityEvent
 from dp_core.wall.accounting.stability_thresholds import threshold_for
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
+from tests.measured import method_inputs
 
 EPSILON, DELTA = Fraction(1, 2), Fraction("1e-4")
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 3, 4, 2))
@@ -55,14 +55,12 @@ def select(
         left = epsilon * Fraction(49, 50)
     done = len(session.charges)
     selection = selector.select(
-        MethodInputs(
-            curator=curator,
+        method_inputs(
+            curator,
+            DOMAIN,
             known=known,
-            domain=DOMAIN,
             select_cost=left * select,
             measure_cost=left * (1 - select),
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(0),
             replicate=replicate,
         )
     )
@@ -202,13 +200,11 @@ def test_the_error_on_dense_records_is_what_an_independent_implementation_found(
         data = dense(seed)
         session = MemorySession(threshold_currency(Fraction(epsilon), DELTA), "replace-one")
         selection = Sbhg(given=(("x", "y"), ("y", "x"), ("z", "y")), threshold="algorithm").select(
-            MethodInputs(
-                curator=Curator(data.domain, MemoryCounter(data), session),
-                domain=data.domain,
+            method_inputs(
+                Curator(data.domain, MemoryCounter(data), session),
+                data.domain,
                 select_cost=Fraction(0),
                 measure_cost=Fraction(epsilon),
-                zeros=StructuralZeros(),
-                rng=np.random.default_rng(0),
             )
         )
         model = Gibbs().fit(

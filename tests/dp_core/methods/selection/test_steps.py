@@ -9,14 +9,13 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.steps import Steps
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
+from tests.measured import method_inputs
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 5))
 
@@ -33,13 +32,11 @@ def selected(method, data=None, cost=Fraction(10**6)):
     data = file_of() if data is None else data
     session = MemorySession(Currency("pure", cost), "add-remove")
     found = method.select(
-        MethodInputs(
-            curator=Curator(data.domain, MemoryCounter(data), session),
-            domain=data.domain,
+        method_inputs(
+            Curator(data.domain, MemoryCounter(data), session),
+            data.domain,
             select_cost=cost,
             measure_cost=Fraction(1),
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(0),
         )
     )
     return found, session

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, Chance
 from dp_core.methods.selection.candidates import wide_look
@@ -31,11 +30,11 @@ from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.accounting.events import NoisyMaxEvent
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
+from tests.measured import curator_of, method_inputs
 
 DOMAIN = Domain(tuple("abcdefgh"), (2, 3, 4, 2, 5, 3, 2, 4))
 EVERY = tuple(itertools.combinations(DOMAIN.columns, 2))
@@ -53,8 +52,7 @@ def chain(keep, rows=4_000, seed=0):
 
 def asked(data, *, limit=1, kind="zcdp", neighbours="add-remove"):
     """Return a curator of the data, the session that pays, and scores from the exact tables."""
-    session = MemorySession(Currency(kind, Fraction(limit)), neighbours)
-    curator = Curator(data.domain, MemoryCounter(data), session)
+    curator, session = curator_of(data, Fraction(limit), kind, neighbours)
     exact = MemoryCounter(data).count([(name,) for name in data.domain.columns])
     columns = [exact[name,].counts.astype(float) for name in data.domain.columns]
     return curator, session, Gains.expected(
@@ -208,14 +206,12 @@ def wide(codes):
     costs = [currency.limit / 10 * weight for weight in planned.weights]
     known = curator.measure("one_way", planned.cliques, costs)
     selection = Auto().select(
-        MethodInputs(
-            curator=curator,
+        method_inputs(
+            curator,
+            domain,
             known=known,
-            domain=domain,
             select_cost=currency.limit / 20,
             measure_cost=currency.limit * Fraction(17, 20),
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(0),
         )
     )
     return selection, session.spent() / currency.limit

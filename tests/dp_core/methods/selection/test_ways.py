@@ -6,14 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.ways import Ways
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
+from tests.measured import curator_of
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 2, 3, 3))
 
@@ -73,8 +70,7 @@ def test_the_allocation_is_the_one_asked_for():
 def test_equal_shares_cost_the_number_of_tables_over_epsilon(neighbours, sensitivity):
     planned = Ways(allocation="equal").planned(DOMAIN)
     codes = np.zeros((4, 10), dtype=np.uint16)
-    session = MemorySession(Currency("pure", Fraction(2)), neighbours)
-    curator = Curator(DOMAIN, MemoryCounter(Dataset(DOMAIN, codes)), session)
+    curator, session = curator_of(Dataset(DOMAIN, codes), Fraction(2), "pure", neighbours)
     sets, epsilon = 5, Fraction(2)
     for replicate in range(1, sets + 1):
         costs = [epsilon / sets * weight for weight in planned.weights]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,12 +8,8 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import sum_from_json
 from dp_core.wall.statistics.binned_counts import MOST_CELLS, BinnedCounts
-from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
 DOMAIN = Domain(("g", "x", "y"), (3, 11, 8))  # the last code of x means missing
 TABLE = BinnedCounts(
@@ -104,31 +99,3 @@ def test_a_table_has_a_limit_of_cells():
     assert table(2**13).length == MOST_CELLS
     with pytest.raises(ValueError, match="at most"):
         table(2**13 + 1)
-
-
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("kind", ["pure", "zcdp"])
-def test_its_noise_is_that_of_its_sensitivity_and_its_charge(kind, neighbours):
-    """Cells get independent noise of the same scale."""
-    cells = 8_000
-    domain = Domain(("g", "x"), (cells // 4, 9))
-    table = BinnedCounts(columns=("g", "x"), sizes=domain.sizes, edges=(None, (0, 1, 3, 5, 9)))
-    data = Dataset(domain, np.array([[0, 7], [2, 8]], dtype=np.uint16))
-    cost = Fraction(3, 4)
-    session = MemorySession(Currency(kind, cost), neighbours)
-    found = Curator(domain, MemoryCounter(data), session).total("measure", "cells", table, cost)
-    noise = found.values.copy()
-    noise[[1, 7 * 4 + 3]] -= 1
-    moved = {"add-remove": 1, "replace-one": 2}[neighbours]
-    if kind == "pure":
-        scale = moved / float(cost)
-        mass, wrong = discrete_laplace(scale, 25), discrete_laplace(scale * 1.2, 25)
-    else:
-        scale = np.sqrt(moved / (2 * float(cost)))
-        mass, wrong = discrete_gaussian(scale, 15), discrete_gaussian(scale * 1.2, 15)
-    assert found.scale == pytest.approx(scale)
-    assert fits(noise, mass) > FALSE_ALARM
-    assert fits(noise, wrong) < FALSE_ALARM
-    (grant,) = session.charges
-    assert grant.step.asks == table.to_json()
-    assert cost * Fraction(999999, 10**6) < session.currency.cost(grant.step.event) <= cost

@@ -2,20 +2,14 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from decimal import Decimal, getcontext
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import sum_from_json
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
@@ -26,7 +20,6 @@ from dp_core.wall.statistics.regressions.gradients import (
     NumberGradient,
     probabilities,
 )
-from tests.statistical import FALSE_ALARM
 
 P, Q = 9, 6  # positions of x and y; both may be missing
 X = Number(name="x", positions=P, centre=2, reach=5, missing=True)
@@ -261,32 +254,3 @@ def test_sums_that_could_overflow_are_added_exactly_and_cut_at_the_end():
     assert sum.total(cells, counts)[0] == -(2**62)
     near = np.array([2**40 - 5, 2**40], dtype=np.int64)
     assert sum.total(cells, near)[0] == -5 * half
-
-
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("kind", ["pure", "zcdp"])
-def test_the_noise_of_a_gradient_is_that_of_its_sensitivity_and_its_charge(kind, neighbours):
-    """Every entry gets noise of one scale, so large that it is as good as continuous."""
-    classes = 20_001
-    domain = Domain(("h",), (classes,))
-    data = Dataset(domain, np.zeros((1, 1), dtype=np.uint16))
-    sum = ClassGradient(column="h", classes=classes, features=Features(), at=(0,) * (classes - 1))
-    cost = Fraction(2)
-    session = MemorySession(Currency(kind, cost), neighbours)
-    found = Curator(domain, MemoryCounter(data), session).total("measure", "g", sum, cost)
-    # Away from the curator: of so many classes even chances leave the bound of one class.
-    once = PROBABILITY * ONE
-    records = {"add-remove": 1, "replace-one": 2}[neighbours]
-    chances = PROBABILITY // classes
-    l1 = records * (once - chances * ONE + (classes - 2) * chances * ONE)
-    l2 = records * ONE * math.sqrt((PROBABILITY - chances) ** 2 + (classes - 2) * chances**2)
-    scale = l1 / 2 if kind == "pure" else l2 / 2
-    assert found.scale == pytest.approx(scale)
-    noise = (found.values - chances * ONE) / scale
-    law = stats.laplace if kind == "pure" else stats.norm
-    assert stats.kstest(noise, law(scale=1).cdf).pvalue > FALSE_ALARM
-    assert stats.kstest(noise, law(scale=1.2).cdf).pvalue < FALSE_ALARM
-    (grant,) = session.charges
-    assert grant.step.asks == sum.to_json()
-    assert session.currency.cost(grant.step.event) == pytest.approx(cost, rel=1e-12)
-    assert session.currency.cost(grant.step.event) <= cost

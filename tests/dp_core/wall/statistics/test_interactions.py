@@ -20,9 +20,10 @@ from dp_core.wall.accounting.losses import MOST_MOVED, loss_of
 from dp_core.wall.accounting.sensitivity import of_unit
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.released import Measurement, Totals, interactions_of, kind_of
+from dp_core.wall.released import Measurement, interactions_of, kind_of
 from dp_core.wall.statistics.interactions import LARGEST, MOST_ENTRIES, Interaction
 from dp_core.wall.statistics.moments import CellCounts
+from tests.measured import noisy_sums
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
 RELATIONS = ["add-remove", "replace-one"]
@@ -272,20 +273,7 @@ def test_tables_and_interactions_of_the_same_columns_go_together():
     assert len({grant.step.name for grant in session.charges}) == 4
     assert session.spent() == 1
     other = CellCounts(by=("a",), sizes=(2,), numbers=(), positions=())
-    assert (
-        kind_of(
-            Totals(
-                other,
-                np.zeros(2, np.int64),
-                noise="laplace",
-                scale=1.0,
-                stage="m",
-                replicate=0,
-                grant=1,
-            )
-        )
-        == "totals"
-    )
+    assert kind_of(noisy_sums(other, np.zeros(2, np.int64), noise="laplace")) == "totals"
 
 
 def test_names_of_interactions_are_of_no_table():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,9 +11,6 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import sum_from_json
 from dp_core.wall.statistics.limited.limited_sums import MOST_REACH, LimitedSums
 
@@ -107,17 +103,6 @@ def test_the_bounds_under_replace_one_are_attained_by_cells_of_equal_reach():
     assert np.abs(changed).sum() == equal.l1("replace-one") == 8
     within = total(equal, [(1, 0, 4)]) - total(equal, [(1, 0, 0)])
     assert (within**2).sum() == equal.l2_squared("replace-one") == 64
-
-
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-def test_the_charge_pays_for_the_bound(neighbours):
-    session = MemorySession(Currency("zcdp", Fraction(1)), neighbours)
-    data = Dataset(DOMAIN, np.array(ROWS, dtype=np.uint16).T)
-    curator = Curator(DOMAIN, MemoryCounter(data), session)
-    found = curator.total("measure", "sums", SUM, Fraction(1, 8))
-    least = SUM.l2_squared(neighbours) / (2 * found.scale**2)
-    assert 0.999 / 8 < least <= 1 / 8
-    assert curator.statistic_noise(SUM, Fraction(1, 8)).scale == found.scale
 
 
 @pytest.mark.parametrize("sum", [SUM, ALONE], ids=["cells", "one cell"])

@@ -3,24 +3,18 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import sum_from_json
 from dp_core.wall.statistics.regressions import exact_minimum
 from dp_core.wall.statistics.regressions.exact_minimum import minimise
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-from tests.statistical import FALSE_ALARM
 
 COLUMNS = {"x": 6, "g": 2, "h": 3, "b": 2}
 FEATURES = Features((Number(name="x", positions=6, centre=0, reach=5), Levels(name="g", size=2)))
@@ -176,33 +170,3 @@ def test_a_description_that_is_none_is_refused(change):
     document = {**THREE.to_json(), **change}
     with pytest.raises((ValueError, TypeError)):
         sum_from_json(document)
-
-
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("kind", ["pure", "zcdp"])
-def test_the_noise_of_a_minimiser_is_that_of_its_sensitivity_and_its_charge(kind, neighbours):
-    """Of a file without records coefficients are 0, and the rest is noise: 100 releases of 200."""
-    classes, times = 201, 100
-    sum = ClassMinimiser(column="h", classes=classes, features=Features(), ridge=1)
-    cost = Fraction(2)
-    session = MemorySession(Currency(kind, cost * times), neighbours)
-    curator = Curator(Domain(("h",), (classes,)), _Nothing(), session)
-    found = [curator.total("measure", f"m-{each}", sum, cost) for each in range(times)]
-    records = {"add-remove": 1, "replace-one": 2}[neighbours]
-    root, unit = math.sqrt(classes - 1), float(sum.unit)
-    l2 = records * math.sqrt(2) / unit
-    scale = root * l2 / 2 if kind == "pure" else l2 / 2
-    assert found[0].scale == pytest.approx(scale, rel=0.02)
-    noise = np.concatenate([each.values for each in found]) / found[0].scale
-    law = stats.laplace if kind == "pure" else stats.norm
-    assert stats.kstest(noise, law(scale=1).cdf).pvalue > FALSE_ALARM
-    assert stats.kstest(noise, law(scale=1.2).cdf).pvalue < FALSE_ALARM
-    assert session.charges[0].step.asks == sum.to_json()
-    assert all(session.currency.cost(grant.step.event) <= cost for grant in session.charges)
-
-
-class _Nothing:
-    """A file without records."""
-
-    def observed(self, clique):
-        return np.zeros((0, len(clique)), dtype=np.uint16), np.zeros(0, dtype=np.int64)

@@ -12,13 +12,9 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import sum_from_json
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from tests.full import some
-from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
 P, Q = 5, 4  # positions of x and y; both may be missing
 DOMAIN = Domain(("g", "h", "x", "y"), (2, 3, P + 1, Q + 1))
@@ -204,33 +200,3 @@ def test_sums_that_could_overflow_are_added_exactly_and_cut_at_the_end():
     about = Products(columns=("x", "x"), positions=(large, large), about="cells")
     counts = np.array([2**29, 2**29], dtype=np.int64)
     assert about.total(cells, counts)[0] == 2**30 * reach
-
-
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("kind", ["pure", "zcdp"])
-def test_the_noise_of_a_sum_is_that_of_its_sensitivity_and_its_charge(kind, neighbours):
-    """Cells of one sum get independent noise of the same scale."""
-    cells = 8_000
-    domain = Domain(("g", "x"), (cells, 4))
-    sum = CellSums(column="x", positions=4, by=("g",), sizes=(cells,))
-    data = Dataset(domain, np.array([[0, 7], [3, 3]], dtype=np.uint16))
-    cost = Fraction(3, 4)
-    session = MemorySession(Currency(kind, cost), neighbours)
-    found = Curator(domain, MemoryCounter(data), session).total("measure", "sums", sum, cost)
-    noise = found.values.copy()
-    noise[[0, 7]] -= 3
-    l1 = {"add-remove": 3, "replace-one": 6}[neighbours]
-    reach = 60
-    if kind == "pure":
-        scale = l1 / float(cost)
-        mass, wrong = discrete_laplace(scale, reach), discrete_laplace(scale * 1.25, reach)
-    else:
-        scale = l1 / np.sqrt(2 * float(cost))
-        mass, wrong = discrete_gaussian(scale, reach), discrete_gaussian(scale * 1.2, reach)
-    assert found.scale == pytest.approx(scale)
-    assert fits(noise, mass) > FALSE_ALARM
-    assert fits(noise, wrong) < FALSE_ALARM
-    (grant,) = session.charges
-    assert grant.step.asks == sum.to_json()
-    assert session.currency.cost(grant.step.event) == pytest.approx(cost, rel=1e-12)
-    assert session.currency.cost(grant.step.event) <= cost

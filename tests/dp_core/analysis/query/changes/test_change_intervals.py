@@ -12,28 +12,22 @@ from dp_core.analysis.query.answering import prepared
 from dp_core.analysis.query.changes.change_intervals import changes_of, side_of
 from dp_core.analysis.query.sources import pooled_sources
 from dp_core.schema.privacy import Relation
-from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
+from tests.schema_texts import read
 
 FALSE_ALARM = 1e-6
 """Probability that a test of coverage fails although the coverage is the level."""
 LEVEL = 0.9
-SCHEMA = parse_schema(
-    {
-        "version": "1",
-        "title": "Wages",
-        "columns": {
-            "group": {"type": "category", "levels": ["a", "b"]},
-            "work": {"type": "category", "levels": ["yes", "no"]},
-            "hours": {"type": "integer", "min": "0", "max": "5"},
-            "wage": {
-                "type": "integer",
-                "min": "0",
-                "max": "99",
-                "edges": ["0", "10", "30", "60", "100"],
-            },
-        },
-    }
+SCHEMA = read(
+    """\
+version: 1
+title: Wages
+columns:
+  group: {type: category, levels: [a, b]}
+  work: {type: category, levels: [yes, no]}
+  hours: {type: integer, min: 0, max: 5}
+  wage: {type: integer, min: 0, max: 99, edges: [0, 10, 30, 60, 100]}
+"""
 )
 CLIQUES = (("group", "work"), ("group", "hours"), ("group", "wage"))
 LOW, HIGH = np.array([0, 10, 30, 60]), np.array([9, 29, 59, 99])
@@ -72,14 +66,7 @@ def sources(file, noise, scale, rng):
         else:
             values = values + np.rint(rng.normal(0, scale, values.shape)).astype(np.int64)
         released.append(
-            Measurement(
-                domain=SCHEMA.domain.project(clique),
-                values=values,
-                noise=noise,
-                scale=scale,
-                stage="measure",
-                grant=1,
-            )
+            noisy_table(SCHEMA.domain.project(clique), values, noise=noise, scale=scale)
         )
     return pooled_sources(SCHEMA, released, rows=None, relation=Relation("add-remove"))
 

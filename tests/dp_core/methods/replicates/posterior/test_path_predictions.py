@@ -15,7 +15,7 @@ from dp_core.methods.replicates.posterior.path_predictions import (
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 SIZES = (3, 4, 2, 5, 3, 4)
 CHAIN = Domain(tuple("abcdef"), SIZES)
@@ -65,15 +65,7 @@ def dependence_of(tables, clique):
 
 def exact(tables, cliques):
     return [
-        Measurement(
-            CHAIN.project(clique),
-            np.rint(tables[clique]).astype(np.int64),
-            noise="gaussian",
-            scale=1e-3,
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
+        noisy_table(CHAIN.project(clique), np.rint(tables[clique]).astype(np.int64), scale=1e-3)
         for clique in cliques
     ]
 

@@ -11,8 +11,8 @@ from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables, drawn_pairs
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement
 from tests.full import at_full_size
+from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 NOTHING = StructuralZeros()
@@ -29,19 +29,11 @@ def margin(counts, clique):
 
 
 def measured(counts, cliques, scale, rng):
-    return [
-        Measurement(
-            DOMAIN.project(clique),
-            np.rint(margin(counts, clique) + rng.normal(0, scale, DOMAIN.project(clique).sizes))
-            .astype(np.int64),
-            noise="gaussian",
-            scale=max(scale, 1e-4),
-            stage="measure",
-            replicate=0,
-            grant=1,
-        )
-        for clique in cliques
-    ]  # fmt: skip
+    found = []
+    for domain in map(DOMAIN.project, cliques):
+        noisy = np.rint(margin(counts, domain.columns) + rng.normal(0, scale, domain.sizes))
+        found.append(noisy_table(domain, noisy.astype(np.int64), scale=max(scale, 1e-4)))
+    return found
 
 
 def posterior(released, *, sets=4, rows=None, zeros=NOTHING, seed=1, **more):
@@ -159,14 +151,7 @@ def test_of_pairs_of_equal_size_the_first_of_the_domain_are_drawn(monkeypatch):
 @pytest.mark.parametrize("rows", [1000, None])
 def test_draws_of_a_column_have_the_noise_of_its_counts_whether_the_rows_are_public(rows):
     domain, counts, sets = Domain(("a", "b"), (2, 4)), [600, 400], 400
-    table = Measurement(
-        domain.project(("a",)),
-        np.array(counts),
-        noise="gaussian",
-        scale=20.0,
-        stage="one_way",
-        grant=1,
-    )
+    table = noisy_table(domain.project(("a",)), np.array(counts), scale=20.0, stage="one_way")
     rng, zeros = np.random.default_rng(4), StructuralZeros()
     found = PosteriorTables.of(domain, [table], sets=sets, rows=rows, zeros=zeros, rng=rng)
     # With a known sum, (e1 - e2) / 2 is left of the noise of two counts.

@@ -12,7 +12,7 @@ from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTable
 from dp_core.methods.replicates.posterior.public_predictions import with_public_predictions
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 DOMAIN = Domain(tuple("abcdefgh"), (2, 3, 4, 2, 3, 5, 2, 4))
 PAIRS = tuple(itertools.combinations(DOMAIN.columns, 2))
@@ -41,15 +41,11 @@ def measured(codes, rng):
     """Return noisy tables of all columns and of every second pair."""
     cliques = [*((name,) for name in DOMAIN.columns), *PAIRS[::2]]
     return [
-        Measurement(
+        noisy_table(
             DOMAIN.project(clique),
             counts(codes, clique)
             + np.rint(rng.normal(0, SCALE, DOMAIN.project(clique).sizes)).astype(np.int64),
-            noise="gaussian",
             scale=SCALE,
-            stage="measure",
-            replicate=0,
-            grant=1,
         )
         for clique in cliques
     ]

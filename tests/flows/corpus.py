@@ -1,4 +1,4 @@
-"""A release that is made once for a file of tests, and put back for each of them."""
+"""The corpus: each release is made once a session, lent to a test, and put back for the next."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dp_core.errors import Held
 from tests.flows.conftest import Project, make_project
 from tests.plain_judge import PlainJudge, users
+
+MACHINE = "of the tests"
+"""A ledger of another machine is refused."""
 
 
 class KeptRelease:
@@ -44,8 +49,13 @@ class KeptRelease:
     def _enter(self, patch: pytest.MonkeyPatch) -> None:
         patch.setenv("DP_RELEASE_HOME", str(self._place / "home"))
         patch.setenv("DP_RELEASE_STATE", str(self._place / "state"))
-        patch.setenv("DP_RELEASE_MACHINE", "of the tests")
+        patch.setenv("DP_RELEASE_MACHINE", MACHINE)
         patch.delenv("DP_RELEASE_LEDGER", raising=False)
+
+    def read(self, patch: pytest.MonkeyPatch) -> Project:
+        """Return the project for a test that changes nothing of it."""
+        patch.setenv("DP_RELEASE_MACHINE", MACHINE)
+        return self.project
 
     @contextmanager
     def lent(self, patch: pytest.MonkeyPatch) -> Iterator[Project]:
@@ -61,3 +71,48 @@ class KeptRelease:
                 elif path.name != "ledger.db":  # the same file, because a copy of it is refused
                     path.unlink()
             shutil.copytree(self._copy, self._place, symlinks=True, dirs_exist_ok=True)
+
+
+class Corpus:
+    """The releases of a session, each made once in each process: a test may change its own."""
+
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        """Make releases in new folders of `folders`."""
+        self._folders = folders
+        self._made: dict[object, KeptRelease] = {}
+
+    def __call__(
+        self, text: str = "", make: Callable[[Project], object] = Project.release, **usual: str
+    ) -> KeptRelease:
+        """Return the release that is made so, as for `KeptRelease`."""
+        key = (text, make, *sorted(usual.items()))
+        if key not in self._made:
+            self._made[key] = KeptRelease(self._folders.mktemp("corpus"), text, make, **usual)
+        return self._made[key]
+
+
+def hold(project: Project) -> None:
+    """Make a release up to where it awaits approval."""
+    with pytest.raises(Held):
+        project.release()
+
+
+def lent(text: str = "", make: Any = Project.release, **usual: str) -> Any:
+    """Return a fixture: a release of the corpus, lent to a test and then put back."""
+
+    @pytest.fixture
+    def project(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+        with corpus(text, make, **usual).lent(monkeypatch) as found:
+            yield found
+
+    return project
+
+
+def only_read(text: str = "", make: Any = Project.release, **usual: str) -> Any:
+    """Return a fixture: a release of the corpus that no test changes."""
+
+    @pytest.fixture
+    def project(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> Project:
+        return corpus(text, make, **usual).read(monkeypatch)
+
+    return project

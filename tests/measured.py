@@ -1,0 +1,57 @@
+"""Noisy answers as they are released, and inputs of a method; a test states what matters to it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.method_inputs import MethodInputs
+from dp_core.schema.privacy import Neighbours
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency, Kind
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Answers, Measurement, Totals
+from dp_core.wall.statistics import Sum
+from dp_core.wall.statistics.counting_queries import Queries
+
+USUAL = {"noise": "gaussian", "scale": 1.0, "stage": "measure", "replicate": 0, "grant": 1}
+"""About a noisy answer of which a test does not say it."""
+
+
+def noisy_table(domain: Domain, values: ArrayLike, **about: Any) -> Measurement:
+    """Return a noisy table of shape `domain.sizes`; `about` replaces what is in `USUAL`."""
+    return Measurement(domain, np.asarray(values), **(USUAL | about))
+
+
+def noisy_sums(of: Sum, values: ArrayLike, **about: Any) -> Totals:
+    """Return noisy sums; `about` replaces what is in `USUAL`."""
+    return Totals(of, np.asarray(values), **(USUAL | about))
+
+
+def noisy_answers(queries: Queries, values: ArrayLike, **about: Any) -> Answers:
+    """Return noisy answers to counting queries; `about` replaces what is in `USUAL`."""
+    return Answers(queries, np.asarray(values), **(USUAL | about))
+
+
+def method_inputs(curator: Curator, domain: Domain, **more: Any) -> MethodInputs:
+    """Return a method's inputs: without impossible cells, and with a fixed generator."""
+    usual = {"zeros": StructuralZeros(), "rng": np.random.default_rng(0)}
+    return MethodInputs(curator=curator, domain=domain, **(usual | more))
+
+
+def curator_of(
+    data: Dataset,
+    limit: Fraction,
+    kind: Kind = "zcdp",
+    neighbours: Neighbours = "add-remove",
+) -> tuple[Curator, MemorySession]:
+    """Return a curator of records in memory, and the session that pays up to `limit` for it."""
+    session = MemorySession(Currency(kind, limit), neighbours)
+    return Curator(data.domain, MemoryCounter(data), session), session
