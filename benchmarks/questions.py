@@ -67,7 +67,7 @@ def ask(
         keys["analyses"] = {"formulas": [asked.text], "share": share}
     plan = memory_plan(schema, {"privacy": {"epsilon": epsilon, "delta": "1e-9"}, **keys})
     codes = frame_codes(data, plan.spec.schema)
-    made = MemoryRelease(carry_out(plan, MemoryCounter(codes)), rows=None)
+    made = MemoryRelease(carry_out(plan, MemoryCounter(codes)))
     return made.infer(asked.text) if asked.kind == "regression" else made.query(asked.text)
 
 

@@ -209,8 +209,8 @@ def _or_reason(section: Callable[[], dict[str, object]]) -> dict[str, object]:
 def _store_codes(source: Source, schema: Schema, folder: Path) -> CodeStore:
     """Write the codes of the file, with the rows of each person that the release used."""
     from dp_core.confidential.code_store import RecodedStore
+    from dp_core.confidential.coding import write_codes
     from dp_core.plan.chosen_domain import recoding
-    from tasks.inputs.coding import write_codes
 
     stored = write_codes(source, schema.stored, folder)
     return RecodedStore(stored, recoding(schema)) if schema.recoded else stored
@@ -263,6 +263,7 @@ def _attacks(
     Under add-remove each record is a member with probability 1/2, independently, so that the file
     with it and the file without it are neighbours; under replace-one exactly half are.
     """
+    from dp_core.confidential.coding import write_codes
     from dp_core.confidential.memory_counter import MemoryCounter
     from dp_core.lab.attacks.attack_audit import attack_audit
     from dp_core.lab.attacks.attack_rates import permitted_advantage
@@ -270,7 +271,6 @@ def _attacks(
     from dp_core.plan.procedure import carry_out, sample
     from dp_core.schema.grid import Coarsening
     from dp_core.tables.dataset import Dataset
-    from tasks.inputs.coding import write_codes
 
     stored_schema = plan.spec.schema.stored
     stored = write_codes(source, stored_schema, work / "attacked")

@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dp_core.confidential.coding import write_codes
 from dp_core.confidential.encoding import Encoder
-from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.reading.schema_file import parse_schema
-from tasks.inputs.coding import write_codes
+from tests.linked_frames import pair_row_codes
 
 LENIENT = {"missing": "level", "out_of_range": "missing"}
 COLUMNS = {

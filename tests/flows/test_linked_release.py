@@ -15,7 +15,6 @@ import pytest
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.code_store import CodeStore
-from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.tables.linked_columns import MEMBERS, OTHER
@@ -31,6 +30,7 @@ from tests.flows.linked_project import (
     write_linked_spec,
     write_tables,
 )
+from tests.linked_frames import pair_row_codes
 
 HIGH = "{epsilon: 1000, delta: 1e-6}"
 """Noise of less than one household, so that a wrong count would show."""

@@ -58,17 +58,11 @@ class MemoryRelease(OpenRelease):
         plan: What was measured, with which noise.
     """
 
-    def __init__(self, outcome: Outcome, *, rows: int | None) -> None:
-        """Open a release.
-
-        Args:
-            outcome: The finished release.
-            rows: Number of records if it is public, otherwise None.
-        """
+    def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
         spec = outcome.plan.spec
         drawn = [drawn_set(outcome.plan, outcome.models, n) for n in range(1, spec.sets + 1)]
-        super().__init__(_as_bundle(outcome, drawn, rows))
+        super().__init__(_as_bundle(outcome, drawn))
 
     @cached_property
     def plan(self) -> PlanPage:
@@ -133,8 +127,8 @@ def _sets_words(bundle: Bundle, mode: str) -> str:
     return f"{size} Intervals of `infer` cover: {covers}"
 
 
-def _as_bundle(outcome: Outcome, drawn: list[DrawnSet], rows: int | None) -> Bundle:
-    plan, spec = outcome.plan, outcome.plan.spec
+def _as_bundle(outcome: Outcome, drawn: list[DrawnSet]) -> Bundle:
+    rows, plan, spec = outcome.rows, outcome.plan, outcome.plan.spec
     document = plain(plan.document())
     origin = origin_of(document)
     if outcome.models and not spec.schema.totals:

@@ -27,15 +27,14 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import FIRST_ROWS, BrokenRule, Encoder, settle_zeros
-from dp_core.confidential.linked.key_links import Links, key_texts, linked_members
+from dp_core.confidential.linked.key_links import Links
 from dp_core.confidential.values.raw_values import Array, Reader
-from dp_core.errors import BadInput, SchemaViolation, nearest
+from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.codes import Codes, code_type
-from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
-from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
+from dp_core.tables.household_rows import HouseholdRows
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import households_that_break
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -69,49 +68,6 @@ class RulesBroken(SchemaViolation):
     """
 
     broken: tuple[BrokenCount, ...] = ()
-
-
-def pair_row_codes(schema: Schema, households: pa.Table, persons: pa.Table) -> Dataset:
-    """Return the pair rows of two confidential tables, in the wide domain.
-
-    Args:
-        schema: The schema, of linked tables.
-        households: Raw values of the table of households; the order of the columns is free.
-        persons: Raw values of the table of persons.
-
-    Returns:
-        The pair rows, household by household in the order of `households`.
-
-    Raises:
-        BadInput: if a column is missing, or not in the schema, or a key is neither text nor a whole
-            number.
-        SchemaViolation: if keys, links or sizes are not as the schema says, values are not in the
-            schema, or rows break a rule. The message names no value and no count.
-    """
-    linked = _linked(schema)
-    return to_pair_rows(linked, schema.domain, household_codes(schema, households, persons))
-
-
-def household_codes(schema: Schema, households: pa.Table, persons: pa.Table) -> HouseholdRows:
-    """Return the codes of two confidential tables; see `pair_row_codes`."""
-    linked = _linked(schema)
-    _check_columns(linked.households, households, linked.household_reads, linked.household_ignore)
-    _check_columns(linked.persons, persons, linked.person_reads, linked.person_ignore)
-    missing = schema.unit.missing_values
-    links = linked_members(
-        linked,
-        key_texts(linked.households, linked.key, households.column(linked.key), missing),
-        key_texts(linked.persons, linked.link, persons.column(linked.link), missing),
-        key_texts(linked.persons, linked.person_key, persons.column(linked.person_key), missing),
-    )
-    return linked_codes(
-        schema,
-        links,
-        encoded_columns(schema, linked.households, linked.household_columns, households),
-        encoded_columns(schema, linked.persons, linked.person_columns, persons),
-        compared_units(schema, linked.household_columns, households),
-        compared_units(schema, linked.person_columns, persons),
-    )
 
 
 def linked_codes(
@@ -312,21 +268,6 @@ def _refuse(broken: Sequence[BrokenCount]) -> None:
     )
     error.broken = tuple(broken)
     raise error
-
-
-def _check_columns(table: str, rows: pa.Table, reads: Sequence[str], ignore: Sequence[str]) -> None:
-    names = rows.column_names
-    for name in reads:
-        if names.count(name) != 1:
-            what = "has two columns" if name in names else "has no column"
-            hint = nearest(name, names) if name not in names else ""
-            raise BadInput(f"The table {table} {what} {name!r}, which the schema names.{hint}")
-    for name in names:
-        if name not in reads and name not in ignore:
-            raise BadInput(
-                f"The table {table} has a column {name!r} that is not in the schema; add it there"
-                " under `columns` or `ignore`."
-            )
 
 
 def _linked(schema: Schema) -> LinkedTables:

@@ -6,10 +6,12 @@ import hmac
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
 
+from dp_core.confidential.frame_source import FrameSource
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.confidential.source import Batch, Digests, Source
 from dp_core.errors import SchemaViolation
@@ -32,7 +34,7 @@ class PanelSource(Source):
         schema: Schema,
         waves: Sequence[str | None],
         rows: Sequence[Source],
-        folder: Path,
+        folder: Path | None,
     ) -> None:
         """Open a panel.
 
@@ -40,7 +42,7 @@ class PanelSource(Source):
             schema: The schema of records.
             waves: For each source of rows, the wave to which they belong, or None.
             rows: The sources of rows: one if the rows name their wave, otherwise one for each wave.
-            folder: Confidential folder for the records.
+            folder: Confidential folder for the records; None to keep them in memory.
         """
         super().__init__([path for each in rows for path in each.files], "parquet", schema.reads)
         self.waves, self.rows = tuple(waves), tuple(rows)
@@ -56,7 +58,7 @@ class PanelSource(Source):
         """
         self.assert_unchanged()
         if self._made is None:
-            self._made = Source([self._records()], "parquet", self.columns)
+            self._made = self._records()
         yield from self._made.batches()
         self.assert_unchanged()
 
@@ -86,28 +88,37 @@ class PanelSource(Source):
         for each in self.rows:
             each.assert_unchanged()
 
-    def _records(self) -> Path:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for left in self._folder.glob(f"{NAME}*"):
-            shutil.rmtree(left, ignore_errors=True)
-        # This attempt has its own folder, because a process that lost its lease may still write.
-        folder = self._folder / f"{NAME}{secrets.token_hex(8)}"
-        folder.mkdir(mode=0o700)
-        try:
-            with PersonRecords(self._schema, folder) as records:
-                add_rows(self.waves, self.rows, records)
-                path = records.finish()
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+    def _records(self) -> Source:
+        folder = None if self._folder is None else _own_folder(self._folder)
+        with ExitStack() as on_failure, PersonRecords(self._schema, folder) as records:
+            if folder is not None:
+                on_failure.callback(shutil.rmtree, folder, ignore_errors=True)
+            add_rows(self.waves, self.rows, records)
+            made: Source
+            if folder is None:
+                tables = [records.types.empty_table(), *records.tables()]
+                made = FrameSource(pa.concat_tables(tables), self.columns)
+            else:
+                made = Source([records.finish()], "parquet", self.columns)
+            if not records.persons:
+                raise SchemaViolation(
+                    "The panel has no row of a wave under `waves`. Name a file with such rows.",
+                    internal="no row of a wave of the schema",
+                )
+            on_failure.pop_all()
         pa.default_memory_pool().release_unused()
-        if not records.persons:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise SchemaViolation(
-                "The panel has no row of a wave under `waves`. Name a file with such rows.",
-                internal="no row of a wave of the schema",
-            )
-        return path
+        return made
+
+
+def _own_folder(folder: Path) -> Path:
+    """Return a new folder for the records of this attempt; delete those of earlier ones."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for left in folder.glob(f"{NAME}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    # This attempt has its own folder, because a process that lost its lease may still write.
+    own = folder / f"{NAME}{secrets.token_hex(8)}"
+    own.mkdir(mode=0o700)
+    return own
 
 
 def add_rows(

@@ -89,7 +89,7 @@ def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None)
         return read_codebook(codebook, "" if codebook == path else path.name)
     if public is None:
         return None
-    from dp_core.inspection.public_profile import public_codebook_of, public_source
+    from dp_core.inspection.public_profile import public_codebook, public_source
     from tasks.run.declared_public.public_input import require_unknown
 
     other = path if codebook is None else codebook
@@ -100,7 +100,7 @@ def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None)
         )
     source = public_source([str(other)])
     require_unknown([source], by=public[0], reason=public[1])
-    return public_codebook_of(source)
+    return public_codebook(source, other.name)
 
 
 def _is_data(path: Path) -> bool:

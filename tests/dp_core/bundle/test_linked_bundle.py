@@ -212,7 +212,7 @@ def test_a_read_set_is_two_frames_whose_keys_fit(bundle):
 
 
 def test_a_release_in_memory_has_the_sets_and_the_answers_of_its_bundle(bundle, release):
-    memory, read = MemoryRelease(release[0], rows=None), dp.read_bundle(bundle)
+    memory, read = MemoryRelease(release[0]), dp.read_bundle(bundle)
     for one, other in zip(memory.sets, read.sets, strict=True):
         for table in ("homes", "people"):
             pd.testing.assert_frame_equal(one[table], other[table])

@@ -11,7 +11,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
@@ -30,6 +29,7 @@ from dp_core.wall.household_values import LARGEST, stored_shares
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Totals
 from tests import linked_release
+from tests.linked_frames import pair_row_codes
 
 LEVELS = 5
 

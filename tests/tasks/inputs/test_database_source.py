@@ -11,13 +11,13 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from dp_core.confidential.coding import write_codes
 from dp_core.confidential.source import keyed_digest
 from dp_core.errors import BadInput, StageFailed
 from dp_core.plan.data_location import parse_table
 from dp_core.schema.reading.schema_file import parse_schema
 from flows.cli.actions.drafting import draft
 from tasks.inputs import database_source
-from tasks.inputs.coding import write_codes
 from tasks.inputs.database_connection import reading
 from tasks.inputs.database_source import table_source
 from tasks.inputs.open_input import open_input

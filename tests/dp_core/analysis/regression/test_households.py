@@ -15,7 +15,7 @@ from tests.linked_release import outcome
 @pytest.fixture(scope="module")
 def release():
     made, _ = outcome(sets=2, epsilon="20")
-    return MemoryRelease(made, rows=None)
+    return MemoryRelease(made)
 
 
 def persons(one):

@@ -8,11 +8,11 @@ import pytest
 
 from dp_core.confidential import source
 from dp_core.confidential.linked import linked_source
-from dp_core.confidential.linked.linked_rows import household_codes, pair_row_codes
 from dp_core.confidential.linked.linked_source import LinkedSource, pair_row_pieces, read_households
 from dp_core.confidential.source import keyed_digest, keyed_digests, open_source
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.reading.schema_file import parse_schema
+from tests.linked_frames import household_codes, pair_row_codes
 from tests.linked_release import SCHEMA, frames
 
 KEY = b"k" * 16
