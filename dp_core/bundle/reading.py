@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.linked_sets import LinkedSet, linked_set, read_linked_set
@@ -31,44 +31,31 @@ if TYPE_CHECKING:
     from dp_core.schema.linked.linked_decoding import TwoTables
 
 
-class Facts(Protocol):
-    """What an analysis must know about a release; the claims of a statement are such facts."""
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an analysis must know about a release; the claims of a statement have these facts.
 
-    @property
-    def name(self) -> str:
-        """Name of the release."""
+    Attributes:
+        name: Name of the release.
+        relation: Neighbouring relation of the guarantee.
+        currency: Kind of cost, with the total.
+        plan: The plan's document.
+        schema: The schema that defines the codes.
+        sets: Number of synthetic sets.
+        rows: Number of rows of each set.
+        records: Number of records of the file; None unless it is public.
+        off: Deviation of each set's weights from public totals; empty without totals.
+    """
 
-    @property
-    def relation(self) -> Relation:
-        """Neighbouring relation of the guarantee."""
-
-    @property
-    def currency(self) -> Currency:
-        """Kind of cost, with the total."""
-
-    @property
-    def plan(self) -> Mapping[str, Any]:
-        """The plan's document."""
-
-    @property
-    def schema(self) -> Schema:
-        """The schema that defines the codes."""
-
-    @property
-    def sets(self) -> int:
-        """Number of synthetic sets."""
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """Number of rows of each set."""
-
-    @property
-    def records(self) -> int | None:
-        """Number of records of the file; None unless it is public."""
-
-    @property
-    def off(self) -> tuple[float, ...]:
-        """Deviation of each set's weights from public totals; empty without totals."""
+    name: str
+    relation: Relation
+    currency: Currency
+    plan: Mapping[str, Any]
+    schema: Schema
+    sets: int
+    rows: tuple[int, ...]
+    records: int | None
+    off: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +64,7 @@ class Bundle:
 
     Attributes:
         folder: Folder of the bundle; None for a release in memory.
-        claims: Claims of its statement.
+        claims: What its statement claims.
         rule: Rule by which its sets are combined; None if it has no sets.
         records: Number of records of the file: public, or estimated from noisy tables.
         measured: All measurements.
@@ -179,7 +166,7 @@ def read_bundle(folder: Path) -> Bundle:
     measured = read_marginals(folder / MARGINALS)
     return Bundle(
         folder=folder,
-        claims=claims,
+        claims=Facts(**{each.name: getattr(claims, each.name) for each in fields(Facts)}),
         rule=known_rule(stated["rule"]) if claims.sets else None,
         records=float(document["sets"]["records"]["value"]),
         measured=measured,

@@ -86,6 +86,8 @@ def frame_codes(frames: Frames, schema: Schema) -> Dataset:
 def _given(frames: Frames, schema: Schema) -> list[FrameData]:
     """Return the frame of each table or wave, in the order of the schema."""
     linked, panel = schema.linked, schema.panel
+    names: tuple[str, ...]
+    reads: tuple[tuple[str, ...], ...]
     if linked is not None:
         names, what = (linked.households, linked.persons), "tables"
         reads = (linked.household_reads, linked.person_reads)

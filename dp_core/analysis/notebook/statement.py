@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dp_core.schema.definition import Schema
@@ -70,12 +70,12 @@ def columns_words(schema: Schema) -> str:
     return f"{linked.households}: {homes}; {linked.persons}: {persons}"
 
 
-def sets_words(statement: Statement) -> str:
+def sets_words(statement: Mapping[str, Any]) -> str:
     """Return how many sets there are, and what their intervals cover."""
     return " ".join(_sets_words(statement))
 
 
-def _sets_words(statement: Statement) -> Iterator[str]:
+def _sets_words(statement: Mapping[str, Any]) -> Iterator[str]:
     sets, inference = statement["sets"], statement["inference"]
     if sets["m"]:
         rows = sorted(set(sets["rows"]))

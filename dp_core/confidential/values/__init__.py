@@ -2,5 +2,6 @@
 
 Imports `schema` and below. Read `stored_texts` first (the text of a stored value, and identifiers
 of persons). Then read `raw_values` (levels, numbers and dates from texts and stored values), which
-uses `parsed_texts` and `short_decimals` (numbers that were stored in 32 bits).
+uses `parsed_texts` and `short_decimals` (numbers that were stored in 32 bits). `edge_grid` finds
+the bin of a number.
 """

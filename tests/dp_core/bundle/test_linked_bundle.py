@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import dp_core as dp
-from dp_core.analysis.notebook.memory_release import MemoryRelease
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.linked_sets import codes_of_set, pair_row_blocks, read_linked_set
 from dp_core.bundle.files.marginals_file import SHARES, UNIT, read_marginals
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.verification.verify import verify
 from dp_core.plan.procedure import sample
+from dp_core.public_data.memory_release import MemoryRelease
 from dp_core.wall.household_values import stored_shares
 from tests.dp_core.bundle import recomputed
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
