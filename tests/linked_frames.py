@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dp_core.confidential.frame_source import FrameSource
 from dp_core.confidential.linked.linked_source import LinkedSource, read_households
+from dp_core.confidential.sources.frame_source import frame_source
 from dp_core.schema.definition import Schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 
 
 def household_codes(schema: Schema, *tables: pa.Table) -> HouseholdRows:
-    sources = (FrameSource(each, each.column_names) for each in tables)
-    return read_households(schema, LinkedSource(*sources))
+    return read_households(schema, LinkedSource(*map(frame_source, tables)))
 
 
 def pair_row_codes(schema: Schema, *tables: pa.Table) -> Dataset:

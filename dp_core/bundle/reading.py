@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,48 +14,18 @@ from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.private_draws import PrivateDraws, private_draws
 from dp_core.bundle.statement.declared_analyses import declared_formulas
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
-from dp_core.bundle.verification.claims import read_claims
+from dp_core.bundle.verification.claims import Facts, read_claims
 from dp_core.bundle.verification.files_check import check_files
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
 from dp_core.inference.combining_rules import Origin
 from dp_core.inference.formulas.statistic_text import is_statistic
-from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import Relation
-from dp_core.wall.accounting.currency import Currency
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dp_core.schema.linked.linked_decoding import TwoTables
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What an analysis must know about a release; the claims of a statement have these facts.
-
-    Attributes:
-        name: Name of the release.
-        relation: Neighbouring relation of the guarantee.
-        currency: Kind of cost, with the total.
-        plan: The plan's document.
-        schema: The schema that defines the codes.
-        sets: Number of synthetic sets.
-        rows: Number of rows of each set.
-        records: Number of records of the file; None unless it is public.
-        off: Deviation of each set's weights from public totals; empty without totals.
-    """
-
-    name: str
-    relation: Relation
-    currency: Currency
-    plan: Mapping[str, Any]
-    schema: Schema
-    sets: int
-    rows: tuple[int, ...]
-    records: int | None
-    off: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,7 +136,7 @@ def read_bundle(folder: Path) -> Bundle:
     measured = read_marginals(folder / MARGINALS)
     return Bundle(
         folder=folder,
-        claims=Facts(**{each.name: getattr(claims, each.name) for each in fields(Facts)}),
+        claims=claims,
         rule=known_rule(stated["rule"]) if claims.sets else None,
         records=float(document["sets"]["records"]["value"]),
         measured=measured,

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 
 from dp_core.errors import StageFailed
 from dp_core.tables.codes import Codes, stored_type
-from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 
 if TYPE_CHECKING:
@@ -288,26 +287,6 @@ class StoreWriter:
         }
         text = json.dumps(manifest).encode()
         write_atomically(self.folder / MANIFEST, lambda file: _write_all(file, text))
-
-
-class MemoryWriter:
-    """Keeps codes in memory, as `StoreWriter` writes them to a folder.
-
-    Args:
-        domain: Columns and sizes.
-    """
-
-    def __init__(self, domain: Domain) -> None:
-        self._domain = domain
-        self._parts = [np.empty((len(domain), 0), domain.code_type)]
-
-    def append(self, columns: Sequence[NDArray[Any]]) -> None:
-        """Add rows; see `StoreWriter.append`."""
-        self._parts.append(np.stack(columns).astype(self._domain.code_type))
-
-    def dataset(self) -> Dataset:
-        """Return all rows."""
-        return Dataset(self._domain, np.concatenate(self._parts, axis=1))
 
 
 def write_atomically(path: Path, write: Callable[[int], object]) -> int:

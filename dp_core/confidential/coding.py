@@ -13,15 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
-from dp_core.confidential.code_store import CodeStore, MemoryWriter, StoreWriter
+from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.confidential.encoding import Encoded, Encoder, settle_zeros
-from dp_core.confidential.linked.linked_source import LinkedSource, pair_row_pieces, read_households
+from dp_core.confidential.linked.linked_source import LinkedSource, read_households
 from dp_core.confidential.person_rows import RowLimit, hashes, without_identifier
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.definition import Schema
 from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.household_rows import pair_row_pieces, to_pair_rows
 from dp_core.tables.processors import threads
 
 SHOWN_RULES = 5
@@ -59,12 +60,17 @@ def write_codes(
             (validation reports that in more detail). The store is then incomplete. The message
             names only tables, rules and columns; the counts are in `internal`.
     """
+    told = progress or _silent
     if isinstance(source, LinkedSource):
+        assert schema.linked is not None
+        rows = read_households(schema, source, lambda done: told(_LINKED * done))
         with StoreWriter(folder, schema.domain) as store:
-            _append_pairs(source, schema, store, progress or _silent)
+            for piece, done in pair_row_pieces(schema.linked, schema.domain, rows):
+                store.append(list(piece.codes))
+                told(_LINKED + (1 - _LINKED) * done)
     else:
         with Coding(schema, folder) as coding:
-            _add_all(source, schema, coding, progress or _silent)
+            _add_all(source, schema, coding, told)
             coding.finish()
     pa.default_memory_pool().release_unused()
     return CodeStore(folder, schema.domain)
@@ -73,9 +79,8 @@ def write_codes(
 def codes_in_memory(source: Source | LinkedSource, schema: Schema) -> Dataset:
     """Return the codes that `write_codes` writes; no file is written."""
     if isinstance(source, LinkedSource):
-        pairs = MemoryWriter(schema.domain)
-        _append_pairs(source, schema, pairs, _silent)
-        return pairs.dataset()
+        assert schema.linked is not None
+        return to_pair_rows(schema.linked, schema.domain, read_households(schema, source))
     with Coding(schema, None) as coding:
         _add_all(source, schema, coding, _silent)
         return coding.dataset()
@@ -94,19 +99,6 @@ def _add_all(
             progress(batch.done)
     if coding.violation is not None:
         raise coding.violation
-
-
-def _append_pairs(
-    source: LinkedSource,
-    schema: Schema,
-    writer: StoreWriter | MemoryWriter,
-    progress: Callable[[float], None],
-) -> None:
-    assert schema.linked is not None
-    rows = read_households(schema, source, lambda done: progress(_LINKED * done))
-    for piece, done in pair_row_pieces(schema, schema.linked, rows):
-        writer.append(list(piece.codes))
-        progress(_LINKED + (1 - _LINKED) * done)
 
 
 def _silent(_done: float) -> None:
@@ -141,13 +133,13 @@ class Coding:
         self._misfits: dict[str, int] = {}
         self._broken: dict[str, int] = {}
         self._disobeyed: dict[str, int] = {}
+        self._kept: list[Codes] = []
         self._ends = ExitStack()
         self._limit: RowLimit | None = None
 
     def __enter__(self) -> Coding:
         unit, folder = self._schema.unit, self._folder
         if folder is None:
-            self._memory = MemoryWriter(self._schema.domain)
             if unit.column is not None:
                 self._limit = RowLimit(None, unit.max_rows)
             return self
@@ -190,7 +182,10 @@ class Coding:
                 _count(self._broken, rule.rule.text, rule.refused)
         # After the first violation the pass continues only to count all violations.
         if not self._misfits and not self._broken and not self._disobeyed:
-            (self._writer if self._folder else self._memory).append(codes)
+            if self._folder is None:
+                self._kept.append(np.stack(codes))
+            else:
+                self._writer.append(codes)
             self._limit_persons(records, codes)
 
     def _limit_persons(self, records: pa.RecordBatch, codes: Sequence[Codes]) -> None:
@@ -220,10 +215,10 @@ class Coding:
 
     def dataset(self) -> Dataset:
         """Return the codes that were kept in memory."""
-        whole = self._memory.dataset()
-        if self._limit is None:
-            return whole
-        return Dataset(whole.domain, np.ascontiguousarray(whole.codes[:, self._limit.kept()]))
+        codes = np.concatenate(self._kept, axis=1)
+        if self._limit is not None:
+            codes = np.ascontiguousarray(codes[:, self._limit.kept()])
+        return Dataset(self._schema.domain, codes)
 
     def finish(self) -> None:
         """Complete the store."""

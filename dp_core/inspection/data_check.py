@@ -7,17 +7,18 @@ from dataclasses import replace
 
 from dp_core.confidential.linked.linked_rows import RulesBroken
 from dp_core.confidential.linked.linked_source import LinkedSource, read_households
+from dp_core.confidential.sources.input_parts import input_parts
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import More, check_table, result
 from dp_core.inspection.findings import Example, FileCheck, Finding
-from dp_core.inspection.given_data import Given
+from dp_core.inspection.given_data import Data
 from dp_core.inspection.panel_check import check_panel
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.text.pages.number_texts import plural
 
 
-def check_data(data: Sequence[Given], schema: Schema, more: More | None = None) -> FileCheck:
+def check_data(data: Sequence[Data], schema: Schema, more: More | None = None) -> FileCheck:
     """Return everything in data that does not fit a schema. Confidential.
 
     Args:
@@ -32,7 +33,7 @@ def check_data(data: Sequence[Given], schema: Schema, more: More | None = None) 
     return check_panel(data, schema, more) if schema.panel else check_table(data[0], schema, more)
 
 
-def _check_linked(data: Sequence[Given], schema: Schema, linked: LinkedTables) -> FileCheck:
+def _check_linked(data: Sequence[Data], schema: Schema, linked: LinkedTables) -> FileCheck:
     """Check each of two linked tables by itself and, if both fit, their keys and links."""
     own = (schema.household_schema, schema.person_schema)
     checks = [check_table(each, flat, whole=schema) for each, flat in zip(data, own, strict=True)]
@@ -42,8 +43,8 @@ def _check_linked(data: Sequence[Given], schema: Schema, linked: LinkedTables) -
         for one in check.findings
     ]
     if all(check.fits for check in checks):
-        reads = (linked.household_reads, linked.person_reads)
-        tables = (each.source(columns) for each, columns in zip(data, reads, strict=True))
+        parts = zip(data, input_parts(schema), strict=True)
+        tables = (each.source(part.reads) for each, part in parts)
         found += _links(schema, LinkedSource(*tables))
     rows = tuple(check.rows for check in checks if check.rows is not None)
     both = result(

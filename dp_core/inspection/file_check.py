@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dp_core.confidential.frame_source import frame_table
+from dp_core.confidential.sources.frame_source import frame_table
 from dp_core.errors import BadInput
 from dp_core.inspection.advice import definition_of
 from dp_core.inspection.column_tally import Tally
@@ -75,7 +75,7 @@ def check_frame(frame: pd.DataFrame | pa.Table | Mapping[str, Any], schema: Sche
         TypeError: if it is not a frame, such as a dictionary of several frames.
         ValueError: if the columns of a dictionary are not lists of one length.
     """
-    return check_table(FrameData(frame_table(frame)), schema)
+    return check_table(FrameData.of(frame_table(frame)), schema)
 
 
 def check_table(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from dp_core.confidential.data_files import Kind, kind_of, matching_files
-from dp_core.confidential.frame_source import FrameSource
-from dp_core.confidential.source import Batch, Source
+from dp_core.confidential.source import BATCH_ROWS, MemorySource, Source
 from dp_core.errors import BadInput
 from dp_core.inspection.findings import Finding
 from dp_core.inspection.header_check import (
@@ -25,37 +25,6 @@ from dp_core.inspection.header_check import (
     wrong_encoding,
 )
 from dp_core.schema.definition import Schema
-
-
-class Rows(Protocol):
-    """Rows that can be read; a `Source` is such rows."""
-
-    def batches(self) -> Iterator[Batch]:
-        """Yield all rows.
-
-        Raises:
-            BadInput: if they cannot be read.
-        """
-
-
-class Data(Protocol):
-    """The rows of one table, or of one wave of a panel. Confidential."""
-
-    @property
-    def name(self) -> str:
-        """Name for messages; empty if it has none."""
-
-    def each(self) -> Sequence[Data]:
-        """Return the parts that have a header of their own."""
-
-    def header(self, schema: Schema) -> Header:
-        """Return what the header of a single part has, compared with the schema."""
-
-    def source(self, columns: Sequence[str]) -> Rows:
-        """Return the rows; the columns are named as in the data, whose header was checked."""
-
-    def unread(self, error: BadInput) -> Finding:
-        """Return the finding about rows that cannot be read; it names the rows if it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +41,23 @@ class FileData:
 
     @property
     def name(self) -> str:
+        """Name of the first file, for messages."""
         return self.files[0].name
 
     def each(self) -> Sequence[FileData]:
+        """Return the parts that have a header of their own."""
         return [FileData((path,), self.kind) for path in self.files]
 
     def header(self, schema: Schema) -> Header:
+        """Return what the header of a single part has, compared with the schema."""
         return check_header(self.files[0], self.kind, schema)
 
     def source(self, columns: Sequence[str]) -> Source:
+        """Return the rows; the columns are named as in the data, whose header was checked."""
         return Source(self.files, self.kind, columns)
 
     def unread(self, error: BadInput) -> Finding:
+        """Return the finding about rows that cannot be read; it names the rows if it can."""
         for path in self.files if self.kind == "csv" else ():
             if "UTF-8" in error.message:
                 opener: Callable[..., Any] = gzip.open if path.suffix.lower() == ".gz" else open
@@ -100,31 +74,38 @@ class FileData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameData:
-    """A frame in memory.
+    """Rows in memory.
 
     Attributes:
-        table: The rows, as `frame_table` returns them.
-        name: Name for messages, such as that of its wave; empty if it has none.
+        types: Columns and types of the rows.
+        batches: Returns all rows, each time it is called.
+        name: Name for messages, such as that of its wave; empty (the default) if it has none.
     """
 
-    table: pa.Table
+    types: pa.Schema
+    batches: Callable[[], Iterable[pa.RecordBatch]]
     name: str = ""
+
+    @classmethod
+    def of(cls, table: pa.Table, name: str = "") -> FrameData:
+        """Return a frame, as `frame_table` returns it."""
+        return cls(table.schema, partial(table.to_batches, max_chunksize=BATCH_ROWS), name)
 
     def each(self) -> Sequence[FrameData]:
         return [self]
 
     def header(self, schema: Schema) -> Header:
-        return typed_header(self.table.schema, schema)
+        return typed_header(self.types, schema)
 
-    def source(self, columns: Sequence[str]) -> FrameSource:
-        return FrameSource(self.table, columns)
+    def source(self, columns: Sequence[str]) -> MemorySource:
+        return MemorySource(self.types, self.batches, columns)
 
     def unread(self, error: BadInput) -> Finding:
         return readable_or_refused(error)
 
 
-Given: TypeAlias = FileData | FrameData
-"""What a person gives for a table, or for a wave of a panel."""
+Data: TypeAlias = FileData | FrameData
+"""The rows of one table, or of one wave of a panel. Confidential."""
 
 
 def file_data(patterns: Sequence[str], folder: Path | None = None) -> FileData:

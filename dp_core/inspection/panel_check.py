@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
 
 from dp_core.confidential.panel.misfits import Misfits
 from dp_core.confidential.panel.panel_source import add_rows
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.confidential.panel.row_columns import row_columns, rows_schema
-from dp_core.confidential.source import Batch
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import More, check_table, result
 from dp_core.inspection.findings import Example, FileCheck, Finding, joined_findings
-from dp_core.inspection.given_data import Given
-from dp_core.inspection.header_check import Header, readable_or_refused, typed_header
+from dp_core.inspection.given_data import Data, FrameData
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import ABSENT, Panel
 
 
-def check_panel(data: Sequence[Given], schema: Schema, more: More | None = None) -> FileCheck:
+def check_panel(data: Sequence[Data], schema: Schema, more: More | None = None) -> FileCheck:
     """Return everything in the rows of a panel that does not fit its schema. Confidential.
 
     Rows that belong to no record are reported. The records of all other rows are checked like any
@@ -33,7 +34,7 @@ def check_panel(data: Sequence[Given], schema: Schema, more: More | None = None)
     """
     panel = schema.panel
     assert panel is not None
-    waves: Sequence[str | None] = (None,) if panel.wave is not None else panel.waves
+    waves = panel.parts
     parts = [(wave, part) for wave, each in zip(waves, data, strict=True) for part in each.each()]
     names = [part.name for _, part in parts if part.name]
     found = [
@@ -48,8 +49,8 @@ def check_panel(data: Sequence[Given], schema: Schema, more: More | None = None)
     sources = [each.source(columns) for each, columns in zip(data, wanted, strict=True)]
     with PersonRecords(schema, None, keep_going=True) as records:
         try:
-            rows = add_rows(waves, sources, records)
-            checked = check_table(_Records(records), schema)
+            rows = add_rows(schema, sources, records)
+            checked = check_table(FrameData(records.types, partial(_batches, records)), schema)
         except BadInput as error:
             message, _, fix = error.message.partition("; ")
             fix = f"{fix[:1].upper()}{fix[1:]}" or "Correct the files."
@@ -68,28 +69,9 @@ def check_panel(data: Sequence[Given], schema: Schema, more: More | None = None)
     return replace(whole, persons=persons)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Records:
-    """The records of a panel as data and as rows, made anew each time."""
-
-    records: PersonRecords
-    name: str = ""
-
-    def each(self) -> Sequence[_Records]:
-        return [self]
-
-    def header(self, schema: Schema) -> Header:
-        return typed_header(self.records.types, schema)
-
-    def source(self, _columns: Sequence[str]) -> _Records:
-        return self
-
-    def unread(self, error: BadInput) -> Finding:
-        return readable_or_refused(error)
-
-    def batches(self) -> Iterator[Batch]:
-        for table in self.records.tables():
-            yield from (Batch(0, records, 0.0) for records in table.to_batches())
+def _batches(records: PersonRecords) -> Iterator[pa.RecordBatch]:
+    for table in records.tables():
+        yield from table.to_batches()
 
 
 def _of_absence(finding: Finding, panel: Panel) -> bool:

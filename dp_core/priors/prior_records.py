@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.statement.used_prior import protected_by, source_in_words
-from dp_core.confidential.csv_files import check_csv, open_text
+from dp_core.confidential.csv_files import open_text
 from dp_core.confidential.data_files import kind_of
 from dp_core.confidential.encoding import Encoder
-from dp_core.confidential.frame_source import frame_table, open_frame
-from dp_core.confidential.source import Source
-from dp_core.confidential.source_files import check_parquet
+from dp_core.confidential.source import Source, open_source
+from dp_core.confidential.sources.frame_source import frame_table, open_frame
 from dp_core.confidential.values.stored_texts import canonical_texts
 from dp_core.errors import BadInput
 from dp_core.methods.prior.public_prior import Codes, PublicPrior, as_codes
@@ -88,12 +87,9 @@ def prior_of_file(path: Path, schema: Schema, *, by: str, reason: str) -> Public
     wanted = [name for name in schema.domain.columns if name in header]
     if not wanted:
         raise BadInput(f"{path.name} has none of the schema's columns.")
-    some = (check_parquet if kind == "parquet" else check_csv)(path, wanted, [*header, *names])
-    if not some:
-        raise BadInput(f"{path.name} has no rows.")
+    source = open_source(str(path), Path(), wanted, [*header, *names])
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    source = Source((path,), kind, wanted)
     document = (("file", path.name), ("sha256", found), ("by", by), ("reason", reason))
     return prior_of_tables([_rows(source)], schema, apart=False, document=document)
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
 
 from dp_core.confidential.coding import codes_in_memory
-from dp_core.confidential.frame_source import frame_table, open_frame
-from dp_core.confidential.linked.linked_source import LinkedSource
-from dp_core.confidential.panel.panel_source import PanelSource
-from dp_core.confidential.panel.row_columns import row_columns
-from dp_core.confidential.source import Source
+from dp_core.confidential.sources.frame_source import frame_table, open_frame
+from dp_core.confidential.sources.input_parts import input_parts, joined_source
 from dp_core.errors import BadInput
 from dp_core.inspection.data_check import check_data
 from dp_core.inspection.findings import Finding
@@ -73,74 +72,51 @@ def frame_codes(frames: Frames, schema: Schema) -> Dataset:
             name.
         TypeError: if something is not a frame, or frames are not a dictionary where they must be.
     """
-    data = _given(frames, schema)
+    parts, tables = input_parts(schema), _tables(frames, schema)
     try:
-        return codes_in_memory(_opened(data, schema), schema.stored)
+        opened = [
+            open_frame(table, part.reads, part.ignore)
+            for part, table in zip(parts, tables, strict=True)
+        ]
+        return codes_in_memory(joined_source(schema, opened, None), schema.stored)
     except BadInput:
+        data = [FrameData.of(*each) for each in zip(tables, (p.name for p in parts), strict=True)]
         found = check_data(data, schema.coarse or schema).of("refusal")
         if not found:
             raise
         raise DataDoNotFit([_of_frame(one) for one in found]) from None
 
 
-def _given(frames: Frames, schema: Schema) -> list[FrameData]:
-    """Return the frame of each table or wave, in the order of the schema."""
-    linked, panel = schema.linked, schema.panel
-    names: tuple[str, ...]
-    reads: tuple[tuple[str, ...], ...]
-    if linked is not None:
-        names, what = (linked.households, linked.persons), "tables"
-        reads = (linked.household_reads, linked.person_reads)
-    elif panel is not None and panel.wave is None:
-        names, what = panel.waves, "waves"
-        reads = tuple(row_columns(schema, wave)[0] for wave in names)
-    else:
-        return [_table("", frames, schema.reads if panel is None else row_columns(schema)[0])]
-    if not isinstance(frames, Mapping):
-        raise TypeError(
-            f"The schema has the {what} {', '.join(names)}, each with a frame of its own: give a"
-            f" dictionary, {{{names[0]!r}: ..., {names[1]!r}: ...}}."
-        )
-    found = {str(name): frame for name, frame in frames.items()}
-    if {*found} != {*names}:
-        raise BadInput(
-            f"The schema has the {what} {', '.join(names)}, but the dictionary has"
-            f" {', '.join(found) or 'no frame'}."
-        )
-    label = "" if linked else "wave "
-    return [
-        _table(f"{label}{name}", found[name], own) for name, own in zip(names, reads, strict=True)
-    ]
-
-
-def _table(name: str, frame: Any, reads: Sequence[str]) -> FrameData:
-    table = frame_table(frame)
-    index = getattr(getattr(frame, "index", None), "names", ())
-    for column in reads:
-        if column in index and column not in table.column_names:
-            raise BadInput(
-                f"Column {column!r} is the index of the frame; make it a column:"
-                " frame.reset_index()."
+def _tables(frames: Frames, schema: Schema) -> list[pa.Table]:
+    """Return the frame of each part of the data."""
+    parts, given = input_parts(schema), {"": frames}
+    names = [part.name for part in parts]
+    if names != [""]:
+        what = "tables" if schema.linked else "waves"
+        if not isinstance(frames, Mapping):
+            raise TypeError(
+                f"The schema has the {what} {', '.join(names)}, each with a frame of its own: give"
+                f" a dictionary, {{{names[0]!r}: ..., {names[1]!r}: ...}}."
             )
-    return FrameData(table, name)
-
-
-def _opened(data: Sequence[FrameData], schema: Schema) -> Source | LinkedSource:
-    linked, panel = schema.linked, schema.panel
-    if linked is not None:
-        homes, persons = (each.table for each in data)
-        return LinkedSource(
-            open_frame(homes, linked.household_reads, linked.household_ignore),
-            open_frame(persons, linked.person_reads, linked.person_ignore),
-        )
-    if panel is None:
-        return open_frame(data[0].table, schema.reads, schema.ignore)
-    waves = panel.waves if panel.wave is None else (None,)
-    rows = [
-        open_frame(each.table, *row_columns(schema, wave))
-        for wave, each in zip(waves, data, strict=True)
-    ]
-    return PanelSource(schema, waves, rows, None)
+        given = {str(name): frame for name, frame in frames.items()}
+        if {*given} != {*names}:
+            raise BadInput(
+                f"The schema has the {what} {', '.join(names)}, but the dictionary has"
+                f" {', '.join(given) or 'no frame'}."
+            )
+    tables = []
+    for part in parts:
+        frame = given[part.name]
+        table = frame_table(frame)
+        index = getattr(getattr(frame, "index", None), "names", ())
+        for column in part.reads:
+            if column in index and column not in table.column_names:
+                raise BadInput(
+                    f"Column {column!r} is the index of the frame; make it a column:"
+                    " frame.reset_index()."
+                )
+        tables.append(table)
+    return tables
 
 
 def _of_frame(finding: Finding) -> Finding:

@@ -21,7 +21,7 @@ from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, package, set_path
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.private_draws import private_draws
-from dp_core.bundle.reading import Bundle, Facts
+from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import (
     IN_MEMORY,
     exact,
@@ -30,6 +30,7 @@ from dp_core.bundle.statement.release_json import (
     plain,
     software_versions,
 )
+from dp_core.bundle.verification.claims import Facts
 from dp_core.bundle.writer import check_destination, unpublished, write_file
 from dp_core.inference.combine import known_rule
 from dp_core.inference.combining_rules import inference_statement

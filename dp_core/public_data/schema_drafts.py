@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.analysis.notebook.schemas import SchemaDraft
-from dp_core.confidential.frame_source import FrameSource, frame_table
+from dp_core.confidential.sources.frame_source import frame_source, frame_table
 from dp_core.errors import BadInput
 from dp_core.inspection.public_profile import public_codebook
 from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
@@ -90,9 +90,8 @@ def draft_schema(
     stated = frame_table(data.iloc[:0].astype(plain)).schema
     text = draft_table(name, [(field.name, field.type) for field in stated])
     if public_data:
-        source = FrameSource(frame_table(data), stated.names)
-        text = draft_from_codebook(public_codebook(source, name), stated.names, name)
-    elif described is not None:
+        described = public_codebook(frame_source(frame_table(data)), name)
+    if described is not None:
         text = draft_from_codebook(described, stated.names, name)
     return SchemaDraft(_titled(text, title))
 

@@ -20,8 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.confidential.row_digest import RowDigest
-from dp_core.confidential.source import Digests, Source
+from dp_core.confidential.source import RowSource
 from dp_core.plan.data_location import DatabaseTable
 from dp_core.text.canonical import canonical_json
 from tasks.support.run_folder import sync_folder
@@ -35,12 +34,8 @@ PART_ROWS = 1 << 21
 """Rows of a file of the snapshot."""
 
 
-class SnapshotSource(Source):
-    """The rows of a table at the moment when the snapshot was taken.
-
-    Attributes:
-        decimals: Names of the columns that hold decimal numbers as text, with all their digits.
-    """
+class SnapshotSource(RowSource):
+    """The rows of a table at the moment when the snapshot was taken."""
 
     def __init__(
         self, files: Sequence[Path], columns: Sequence[str], decimals: frozenset[str]
@@ -54,20 +49,6 @@ class SnapshotSource(Source):
         """
         super().__init__(files, "parquet", columns)
         self.decimals = decimals
-
-    def digests(self, key: bytes) -> Digests:
-        """Return the keyed hash of the rows, which does not depend on their order or their types.
-
-        Args:
-            key: Confidential key of the home.
-
-        Privacy:
-            The ledger recognises the same table even if it is read in another order.
-        """
-        digest = RowDigest(key, self.columns, self.decimals)
-        for batch in self.batches():
-            digest.add(batch.records)
-        return Digests(digest.hexdigest())
 
 
 def open_snapshot(

@@ -175,12 +175,16 @@ def _sections(work: Path, source: Source, asked: AskedEvaluation) -> dict[str, A
 def _linked_sections(
     source: LinkedSource, schema: Schema, bundle: Path, sets: int
 ) -> dict[str, Any]:
-    from dp_core.bundle.files.linked_sets import codes_of_set, pair_row_blocks, read_linked_set
+    from dp_core.bundle.files.linked_sets import codes_of_set, read_linked_set
     from dp_core.confidential.linked.linked_source import read_households
     from dp_core.lab.evaluation.linked_scores import score_linked_sets
+    from dp_core.tables.household_rows import pair_row_pieces
+
+    linked = schema.linked
 
     def pieces(rows: HouseholdRows) -> PairRows:
-        return lambda: pair_row_blocks(schema, rows)
+        assert linked is not None
+        return lambda: (piece for piece, _ in pair_row_pieces(linked, schema.domain, rows))
 
     real = read_households(schema, source)
     households = real.sizes.size

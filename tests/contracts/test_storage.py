@@ -320,7 +320,7 @@ def of_rows(folder, schema, frame, how, parts):
 def of_panel(folder, schema, frame, how, parts):
     pattern = write(folder, frame, how, parts)
     rows = open_source(pattern, folder, *row_columns(schema))
-    source = PanelSource(schema, (None,), (rows,), folder / "records")
+    source = PanelSource(schema, (rows,), folder / "records")
     return stored(write_codes(source, schema, folder / "codes"))
 
 
@@ -428,7 +428,7 @@ def test_a_constant_number_is_the_same_in_files_of_different_floats(tmp_path):
         rows = {"id": range(4), "year": [year] * 4, "age": [1] * 4, "pay": pa.array(values, kind)}
         pq.write_table(pa.table(rows), tmp_path / f"rows-{year}.parquet")
     source = open_source("rows-*.parquet", tmp_path, *row_columns(schema))
-    panel = PanelSource(schema, (None,), (source,), tmp_path / "records")
+    panel = PanelSource(schema, (source,), tmp_path / "records")
     assert stored(write_codes(panel, schema, tmp_path / "codes")).total() == 4
 
 

@@ -19,9 +19,9 @@ import pytest
 from rich.console import Console
 
 from dp_core.confidential.coding import write_codes
-from dp_core.confidential.frame_source import FrameSource, frame_table
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
+from dp_core.confidential.sources.frame_source import frame_source, frame_table
 from dp_core.confidential.values.common_types import common_type
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import check_frame
@@ -179,7 +179,7 @@ def test_every_command_gives_the_codes_or_refuses(tmp_path, monkeypatch, array, 
     for frame in frames:
         assert check_frame(frame, schema).fits == (expected is not None)
         assert outcome(lambda f=frame: frame_codes(f, schema).codes[0]) == expected
-    public_codebook(FrameSource(frame_table(table), table.column_names), "the frame")
+    public_codebook(frame_source(frame_table(table)), "the frame")
     if not stored:
         return
     found = check(tmp_path / "s.yaml", [str(path)])

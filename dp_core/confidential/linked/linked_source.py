@@ -1,13 +1,13 @@
 """The sources of two linked tables, and their codes household by household. Confidential side.
 
 Each table is read once, batch by batch. Keys and links are kept in memory as texts, and values as
-codes. There may be several times as many pair rows as persons, so these are made piece by piece.
+codes.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,13 +23,8 @@ from dp_core.confidential.linked.linked_rows import (
 )
 from dp_core.confidential.source import Digests, Source
 from dp_core.schema.definition import Schema
-from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.codes import Codes
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
-
-PIECE_ROWS = 1 << 18
-"""Approximate number of pair rows that are made at a time."""
+from dp_core.tables.household_rows import HouseholdRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,32 +94,6 @@ def read_households(
     return linked_codes(
         schema, links, homes.codes(), persons.codes(), homes.units(), persons.units()
     )
-
-
-def pair_row_pieces(
-    schema: Schema, linked: LinkedTables, rows: HouseholdRows
-) -> Iterator[tuple[Dataset, float]]:
-    """Yield the pair rows of households in pieces, each with the part that is then done, 0 to 1.
-
-    Args:
-        schema: The schema of linked tables.
-        linked: The two tables.
-        rows: The households.
-    """
-    of_one = rows.sizes * (rows.sizes - 1)
-    ends = np.cumsum(np.maximum(of_one, 1))
-    persons = np.concatenate(([0], np.cumsum(rows.sizes)))
-    start = done = 0
-    while start < rows.sizes.size:
-        stop = int(np.searchsorted(ends, done + PIECE_ROWS, side="right"))
-        stop = max(stop, start + 1)
-        piece = HouseholdRows(
-            rows.households[:, start:stop],
-            rows.sizes[start:stop],
-            rows.persons[:, persons[start] : persons[stop]],
-        )
-        yield to_pair_rows(linked, schema.domain, piece), stop / rows.sizes.size
-        start, done = stop, int(ends[stop - 1])
 
 
 class _Columns:

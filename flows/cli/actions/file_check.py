@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.confidential.sources.input_parts import input_parts
 from dp_core.errors import BadInput
 from dp_core.inspection.data_check import check_data
 from dp_core.inspection.findings import FileCheck, Finding
@@ -57,41 +58,33 @@ def _data(schema: Schema, patterns: Sequence[str]) -> list[FileData]:
     Raises:
         BadInput: if no data file is found, or there is not one pattern for each table or wave.
     """
-    linked, panel = schema.linked, schema.panel
-    if linked is not None:
-        if len(patterns) != 2:
-            raise BadInput(
-                f"The schema has two linked tables; name the file of the table {linked.households},"
-                f" then that of {linked.persons}."
-            )
-        data = [file_data([one]) for one in patterns]
-        if _swapped(schema, data):
-            raise BadInput(
-                "The two files seem to be swapped; name the file of the table"
-                f" {linked.households} first, then that of {linked.persons}."
-            )
-        return data
-    if panel is None or panel.wave is not None:
+    parts = input_parts(schema)
+    if len(parts) == 1:
         return [file_data(patterns)]
-    if len(patterns) != len(panel.waves):
+    names, what = ", ".join(part.name for part in parts), "table" if schema.linked else "wave"
+    if len(patterns) != len(parts):
         raise BadInput(
-            f"Each wave has a file of its own; name {len(panel.waves)} files, of the waves"
-            f" {', '.join(panel.waves)} in this order, or state `wave` under `panel`."
+            f"Each {what} has a file of its own; name {len(parts)} files, of the {what}s {names} in"
+            f" this order{'' if schema.linked else ', or state `wave` under `panel`'}."
         )
-    return [file_data([one]) for one in patterns]
+    data = [file_data([one]) for one in patterns]
+    if schema.linked is not None and _are_swapped(schema, data):
+        raise BadInput(
+            f"The two files seem to be swapped; name those of the tables {names} in this order."
+        )
+    return data
 
 
-def _swapped(schema: Schema, data: Sequence[FileData]) -> bool:
+def _are_swapped(schema: Schema, data: Sequence[FileData]) -> bool:
     """Return whether each file lacks a column of its own table and has all of the other table."""
-    tables = (schema.household_schema, schema.person_schema)
+    homes, persons = schema.household_schema, schema.person_schema
 
     def has_all(each: FileData, table: Schema) -> bool:
-        names = each.header(table).names
-        return all(name in names for name in table.reads)
+        return {*each.header(table).names} >= {*table.reads}
 
-    pairs = list(zip(data, tables, strict=True))
-    crossed = zip(data, reversed(tables), strict=True)
-    return not any(has_all(*pair) for pair in pairs) and all(has_all(*pair) for pair in crossed)
+    first, second = data
+    own = has_all(first, homes) or has_all(second, persons)
+    return not own and has_all(first, persons) and has_all(second, homes)
 
 
 def _own_expectations(

@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.frame_source import FrameSource, frame_table
+from dp_core.confidential.sources.frame_source import frame_source, frame_table
 from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.public_profile import public_codebook
 from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
@@ -31,8 +31,7 @@ FRAME = pd.DataFrame(
 
 
 def shown(frame):
-    table = frame_table(frame)
-    return public_codebook(FrameSource(table, table.column_names), "the frame")
+    return public_codebook(frame_source(frame_table(frame)), "the frame")
 
 
 def draft(frame):

@@ -1,4 +1,4 @@
-"""A frame in memory as a source, like the files of `source`. Confidential side.
+"""A frame in memory as a source, opened as files are. Confidential side.
 
 Numbers, booleans, texts, dates, times and categories of these keep their type: 1.0 is the level
 `1`, and NaN, None and NaT are missing. In a column of Python objects of several types each value
@@ -8,13 +8,13 @@ read, which names them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dp_core.confidential.row_digest import RowDigest
-from dp_core.confidential.source import BATCH_ROWS, Batch, Digests, Source
+from dp_core.confidential.source import BATCH_ROWS, MemorySource
 from dp_core.confidential.source_files import check_types
 from dp_core.confidential.values.common_types import (
     common_type,
@@ -29,56 +29,33 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class FrameSource(Source):
-    """The rows of a table in memory.
+def frame_source(table: pa.Table, columns: Sequence[str] | None = None) -> MemorySource:
+    """Return the rows of a table in memory as a source.
 
     Args:
         table: The rows, as `frame_table` returns them.
-        columns: The wanted columns, each of which the table has once.
+        columns: The wanted columns, each of which the table has once; by default all.
     """
-
-    def __init__(self, table: pa.Table, columns: Sequence[str]) -> None:
-        super().__init__((), "parquet", columns)
-        self._table = table.select(self.columns)
-
-    def __repr__(self) -> str:
-        return f"FrameSource({len(self.columns)} columns, confidential)"
-
-    def batches(self) -> Iterator[Batch]:
-        """Yield all rows, at most `BATCH_ROWS` at a time; one batch if there are none."""
-        done, rows = 0, self._table.num_rows
-        some = self._table.to_batches(max_chunksize=BATCH_ROWS)
-        for records in some or [pa.RecordBatch.from_pylist([], schema=self._table.schema)]:
-            done += records.num_rows
-            yield Batch(0, records, done / max(rows, 1))
-
-    def digests(self, key: bytes) -> Digests:
-        """Return the keyed hash of the rows, which does not depend on their order."""
-        digest = RowDigest(key, self.columns)
-        for batch in self.batches():
-            digest.add(batch.records)
-        return Digests(digest.hexdigest())
+    batches = partial(table.to_batches, max_chunksize=BATCH_ROWS)
+    return MemorySource(table.schema, batches, table.column_names if columns is None else columns)
 
 
-def open_frame(
-    table: pa.Table, columns: Sequence[str], ignore: Collection[str], what: str = "The frame"
-) -> FrameSource:
+def open_frame(table: pa.Table, columns: Sequence[str], ignore: Collection[str]) -> MemorySource:
     """Open a frame as `open_source` opens files, with the same refusals.
 
     Args:
         table: The rows, as `frame_table` returns them.
         columns: Columns to read; the frame must have all of them.
         ignore: Further columns that it may have.
-        what: What the frame is, as the subject of a sentence.
 
     Raises:
         BadInput: if it lacks or repeats a column or has one that is in neither list, if a column
             cannot be read, or if there is no row (then a `DataRefused`).
     """
-    check_types(what, table.schema, columns, ignore)
+    check_types("The frame", table.schema, columns, ignore)
     if not table.num_rows:
-        raise DataRefused(f"{what} has no row; give one with rows.", row="data-empty")
-    return FrameSource(table, columns)
+        raise DataRefused("The frame has no row; give one with rows.", row="data-empty")
+    return frame_source(table, columns)
 
 
 def frame_table(frame: Any) -> pa.Table:
