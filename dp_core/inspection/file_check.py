@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from dp_core.errors import BadInput
 from dp_core.inspection.advice import definition_of
 from dp_core.inspection.column_tally import Tally
 from dp_core.inspection.findings import FileCheck, Finding, joined_findings
-from dp_core.inspection.given_data import Data, FrameData, file_data
+from dp_core.inspection.given_data import Data, FrameData
 from dp_core.inspection.hints import hints
 from dp_core.inspection.repeated_headers import RepeatedHeaders
 from dp_core.inspection.row_findings import PersonCheck, RowChecks
@@ -38,28 +37,6 @@ _ORDER = ("refusal", "settled", "hint")
 
 More = Callable[[Iterable[Iterable[pa.RecordBatch]]], Iterable[Finding]]
 """Returns further findings in rows, given as partitions of a few batches each."""
-
-
-def check_files(
-    patterns: Sequence[str],
-    schema: Schema,
-    folder: Path | None = None,
-    *,
-    whole: Schema | None = None,
-) -> FileCheck:
-    """Return everything in data files that does not fit a schema; see `check_table`.
-
-    Args:
-        patterns: Paths or globs of CSV or Parquet files, all of one kind; together they are the
-            file of a release.
-        schema: The schema, from `dp_core.schema.reading.schema_file.load_schema`.
-        folder: Folder of relative paths; the working folder by default.
-        whole: The schema of linked tables, if `schema` is of one of them; None by default.
-
-    Raises:
-        BadInput: if no file matches, or the files are of an unknown or of different kinds.
-    """
-    return check_table(file_data(patterns, folder), schema, whole=whole)
 
 
 def check_frame(frame: pd.DataFrame | pa.Table | Mapping[str, Any], schema: Schema) -> FileCheck:
@@ -89,7 +66,7 @@ def check_table(
         more: Returns further findings, if the data have all columns; None (the default) for none.
         whole: The schema of linked tables, if `schema` is of one of them; None by default.
     """
-    parts = data.each()
+    parts: Sequence[Data] = data.each()
     headers = [part.header(schema) for part in parts]
     found = [
         one.about(part.name if len(parts) > 1 else "")

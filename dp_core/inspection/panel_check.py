@@ -16,6 +16,7 @@ from dp_core.errors import BadInput
 from dp_core.inspection.file_check import More, check_table, result
 from dp_core.inspection.findings import Example, FileCheck, Finding, joined_findings
 from dp_core.inspection.given_data import Data, FrameData
+from dp_core.inspection.header_check import readable_or_refused
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import ABSENT, Panel
 
@@ -52,9 +53,7 @@ def check_panel(data: Sequence[Data], schema: Schema, more: More | None = None) 
             rows = add_rows(schema, sources, records)
             checked = check_table(FrameData(records.types, partial(_batches, records)), schema)
         except BadInput as error:
-            message, _, fix = error.message.partition("; ")
-            fix = f"{fix[:1].upper()}{fix[1:]}" or "Correct the files."
-            found.append(Finding("refusal", "unreadable", "", f"{message}.", fix))
+            found.append(readable_or_refused(error))
             return result(schema, names, found, columns=read)
         found += _misfits(records.misfits, panel)
         persons = records.persons

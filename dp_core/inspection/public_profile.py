@@ -20,30 +20,15 @@ from dp_core.confidential.source import Source
 from dp_core.confidential.values.common_types import is_readable, type_words
 from dp_core.confidential.values.parsed_texts import INTEGER_TEXT, NUMBER_TEXT
 from dp_core.confidential.values.stored_texts import is_text, plain, value_type
-from dp_core.inspection.given_data import file_data
 from dp_core.inspection.value_findings import fitting_formats, looks_missing
 from dp_core.schema.bin_edges import MAX_INTEGER, exact_text
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, levels_of
 from dp_core.schema.definition import Kind
-from dp_core.schema.draft import file_columns
 from dp_core.text.documents.typed_text import parse_fraction
 
 MOST_LEVELS = 300
 """Most distinct texts of a category; a column with more is taken for text."""
 MOST_DECIMALS = 6
-
-
-def public_source(patterns: Sequence[str]) -> Source:
-    """Open public data files with all columns.
-
-    Args:
-        patterns: Paths or globs of CSV or Parquet files of one kind, from the working folder.
-
-    Raises:
-        BadInput: if no file matches, or a file cannot be read.
-    """
-    data = file_data(patterns)
-    return data.source(file_columns(data.files[0]))
 
 
 def public_codebook(source: Source, name: str) -> Codebook:

@@ -16,7 +16,6 @@ from typing import Any
 
 from dp_core.analysis.notebook.open_release import OpenRelease
 from dp_core.analysis.notebook.plan_page import PlanPage, privacy_words
-from dp_core.analysis.notebook.statement import columns_words, sets_words, tables_words
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, package, set_paths
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic
@@ -93,8 +92,7 @@ class MemoryRelease(OpenRelease):
 
     def page(self) -> Page:
         """Return what the release is and is not, its noise, its tables and its sets."""
-        spec, bundle = self._outcome.plan.spec, self._bundle
-        declared = bundle.declared_texts
+        spec = self._outcome.plan.spec
         return (
             Sentence(f"{spec.schema.title} (release in memory, method {spec.method})"),
             Fact("Warning", NOT_PROTECTED, warns=True),
@@ -102,10 +100,7 @@ class MemoryRelease(OpenRelease):
                 "Noise",
                 f"as in a release with {privacy_words(spec.privacy)}; no privacy guarantee",
             ),
-            Fact("Tables", tables_words(len(self.tables), len(bundle.measured))),
-            Fact("Sets", sets_words(self._about_sets())),
-            *((Fact("Declared", "; ".join(declared)),) if declared else ()),
-            Fact("Columns", columns_words(spec.schema)),
+            *self._facts_of_sets(self._about_sets()),
         )
 
     def _fill(self, folder: Path) -> None:

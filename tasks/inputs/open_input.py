@@ -38,7 +38,7 @@ def open_input(
         The data: a source, which of a panel has its records, or those of two linked tables.
 
     Raises:
-        BadInput: if the data cannot be opened (`open_source`, `object_source`, `table_source`), or
+        BadInput: if the data cannot be opened (`open_source`, `object_source`, `table_sources`), or
             a column that identifies persons or households holds decimal numbers.
         StageFailed: if the store or the database does not answer.
     """

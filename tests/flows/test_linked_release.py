@@ -449,13 +449,13 @@ def test_a_missing_file_is_no_attempt_on_the_data(town, command):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"data": "homes.csv"}, "names one place, but the schema has two tables"),
+        ({"data": "homes.csv"}, "names one place, but the schema has 2 tables"),
         ({"data": "{homes: homes.csv}"}, "people"),
         ({"data": "{homes: homes.csv, persons: people.csv}"}, "persons"),
-        ({"data": "{homes: homes.csv, people: homes.csv}"}, "the same place for both tables"),
+        ({"data": "{homes: homes.csv, people: homes.csv}"}, "the same place as homes"),
         (
             {"data": "{homes: homes.csv, people: {database: DB, table: people}}"},
-            "reached in different ways",
+            "stored in another kind of place than homes",
         ),
         ({"method": "privsyn"}, "cannot release linked tables yet"),
         ({"select": "{method: aim}"}, "cannot release linked tables yet"),

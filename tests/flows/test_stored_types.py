@@ -25,7 +25,8 @@ from dp_core.confidential.sources.frame_source import frame_source, frame_table
 from dp_core.confidential.values.common_types import common_type
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import check_frame
-from dp_core.inspection.public_profile import public_codebook, public_source
+from dp_core.inspection.given_data import file_data
+from dp_core.inspection.public_profile import public_codebook
 from dp_core.priors.prior_records import prior_of_file
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.reading.schema_file import load_schema
@@ -200,7 +201,7 @@ def test_every_command_gives_the_codes_or_refuses(tmp_path, monkeypatch, array, 
     with contextlib.suppress(BadInput):  # fewer than two columns that fit
         prior = prior_of_file(path, schema, by="A", reason="B")
         assert ("x" in prior.domain.columns) == (expected is not None)
-    public_codebook(public_source([str(path)]), path.name)
+    public_codebook(file_data([str(path)]).source(["x", "y"]), path.name)
 
 
 def fits(reads):

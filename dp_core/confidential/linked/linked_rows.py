@@ -12,8 +12,8 @@ Privacy:
     number of shares (`dp_core.schema.linked.linked_tables`). Whether a file is refused depends
     on all its rows; like every refusal, it is outside epsilon.
 
-The functions from `encoded_columns` on take and return arrays of whole households, so that a file
-can be read piece by piece. Memory is linear in the rows, and so is time except for two sorts.
+All functions take and return arrays of whole households. Memory is linear in the rows, and so is
+time except for two sorts.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.between_columns import RuleCheck
-from dp_core.confidential.encoding import FIRST_ROWS, BrokenRule, Encoder, settle_zeros
+from dp_core.confidential.encoding import FIRST_ROWS, BrokenRule, settle_zeros
 from dp_core.confidential.linked.key_links import Links
-from dp_core.confidential.values.raw_values import Array, Reader
+from dp_core.confidential.values.raw_values import Array
 from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
@@ -39,7 +38,7 @@ from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import households_that_break
 from dp_core.tables.structural_zeros import StructuralZeros
 
-_SHOWN = 5
+SHOWN = 5
 """Columns or rules that an error names."""
 
 
@@ -85,7 +84,7 @@ def linked_codes(
         links: The members of each household.
         homes: Codes of the household columns, each of shape (households,); changed in place.
         persons: Codes of the person columns, each of shape (rows of the table of persons,).
-        home_units: Values of household columns that rules compare (`compared_units`).
+        home_units: Values of household columns that rules compare (`RuleCheck.units_of`).
         person_units: Values of person columns that rules compare.
 
     Raises:
@@ -125,54 +124,6 @@ def _refuse_broken_counts(linked: LinkedTables, rows: HouseholdRows, links: Link
 
 def _keys(links: Links, households: NDArray[np.intp]) -> tuple[str, ...]:
     return tuple(links.keys.take(pa.array(np.unique(households))).to_pylist())
-
-
-def encoded_columns(
-    schema: Schema, table: str, names: Sequence[str], rows: pa.Table
-) -> dict[str, Codes]:
-    """Return the codes of some columns of one table, each of shape (rows,).
-
-    Args:
-        schema: The schema of linked tables.
-        table: Name of the table, for the message.
-        names: The columns.
-        rows: Raw values.
-
-    Raises:
-        SchemaViolation: if values are not in the schema; the message names the columns only.
-    """
-    codes, misfits = {}, {}
-    for name in names:
-        encoded = Encoder(schema.column(name)).encode(rows.column(name))
-        codes[name] = np.ascontiguousarray(encoded.codes)
-        if encoded.bad is not None:
-            misfits[name] = int(encoded.bad.sum())
-    if misfits:
-        said = ", ".join(repr(name) for name in list(misfits)[:_SHOWN])
-        raise SchemaViolation(
-            f"Values of {said} in the table {table} are not in the schema; correct the file or the"
-            " schema.",
-            internal="\n".join(f"{count} rows: {name}" for name, count in misfits.items()),
-        )
-    return codes
-
-
-def compared_units(
-    schema: Schema, names: Sequence[str], rows: pa.Table
-) -> dict[str, NDArray[np.int64]]:
-    """Return the values of one table that rules compare, in whole units, each of shape (rows,).
-
-    Args:
-        schema: The schema of linked tables.
-        names: Columns of the table; those that no rule compares are left out.
-        rows: Raw values.
-    """
-    check = RuleCheck(schema)
-    return {
-        name: check.units_of(name, Reader(schema.column(name)).read(rows.column(name)))
-        for name in check.columns
-        if name in names
-    }
 
 
 def settle_rules(
@@ -257,7 +208,7 @@ def _refuse(broken: Sequence[BrokenCount]) -> None:
     broken = [each for each in broken if each.rows]
     if not broken:
         return
-    texts = ", ".join(f"`{each.text}`" for each in broken[:_SHOWN])
+    texts = ", ".join(f"`{each.text}`" for each in broken[:SHOWN])
     error = RulesBroken(
         f"The files have {broken[0].whose}s that break {texts} of the schema; correct the files or"
         " the rule.",

@@ -15,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_core.confidential.between_columns import RuleCheck
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.linked.key_links import key_texts, linked_members
-from dp_core.confidential.linked.linked_rows import (
-    compared_units,
-    encoded_columns,
-    linked_codes,
-)
+from dp_core.confidential.linked.linked_rows import SHOWN, linked_codes
 from dp_core.confidential.source import Digests, Source
+from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema
 from dp_core.tables.codes import Codes
 from dp_core.tables.household_rows import HouseholdRows
@@ -84,9 +83,8 @@ def read_households(
         raise ValueError("The schema is of a single table.")
     homes = _Columns(schema, linked.households, (linked.key,), linked.household_columns)
     homes.read(source.households, progress and _within(progress, 0.0, 0.3))
-    persons = _Columns(
-        schema, linked.persons, (linked.link, linked.person_key), linked.person_columns
-    )
+    keys = (linked.link, linked.person_key)
+    persons = _Columns(schema, linked.persons, keys, linked.person_columns)
     persons.read(source.persons, progress and _within(progress, 0.3, 1.0))
     links = linked_members(
         linked, homes.key(linked.key), persons.key(linked.link), persons.key(linked.person_key)
@@ -102,23 +100,38 @@ class _Columns:
     def __init__(
         self, schema: Schema, table: str, keys: Sequence[str], names: Sequence[str]
     ) -> None:
-        self._schema, self._table, self._names = schema, table, names
+        self._table, self._missing = table, schema.unit.missing_values
+        self._encoders = {name: Encoder(schema.column(name)) for name in names}
+        self._check = RuleCheck(schema)
         self._keys: dict[str, list[pa.Array]] = {key: [] for key in keys}
         self._codes: dict[str, list[Codes]] = {name: [] for name in names}
         self._units: dict[str, list[NDArray[np.int64]]] = {}
 
     def read(self, source: Source, progress: Callable[[float], None] | None) -> None:
-        """Read the table."""
-        missing = self._schema.unit.missing_values
+        """Read the table.
+
+        Raises:
+            SchemaViolation: if values are not in the schema; the message names the columns only.
+        """
         for batch in source.batches():
-            rows = pa.Table.from_batches([batch.records])
+            misfits = {}
             for key, texts in self._keys.items():
-                texts.append(key_texts(self._table, key, rows.column(key), missing))
-            codes = encoded_columns(self._schema, self._table, self._names, rows)
-            for name, found in codes.items():
-                self._codes[name].append(found)
-            for name, units in compared_units(self._schema, self._names, rows).items():
-                self._units.setdefault(name, []).append(units)
+                texts.append(key_texts(self._table, key, batch.records.column(key), self._missing))
+            for name, encoder in self._encoders.items():
+                values = encoder.reader.read(batch.records.column(name))
+                encoded = encoder.place(values)
+                if encoded.bad is not None:
+                    misfits[name] = int(encoded.bad.sum())
+                self._codes[name].append(np.ascontiguousarray(encoded.codes))
+                if name in self._check.columns:
+                    self._units.setdefault(name, []).append(self._check.units_of(name, values))
+            if misfits:
+                said = ", ".join(repr(name) for name in list(misfits)[:SHOWN])
+                raise SchemaViolation(
+                    f"Values of {said} in the table {self._table} are not in the schema; correct"
+                    " the file or the schema.",
+                    internal="\n".join(f"{count} rows: {name}" for name, count in misfits.items()),
+                )
             if progress is not None:
                 progress(batch.done)
 
@@ -128,7 +141,7 @@ class _Columns:
 
     def codes(self) -> Mapping[str, Codes]:
         """Return the codes of each column."""
-        return {name: np.concatenate(self._codes.pop(name)) for name in self._names}
+        return {name: np.concatenate(self._codes.pop(name)) for name in self._encoders}
 
     def units(self) -> Mapping[str, NDArray[np.int64]]:
         """Return the compared values of each column that a rule compares."""
