@@ -202,10 +202,17 @@ class Source:
 
 
 class RowSource(Source):
-    """Rows that are identified by their values, in any order, not by the bytes of files."""
+    """Rows that are identified by their values, in any order, not by the bytes of files.
 
-    decimals: frozenset[str] = frozenset()
-    """Names of the columns that hold decimal numbers as text, with all their digits."""
+    Attributes:
+        decimals: Names of the columns that hold decimal numbers as text, with all their digits.
+    """
+
+    def __init__(
+        self, files: Sequence[Path], columns: Sequence[str], decimals: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(files, "parquet", columns)
+        self.decimals = decimals
 
     def digests(self, key: bytes) -> Digests:
         """Return the keyed hash of the rows, which does not depend on their order or their types.
@@ -234,7 +241,7 @@ class MemorySource(RowSource):
         batches: Callable[[], Iterable[pa.RecordBatch]],
         columns: Sequence[str],
     ) -> None:
-        super().__init__((), "parquet", columns)
+        super().__init__((), columns)
         self._types = pa.schema([types.field(name) for name in columns])
         self._batches = batches
 

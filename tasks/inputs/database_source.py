@@ -18,12 +18,13 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.sql import quoted_name
 
+from dp_core.confidential.source import RowSource
 from dp_core.confidential.source_files import check_columns
 from dp_core.errors import BadInput, DataRefused, SchemaViolation, StageFailed
 from dp_core.plan.data_location import DatabaseTable
 from tasks.inputs.database_connection import reading
 from tasks.inputs.database_types import Stored, stored
-from tasks.inputs.snapshot import SnapshotSource, new_snapshot, open_snapshot
+from tasks.inputs.snapshot import new_snapshot, open_snapshot
 
 CHUNK_ROWS = 1 << 14
 """Rows that are fetched at a time; with 20 columns these are about 20 MB of Python objects."""
@@ -31,7 +32,7 @@ CHUNK_ROWS = 1 << 14
 
 def table_sources(
     asked: Sequence[tuple[DatabaseTable, Sequence[str], Collection[str], Path]],
-) -> list[SnapshotSource]:
+) -> list[RowSource]:
     """Return the snapshots of tables of one database, all taken at one moment.
 
     If one of them is missing, all are taken again, in one transaction.
@@ -47,7 +48,7 @@ def table_sources(
         StageFailed: if the connection is lost.
     """
 
-    def found() -> list[SnapshotSource | None]:
+    def found() -> list[RowSource | None]:
         return [open_snapshot(folder, place, columns) for place, columns, _, folder in asked]
 
     def take(connection: sa.Connection) -> None:

@@ -34,26 +34,7 @@ PART_ROWS = 1 << 21
 """Rows of a file of the snapshot."""
 
 
-class SnapshotSource(RowSource):
-    """The rows of a table at the moment when the snapshot was taken."""
-
-    def __init__(
-        self, files: Sequence[Path], columns: Sequence[str], decimals: frozenset[str]
-    ) -> None:
-        """Open a snapshot from its files; `open_snapshot` finds them.
-
-        Args:
-            files: Paths of the files.
-            columns: Columns to read.
-            decimals: Those that hold decimal numbers as text.
-        """
-        super().__init__(files, "parquet", columns)
-        self.decimals = decimals
-
-
-def open_snapshot(
-    folder: Path, place: DatabaseTable, columns: Sequence[str]
-) -> SnapshotSource | None:
+def open_snapshot(folder: Path, place: DatabaseTable, columns: Sequence[str]) -> RowSource | None:
     """Return the complete snapshot in a folder; None if there is none of this table and columns.
 
     Args:
@@ -72,7 +53,7 @@ def open_snapshot(
             return None
         for path in parts:
             pq.read_metadata(path)
-        return SnapshotSource(parts, columns, frozenset(told["decimals"]))
+        return RowSource(parts, columns, frozenset(told["decimals"]))
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
