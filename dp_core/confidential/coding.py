@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.code_store import CodeStore, StoreWriter
@@ -83,7 +84,8 @@ def codes_in_memory(source: Source | LinkedSource, schema: Schema) -> Dataset:
         return to_pair_rows(schema.linked, schema.domain, read_households(schema, source))
     with Coding(schema, None) as coding:
         _add_all(source, schema, coding, _silent)
-        return coding.dataset()
+        codes, kept = coding.in_memory()
+    return Dataset(schema.domain, np.ascontiguousarray(codes[:, kept]))
 
 
 def _add_all(
@@ -123,7 +125,7 @@ class Coding:
 
     Args:
         schema: Schema of the data.
-        folder: Folder of the store; None to keep the codes in memory, for `dataset`.
+        folder: Folder of the store; None to keep the codes in memory.
     """
 
     def __init__(self, schema: Schema, folder: Path | None) -> None:
@@ -213,12 +215,15 @@ class Coding:
             return None
         return _violation(self._schema, self._misfits, self._broken, self._disobeyed)
 
-    def dataset(self) -> Dataset:
-        """Return the codes that were kept in memory."""
+    def in_memory(self) -> tuple[Codes, NDArray[np.bool_]]:
+        """Return the codes that were kept in memory, and which rows the limit of rows keeps.
+
+        Returns:
+            Codes of all rows, shape (columns, rows), and a mask, shape (rows,).
+        """
         codes = np.concatenate(self._kept, axis=1)
-        if self._limit is not None:
-            codes = np.ascontiguousarray(codes[:, self._limit.kept()])
-        return Dataset(self._schema.domain, codes)
+        everyone = np.ones(codes.shape[1], np.bool_)
+        return codes, everyone if self._limit is None else self._limit.kept()
 
     def finish(self) -> None:
         """Complete the store."""

@@ -38,7 +38,8 @@ def read_data(node: Node, schema: Schema | None) -> DataPlace:
         for each in stated.values():
             _read_place(each)
         return ""
-    panel, names, what, or_else = None if schema is None else schema.panel, (), "waves", ""
+    panel, what, or_else = None if schema is None else schema.panel, "waves", ""
+    names: tuple[str, ...] = ()
     if schema is not None and schema.linked is not None:
         names, what = (schema.linked.households, schema.linked.persons), "tables"
     elif panel is not None and panel.wave is None:
