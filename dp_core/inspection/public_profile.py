@@ -7,7 +7,7 @@ file would disclose it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -43,7 +43,7 @@ def public_codebook(source: Source, name: str) -> Codebook:
     """
     columns = {name: _Seen() for name in source.columns}
     for batch in source.batches():
-        _add(columns, batch.records, source.columns)
+        _add(columns, batch.records)
     drafted = tuple(_variable(column, seen) for column, seen in columns.items())
     return Codebook(name=name, form="public data", variables=drafted, public_data=True)
 
@@ -66,9 +66,9 @@ class _Seen:
     """Stored type, if it cannot be read."""
 
 
-def _add(columns: dict[str, _Seen], records: pa.RecordBatch, names: Iterable[str]) -> None:
-    for name in names:
-        seen, values = columns[name], records.column(name)
+def _add(columns: dict[str, _Seen], records: pa.RecordBatch) -> None:
+    for name, seen in columns.items():
+        values = records.column(name)
         seen.rows += len(values)
         seen.nulls += values.null_count
         if not is_readable(values.type):

@@ -44,7 +44,8 @@ def open_input(
     """
     told = progress or (lambda _stage, _done: None)
     parts, places = input_parts(schema), places_of(spec.data)
-    folders = [folder] if len(parts) == 1 else [folder / each for each in _folders(schema, parts)]
+    named = [each.name if schema.linked else f"wave-{n}" for n, each in enumerate(parts, start=1)]
+    folders = [folder / each for each in named] if len(parts) > 1 else [folder]
     wanted = list(zip(places, parts, folders, strict=True))
     copied = None if store_of(places[0]) is None else "copy"
     copied = "snapshot" if isinstance(places[0], DatabaseTable) else copied
@@ -63,13 +64,6 @@ def open_input(
     if copied is not None:
         told(copied, 1.0)
     return joined_source(schema, sources, folder)
-
-
-def _folders(schema: Schema, parts: Sequence[InputPart]) -> list[str]:
-    """Return the names of the folders of copies of each table or wave."""
-    if schema.linked is not None:
-        return [part.name for part in parts]
-    return [f"wave-{number}" for number, _ in enumerate(parts, start=1)]
 
 
 def _opened(spec: ReleaseSpec, place: OnePlace, part: InputPart, folder: Path) -> Source:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dp_core.schema.definition import Schema
@@ -72,16 +72,11 @@ def columns_words(schema: Schema) -> str:
 
 def sets_words(statement: Mapping[str, Any]) -> str:
     """Return how many sets there are, and what their intervals cover."""
-    return " ".join(_sets_words(statement))
-
-
-def _sets_words(statement: Mapping[str, Any]) -> Iterator[str]:
-    sets, inference = statement["sets"], statement["inference"]
-    if sets["m"]:
-        rows = sorted(set(sets["rows"]))
-        number = f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}"
-        what = "households" if "persons" in sets else "rows"
-        yield f"{plural(sets['m'], 'set')} of {number} {what} each ({sets['mode']})."
-        yield f"Intervals of `infer` cover: {inference['covers']}"
-    else:
-        yield inference["covers"]
+    sets, covers = statement["sets"], statement["inference"]["covers"]
+    if not sets["m"]:
+        return str(covers)
+    rows = sorted(set(sets["rows"]))
+    number = f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}"
+    what = "households" if "persons" in sets else "rows"
+    made = f"{plural(sets['m'], 'set')} of {number} {what} each ({sets['mode']})."
+    return f"{made} Intervals of `infer` cover: {covers}"
