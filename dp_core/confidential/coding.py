@@ -61,7 +61,7 @@ def write_codes(
             (validation reports that in more detail). The store is then incomplete. The message
             names only tables, rules and columns; the counts are in `internal`.
     """
-    told = progress or _silent
+    told = progress or (lambda _: None)
     if isinstance(source, LinkedSource):
         assert schema.linked is not None
         rows = read_households(schema, source, lambda done: told(_LINKED * done))
@@ -83,7 +83,7 @@ def codes_in_memory(source: Source | LinkedSource, schema: Schema) -> Dataset:
         assert schema.linked is not None
         return to_pair_rows(schema.linked, schema.domain, read_households(schema, source))
     with Coding(schema, None) as coding:
-        _add_all(source, schema, coding, _silent)
+        _add_all(source, schema, coding, lambda _: None)
         codes, kept = coding.in_memory()
     return Dataset(schema.domain, np.ascontiguousarray(codes[:, kept]))
 
@@ -101,10 +101,6 @@ def _add_all(
             progress(batch.done)
     if coding.violation is not None:
         raise coding.violation
-
-
-def _silent(_done: float) -> None:
-    pass
 
 
 def left_by_validation(schema: Schema, folder: Path) -> bool:

@@ -82,10 +82,11 @@ def read_households(
     if linked is None:
         raise ValueError("The schema is of a single table.")
     homes = _Columns(schema, linked.households, (linked.key,), linked.household_columns)
-    homes.read(source.households, progress and _within(progress, 0.0, 0.3))
+    told = progress or (lambda _: None)
+    homes.read(source.households, lambda done: told(0.3 * done))
     keys = (linked.link, linked.person_key)
     persons = _Columns(schema, linked.persons, keys, linked.person_columns)
-    persons.read(source.persons, progress and _within(progress, 0.3, 1.0))
+    persons.read(source.persons, lambda done: told(0.3 + 0.7 * done))
     links = linked_members(
         linked, homes.key(linked.key), persons.key(linked.link), persons.key(linked.person_key)
     )
@@ -107,7 +108,7 @@ class _Columns:
         self._codes: dict[str, list[Codes]] = {name: [] for name in names}
         self._units: dict[str, list[NDArray[np.int64]]] = {}
 
-    def read(self, source: Source, progress: Callable[[float], None] | None) -> None:
+    def read(self, source: Source, progress: Callable[[float], None]) -> None:
         """Read the table.
 
         Raises:
@@ -132,8 +133,7 @@ class _Columns:
                     " the file or the schema.",
                     internal="\n".join(f"{count} rows: {name}" for name, count in misfits.items()),
                 )
-            if progress is not None:
-                progress(batch.done)
+            progress(batch.done)
 
     def key(self, name: str) -> pa.Array:
         """Return a column of keys, which is no longer kept afterwards."""
@@ -146,7 +146,3 @@ class _Columns:
     def units(self) -> Mapping[str, NDArray[np.int64]]:
         """Return the compared values of each column that a rule compares."""
         return {name: np.concatenate(units) for name, units in self._units.items()}
-
-
-def _within(progress: Callable[[float], None], start: float, end: float) -> Callable[[float], None]:
-    return lambda done: progress(start + done * (end - start))

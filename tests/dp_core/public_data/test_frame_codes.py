@@ -90,15 +90,6 @@ def test_a_column_of_any_type_has_the_codes_of_its_texts(schema, name, values):
     assert np.array_equal(frame_codes(frame, schema).codes, frame_codes(TEXTS, schema).codes)
 
 
-def test_booleans_are_the_words_that_python_writes_if_the_schema_has_these():
-    schema = dp.read_schema(
-        'version: 1\ntitle: T\ncolumns:\n  flag: {type: category, levels: ["True", "False"]}\n'
-    )
-    frame = pd.DataFrame({"flag": [True, False, True]})
-
-    assert frame_codes(frame, schema).codes.tolist() == [[0, 1, 0]]
-
-
 def test_everything_that_does_not_fit_is_said_at_once(schema):
     frame = TEXTS.assign(
         code=["1", "7", "", "1"], age=["0", "-3", "x", "5"], flag=["true", "", "false", "yes"]
@@ -114,14 +105,6 @@ def test_everything_that_does_not_fit_is_said_at_once(schema):
     for text in ("'7'", "-3", "'x'", "'yes'", "Income", "other"):
         assert text in said
     assert raised.value.exit_code == 2
-
-
-def test_numbers_that_lost_their_zeros_are_the_levels():
-    schema = dp.read_schema(
-        'version: 1\ntitle: T\ncolumns:\n  place: {type: category, levels: ["01", "02"]}\n'
-    )
-
-    assert frame_codes(pd.DataFrame({"place": [1, 2]}), schema).codes.tolist() == [[0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -147,20 +130,6 @@ def test_a_frame_that_cannot_be_read_is_refused_with_the_reason(schema, frame, s
 def test_what_is_no_frame_is_a_type_error_that_says_how_to_read_one(schema, data):
     with pytest.raises(TypeError, match="read_csv"):
         frame_codes(data, schema)
-
-
-def test_rules_between_columns_are_checked():
-    schema = dp.read_schema(
-        "version: 1\ntitle: T\ncolumns:\n"
-        "  age: {type: integer, min: 0, max: 99, edges: [0, 15, 100]}\n"
-        "  state: {type: category, levels: [single, married]}\n"
-        "impossible:\n  - {age: '<15', state: married}\n"
-    )
-    frame = pd.DataFrame({"age": [3, 40], "state": ["married", "married"]})
-
-    with pytest.raises(DataDoNotFit, match="impossible"):
-        frame_codes(frame, schema)
-    assert frame_codes(frame.iloc[1:], schema).codes.tolist() == [[1], [1]]
 
 
 @pytest.mark.parametrize("identifiers", [[1, 1, 1, 2], ["a", "a", "a", "b"], [1.0, 1.0, 1.0, 2.0]])

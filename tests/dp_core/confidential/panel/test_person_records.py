@@ -276,7 +276,7 @@ def test_each_wave_in_a_file_of_its_own_is_a_part(tmp_path):
     source = by_wave(tmp_path, panel_frame())
     digests = keyed_digests(source, KEY)
     alone = [keyed_digest(rows, KEY) for rows in source.rows]
-    names = [f"wave {wave}" for wave in source.waves]
+    names = [f"wave {wave}" for wave in WAVES]
     assert digests.parts == dict(zip(names, alone, strict=True))
     assert len({digests.whole, *alone}) == len(alone) + 1
 
