@@ -80,7 +80,8 @@ def frame_codes(frames: Frames, schema: Schema) -> Dataset:
         ]
         return codes_in_memory(joined_source(schema, opened, None), schema.stored)
     except BadInput:
-        data = [FrameData.of(*each) for each in zip(tables, (p.name for p in parts), strict=True)]
+        names = [f"wave {part.name}" if schema.panel else part.name for part in parts]
+        data = [FrameData.of(*each) for each in zip(tables, names, strict=True)]
         found = check_data(data, schema.coarse or schema).of("refusal")
         if not found:
             raise

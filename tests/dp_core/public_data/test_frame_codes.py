@@ -132,17 +132,6 @@ def test_what_is_no_frame_is_a_type_error_that_says_how_to_read_one(schema, data
         frame_codes(data, schema)
 
 
-@pytest.mark.parametrize("identifiers", [[1, 1, 1, 2], ["a", "a", "a", "b"], [1.0, 1.0, 1.0, 2.0]])
-def test_rows_of_a_person_above_the_limit_are_left_out(identifiers):
-    schema = dp.read_schema(
-        "version: 1\ntitle: T\nunit: {column: who, max_rows: 2}\ncolumns:\n"
-        "  code: {type: category, levels: [1, 2]}\n"
-    )
-    frame = pd.DataFrame({"who": identifiers, "code": [1, 1, 1, 2]})
-
-    assert sorted(frame_codes(frame, schema).codes[0].tolist()) == [0, 0, 1]
-
-
 def test_a_person_without_an_identifier_is_refused():
     schema = dp.read_schema(
         "version: 1\ntitle: T\nunit: {column: who, max_rows: 2}\ncolumns:\n"
