@@ -53,9 +53,9 @@ from dp_core.plan.trial import trial_plan
 from dp_core.tables.counting import count_tables, plan_tables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.processors import threads
 from tasks.counting.dask_counter import DaskCounter
 from tasks.drawing.drawn_pieces import drawn_pieces
-from tasks.support.processors import threads
 
 if TYPE_CHECKING:
     from dp_core.methods.reconstruction.reconstructor import Model

@@ -32,9 +32,9 @@ from common import MIXED_SIZES as SIZES
 from dp_core.confidential.code_store import CHUNK_ROWS, CodeStore, StoreWriter
 from dp_core.tables.counting import TablePlan
 from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.processors import threads
 from flows.engine.settings import prepare
 from tasks.counting.dask_counter import DaskCounter, _count_part
-from tasks.support.processors import threads
 
 DOMAIN = Domain(tuple(f"c{place}" for place in range(len(SIZES))), SIZES)
 PAIRS: list[Clique] = list(combinations(DOMAIN.columns, 2))

@@ -22,14 +22,14 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.declared import DESIGNS, POPULATION, frame_of_file
-from dp_core.analysis.notebook.memory_release import MemoryRelease
 from dp_core.analysis.regression.analysis import analyse
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import read_formula
-from dp_core.plan.in_memory.stated_plan import memory_plan
+from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.procedure import carry_out
 from dp_core.public_data.frame_codes import frame_codes
+from dp_core.public_data.memory_release import MemoryRelease
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import parse_schema
 from flows.desk.asked_question import AskedQuestion, read_asked
@@ -67,7 +67,7 @@ def ask(
         keys["analyses"] = {"formulas": [asked.text], "share": share}
     plan = memory_plan(schema, {"privacy": {"epsilon": epsilon, "delta": "1e-9"}, **keys})
     codes = frame_codes(data, plan.spec.schema)
-    made = MemoryRelease(carry_out(plan, MemoryCounter(codes)), rows=None)
+    made = MemoryRelease(carry_out(plan, MemoryCounter(codes)))
     return made.infer(asked.text) if asked.kind == "regression" else made.query(asked.text)
 
 

@@ -139,9 +139,9 @@ def make_file(path: Path, rows: int, group_rows: int = GROUP_ROWS, *, seed: int 
 
 def work(path: Path) -> None:
     """Run the stages on the file; print time and CPU of each as JSON lines."""
+    from dp_core.confidential.coding import write_codes
     from dp_core.confidential.source import keyed_digest, open_source
     from tasks.counting.dask_counter import DaskCounter
-    from tasks.inputs.coding import write_codes
     from tasks.validation.expectations import validate
 
     schema = make_schema()

@@ -21,7 +21,6 @@ imports only the rooms below it; `pyproject.toml` has the order.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dp_core.analysis.notebook.memory_release import MemoryRelease as MemoryRelease
     from dp_core.analysis.notebook.open_bundle import OpenBundle as OpenBundle
     from dp_core.analysis.notebook.open_bundle import read_bundle as read_bundle
     from dp_core.analysis.notebook.plan_page import PlanPage as PlanPage
@@ -32,13 +31,14 @@ if TYPE_CHECKING:
     from dp_core.bundle.verification.verify import Verification as Verification
     from dp_core.errors import BadInput as BadInput
     from dp_core.errors import ReleaseError as ReleaseError
+    from dp_core.public_data.memory_release import MemoryRelease as MemoryRelease
     from dp_core.public_data.public_release import release as release
     from dp_core.public_data.schema_drafts import draft_schema as draft_schema
     from dp_core.schema.definition import Schema as Schema
 
 _HOMES = {
     "BadInput": "dp_core.errors",
-    "MemoryRelease": "dp_core.analysis.notebook.memory_release",
+    "MemoryRelease": "dp_core.public_data.memory_release",
     "OpenBundle": "dp_core.analysis.notebook.open_bundle",
     "PlanPage": "dp_core.analysis.notebook.plan_page",
     "QueryAnswer": "dp_core.analysis.query.query_answer",

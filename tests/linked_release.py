@@ -18,11 +18,9 @@ from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
-from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
-from dp_core.plan.in_memory.drawn_sets import drawn_set
-from dp_core.plan.in_memory.stated_plan import NAME, memory_plan
+from dp_core.plan.in_memory import NAME, drawn_set, memory_plan
 from dp_core.plan.procedure import Outcome, carry_out, sample
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.canonical import digest
@@ -30,6 +28,7 @@ from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.ledger.ledger_position import Place, Total
 from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_hash
 from dp_core.wall.ledger.session import MemorySession
+from tests.linked_frames import pair_row_codes
 
 SCHEMA: Mapping[str, Any] = {
     "version": "1",

@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from dp_core.audit.configurations import COLUMNS, PERSON
 from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, stored_columns
-from dp_core.confidential.between_columns import RuleCheck
-from dp_core.confidential.encoding import Encoder, settle_zeros
-from dp_core.confidential.person_rows import hashes, kept_rows, orders
+from dp_core.confidential.coding import Coding
+from dp_core.confidential.encoding import Encoder
 from dp_core.schema.definition import Column, Schema, Unit
 from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
@@ -71,7 +70,6 @@ class TinyFiles(NeighbourFiles[Texts]):
         self._schema = Schema(
             title="", columns=columns, zeros=zeros, unit=unit, rules=rules, document={}
         )
-        self._rules = RuleCheck(self._schema)
         self._relation = relation
         self._encoders = [Encoder(column) for column in columns]
         self._rng = np.random.default_rng(seed)
@@ -89,21 +87,15 @@ class TinyFiles(NeighbourFiles[Texts]):
         owner = np.repeat(np.arange(len(units)), [len(unit) for unit in units])
         names = [encoder.column.name for encoder in self._encoders]
         texts = {name: [row[COLUMNS.index(name)] for row in rows] for name in names}
-        values = stored_columns({PERSON: [str(10**10 + first + each) for each in owner], **texts})
-        identifiers, columns = values.pop(PERSON), []
-        for encoder in self._encoders:
-            encoded = encoder.encode(values[encoder.column.name])
-            if encoded.bad is not None and encoded.bad.any():
-                raise BrokenCoding(f"A generated value of {encoder.column.name!r} is refused.")
-            columns.append(encoded.codes)
-        compared = self._rules.units(pa.record_batch(values))
-        if any(broken.refused for broken in settle_zeros(self._schema, columns, compared)):
-            raise ValueError("A generated row breaks a structural zero or a rule.")
-        kept = np.ones(len(rows), np.bool_)
-        if self._schema.unit.column is not None:
-            persons, _ = hashes(PERSON, identifiers, ())
-            kept = kept_rows(persons, orders(persons, columns), self._relation.max_rows)
-        codes = np.stack(columns, axis=1)
+        values = {PERSON: [str(10**10 + first + each) for each in owner], **texts}
+        records = pa.record_batch(stored_columns(values))
+        with Coding(self._schema, None) as coding:
+            found = (records.column(encoder.column.name) for encoder in self._encoders)
+            coding.add(records, list(map(Encoder.encode, self._encoders, found)))
+            if coding.violation is not None:
+                raise BrokenCoding(f"A generated row is refused: {coding.violation.internal}")
+            columns, kept = coding.in_memory()
+        codes = np.ascontiguousarray(columns.T)
         return tuple(codes[kept & (owner == number)] for number in range(len(units)))
 
     def _files(self) -> Iterator[tuple[str, tuple[Texts, ...]]]:

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, stored_columns
 from dp_core.audit.tiny_files import MANY, RANDOM_FILES
-from dp_core.confidential.linked.linked_rows import household_codes
+from dp_core.confidential.linked.linked_source import LinkedSource, read_households
+from dp_core.confidential.sources.frame_source import frame_source
 from dp_core.schema.definition import Column, Schema, Unit
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.privacy import Relation
@@ -122,8 +123,8 @@ class TinyHouseholds(NeighbourFiles[Household]):
         rows = rows if len(households) % 2 else rows[::-1]
         names = (linked.link, linked.person_key, *PERSON_COLUMNS)
         persons = {name: [row[place] for row in rows] for place, name in enumerate(names)}
-        tables = (pa.table(stored_columns(each)) for each in (homes, persons))
-        coded = household_codes(self._schema, *tables)
+        both = (frame_source(pa.table(stored_columns(each))) for each in (homes, persons))
+        coded = read_households(self._schema, LinkedSource(*both))
         pairs = to_pair_rows(linked, self._schema.domain, coded).codes.T
         if not households:
             return ()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.linked_sets import LinkedSet, linked_set, read_linked_set
@@ -14,61 +14,18 @@ from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.private_draws import PrivateDraws, private_draws
 from dp_core.bundle.statement.declared_analyses import declared_formulas
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
-from dp_core.bundle.verification.claims import read_claims
+from dp_core.bundle.verification.claims import Facts, read_claims
 from dp_core.bundle.verification.files_check import check_files
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
 from dp_core.inference.combining_rules import Origin
 from dp_core.inference.formulas.statistic_text import is_statistic
-from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import Relation
-from dp_core.wall.accounting.currency import Currency
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dp_core.schema.linked.linked_decoding import TwoTables
-
-
-class Facts(Protocol):
-    """What an analysis must know about a release; the claims of a statement are such facts."""
-
-    @property
-    def name(self) -> str:
-        """Name of the release."""
-
-    @property
-    def relation(self) -> Relation:
-        """Neighbouring relation of the guarantee."""
-
-    @property
-    def currency(self) -> Currency:
-        """Kind of cost, with the total."""
-
-    @property
-    def plan(self) -> Mapping[str, Any]:
-        """The plan's document."""
-
-    @property
-    def schema(self) -> Schema:
-        """The schema that defines the codes."""
-
-    @property
-    def sets(self) -> int:
-        """Number of synthetic sets."""
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """Number of rows of each set."""
-
-    @property
-    def records(self) -> int | None:
-        """Number of records of the file; None unless it is public."""
-
-    @property
-    def off(self) -> tuple[float, ...]:
-        """Deviation of each set's weights from public totals; empty without totals."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +34,7 @@ class Bundle:
 
     Attributes:
         folder: Folder of the bundle; None for a release in memory.
-        claims: Claims of its statement.
+        claims: What its statement claims.
         rule: Rule by which its sets are combined; None if it has no sets.
         records: Number of records of the file: public, or estimated from noisy tables.
         measured: All measurements.

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths
@@ -128,12 +128,7 @@ def write_bundle(
     folder = folder.absolute()
     if not (folder / STATEMENT).is_file():
         check_destination(folder)
-    partial = folder.parent / f".{folder.name}.partial"
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        # Left by an interrupted attempt.
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(mode=0o755)
+    with unpublished(folder) as partial:
         _fill(partial, published, synthetic, tallies, sign)
         for path in [*_folders(partial), partial]:
             path.chmod(0o755)
@@ -143,15 +138,35 @@ def write_bundle(
             shutil.rmtree(partial)
         else:
             check_destination(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def unpublished(folder: Path) -> Iterator[Path]:
+    """Give a hidden folder during a block; it becomes the new folder if the block succeeds.
+
+    A block that deletes the hidden folder leaves the other one as it is.
+
+    Args:
+        folder: Absolute path of a new or empty folder.
+
+    Raises:
+        StageFailed: if the disk is full or a file cannot be written; nothing is left behind.
+    """
+    partial = folder.parent / f".{folder.name}.partial"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Left by an interrupted attempt.
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(mode=0o755)
+        yield partial
+        if partial.exists():
             os.rename(partial, folder)
         settle(folder.parent)
     except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
         raise write_failure(folder, error) from None
-    except BaseException:
+    finally:
         shutil.rmtree(partial, ignore_errors=True)
-        raise
-    return folder
 
 
 def _fill(
@@ -190,9 +205,9 @@ def _fill(
     stated = statement(published, {})
     texts |= {CITATION: citation_text(stated), REGISTRY: registry_text(stated)}
     for name, text in texts.items():
-        _write(folder / name, text)
+        write_file(folder / name, text)
         files[name] = file_record(folder / name)
-    _write(folder / STATEMENT, render(statement(published, files, sign)))
+    write_file(folder / STATEMENT, render(statement(published, files, sign)))
 
 
 def _same(first: Path, second: Path) -> bool:
@@ -222,7 +237,8 @@ def _unsigned_statement(path: Path) -> bytes:
         return content
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file to disk before it returns."""
     path.write_bytes(content)
     settle(path)
 

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.edge_grid import EdgeGrid
+from dp_core.confidential.values.edge_grid import EdgeGrid
 from dp_core.confidential.values.raw_values import (
     INT64_MAX,
     INT64_MIN,

@@ -108,18 +108,21 @@ class RowLimit:
     """Finds the rows to keep of a file of any size; used as a context manager.
 
     Args:
-        folder: Confidential folder, created here and deleted at the end.
+        folder: Confidential folder, created here and deleted at the end; None to keep what it knows
+            of the rows in memory.
         max_rows: Most rows of a person.
     """
 
-    def __init__(self, folder: Path, max_rows: int) -> None:
+    def __init__(self, folder: Path | None, max_rows: int) -> None:
         self.folder = folder
         self.max_rows = max_rows
         self.rows = 0
+        self._in_memory: list[NDArray[np.void]] = []
 
     def __enter__(self) -> RowLimit:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(mode=0o700, parents=True)
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(mode=0o700, parents=True)
         return self
 
     def __exit__(
@@ -128,7 +131,8 @@ class RowLimit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def add(self, persons: Persons, codes: Sequence[NDArray[Any]]) -> None:
         """Add rows of the file, in its order."""
@@ -136,29 +140,36 @@ class RowLimit:
         found["person"], found["order"] = persons, orders(persons, codes)
         found["number"] = np.arange(self.rows, self.rows + len(persons))
         self.rows += len(persons)
+        if self.folder is None:
+            self._in_memory.append(found)
+            return
         bucket = (persons[:, 0] % np.uint64(BUCKETS)).astype(np.int64)
         found = found[np.argsort(bucket, kind="stable")]
         ends = np.cumsum(np.bincount(bucket, minlength=BUCKETS))
         for number, part in enumerate(np.split(found, ends[:-1])):
             if len(part):
-                with self._bucket(number).open("ab") as file:
+                with _bucket(self.folder, number).open("ab") as file:
                     file.write(part.tobytes())
 
     def kept(self) -> NDArray[np.bool_]:
-        """Return which rows are kept, in the order of the file, mapped from disk."""
+        """Return which rows are kept, in the order of the file, mapped from disk if it has them."""
         if not self.rows:
             return np.zeros(0, np.bool_)
+        if self.folder is None:
+            whole = np.concatenate(self._in_memory)
+            return kept_rows(whole["person"], whole["order"], self.max_rows)
         kept: NDArray[np.bool_] = np.memmap(
             self.folder / "kept", dtype=np.bool_, mode="w+", shape=(self.rows,)
         )
         for number in range(BUCKETS):
-            if self._bucket(number).exists():
-                part = np.fromfile(self._bucket(number), _ROW)
+            if (bucket := _bucket(self.folder, number)).exists():
+                part = np.fromfile(bucket, _ROW)
                 kept[part["number"]] = kept_rows(part["person"], part["order"], self.max_rows)
         return kept
 
-    def _bucket(self, number: int) -> Path:
-        return self.folder / f"rows-{number:02d}"
+
+def _bucket(folder: Path, number: int) -> Path:
+    return folder / f"rows-{number:02d}"
 
 
 def without_identifier(column: str) -> str:

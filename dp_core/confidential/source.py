@@ -1,4 +1,4 @@
-"""The confidential files as a stream of small record batches. Confidential side.
+"""The confidential data, in files or in memory, as a stream of small record batches. Confidential.
 
 The files are one CSV or Parquet file, or a glob of files of one kind. Opening reads headers and
 footers only, and reports every error that they show. Rows are read lazily, one batch at a time, and
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from dp_core.confidential.csv_files import bad_csv, check_csv, count_csv_rows, csv_blocks
 from dp_core.confidential.data_files import Kind, find_data_files
+from dp_core.confidential.row_digest import RowDigest
 from dp_core.confidential.source_files import check_parquet, damaged, footer, is_text
 from dp_core.confidential.values.common_types import with_common_types
 from dp_core.errors import BadInput, DataRefused
@@ -198,6 +199,59 @@ class Source:
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 bad_csv(path, error)
             before += self._stamps[path].size
+
+
+class RowSource(Source):
+    """Rows that are identified by their values, in any order, not by the bytes of files.
+
+    Attributes:
+        decimals: Names of the columns that hold decimal numbers as text, with all their digits.
+    """
+
+    def __init__(
+        self, files: Sequence[Path], columns: Sequence[str], decimals: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(files, "parquet", columns)
+        self.decimals = decimals
+
+    def digests(self, key: bytes) -> Digests:
+        """Return the keyed hash of the rows, which does not depend on their order or their types.
+
+        Privacy:
+            The ledger recognises the same table even if it is read in another order.
+        """
+        digest = RowDigest(key, self.columns, self.decimals)
+        for batch in self.batches():
+            digest.add(batch.records)
+        return Digests(digest.hexdigest())
+
+
+class MemorySource(RowSource):
+    """Rows in memory, such as those of a frame.
+
+    Args:
+        types: Columns and types of the rows.
+        batches: Returns all rows, each time it is called.
+        columns: The wanted columns, each of which the rows have once.
+    """
+
+    def __init__(
+        self,
+        types: pa.Schema,
+        batches: Callable[[], Iterable[pa.RecordBatch]],
+        columns: Sequence[str],
+    ) -> None:
+        super().__init__((), columns)
+        self._types = pa.schema([types.field(name) for name in columns])
+        self._batches = batches
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows; one batch if there are none."""
+        records = None
+        for records in self._batches():
+            yield Batch(0, records.select(list(self.columns)), 0.0)
+        if records is None:
+            yield Batch(0, pa.RecordBatch.from_pylist([], schema=self._types), 0.0)
 
 
 def open_source(

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.confidential.values.common_types import common_type
+from dp_core.confidential.values.common_types import is_readable, type_words
 from dp_core.errors import BadInput
 
 NAMED = 5
@@ -36,14 +36,21 @@ def check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         damaged(path, error)
-    check_columns(f"The data file {path.name}", schema.names, columns, ignore)
-    for field in schema:
+    check_types(f"The data file {path.name}", schema, columns, ignore)
+    return bool(footer(path).num_rows)
+
+
+def check_types(
+    what: str, stored: pa.Schema, columns: Sequence[str], ignore: Collection[str]
+) -> None:
+    """Refuse columns as `check_columns` does, and wanted ones of a type that cannot be read."""
+    check_columns(what, stored.names, columns, ignore)
+    for field in stored:
         if field.name in columns and not is_readable(field.type):
             raise BadInput(
-                f"Column {field.name!r} of {path.name} is stored as {field.type},"
-                " which cannot be read; store it as text, number, boolean or date."
+                f"{what} stores column {field.name!r} as {type_words(field.type)}, which cannot be"
+                " read; store it as text, number, boolean or date."
             )
-    return bool(footer(path).num_rows)
 
 
 def check_columns(
@@ -108,23 +115,6 @@ def _names(names: Sequence[str], *, all_of_them: bool = False) -> str:
 def is_text(kind: pa.DataType) -> bool:
     """Return whether a Parquet column is stored as text that can be read dictionary-encoded."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def is_readable(kind: pa.DataType) -> bool:
-    """Return whether values of an Arrow type can be read as a column."""
-    kind = common_type(kind)
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        is_text(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_timestamp(kind)
-        or pa.types.is_null(kind)
-    )
 
 
 def footer(path: Path) -> pq.FileMetaData:

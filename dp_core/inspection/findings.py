@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from dp_core.text.pages.answer import OMITTED, Answer
@@ -92,6 +92,10 @@ class Finding(Answer):
     examples: tuple[Example, ...] = ()
     changes: tuple[Mapping[str, Any], ...] = ()
     each: tuple[Finding, ...] | None = field(default=None, metadata=OMITTED)
+
+    def about(self, name: str) -> Finding:
+        """Return the finding with the name of its file in front; itself if the name is empty."""
+        return replace(self, message=f"{name}: {self.message}") if name else self
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_core.confidential.data_files import Kind
-from dp_core.confidential.source_files import damaged, is_readable
+from dp_core.confidential.source_files import damaged
+from dp_core.confidential.values.common_types import is_readable, type_words
 from dp_core.errors import BadInput, SchemaViolation, appearance, looks_alike, similar
 from dp_core.inspection.advice import how_to_encode
 from dp_core.inspection.file_content import lines_above_header, other_content
@@ -304,7 +305,7 @@ def typed_header(stored: pa.Schema, schema: Schema) -> Header:
                     "refusal",
                     "stored-type",
                     name,
-                    f"The column is stored as {kind}, which cannot be read.",
+                    f"The column is stored as {type_words(kind)}, which cannot be read.",
                     "Store it as text, number, boolean or date.",
                 )
             )

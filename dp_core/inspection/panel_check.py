@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import pyarrow as pa
 
@@ -12,79 +12,65 @@ from dp_core.confidential.panel.misfits import Misfits
 from dp_core.confidential.panel.panel_source import add_rows
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.confidential.panel.row_columns import row_columns, rows_schema
-from dp_core.confidential.source import Source
 from dp_core.errors import BadInput
-from dp_core.inspection.file_check import check_batches, data_files, with_findings
+from dp_core.inspection.file_check import More, check_table, result
 from dp_core.inspection.findings import Example, FileCheck, Finding, joined_findings
-from dp_core.inspection.header_check import check_header
+from dp_core.inspection.given_data import Data, FrameData
+from dp_core.inspection.header_check import readable_or_refused
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import ABSENT, Panel
 
-More = Callable[[Iterable[Iterable[pa.RecordBatch]]], Iterable[Finding]]
-"""Returns further findings in records, given as partitions of a few batches each."""
 
-
-def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = None) -> FileCheck:
-    """Return everything in the files of a panel that does not fit its schema. Confidential.
+def check_panel(data: Sequence[Data], schema: Schema, more: More | None = None) -> FileCheck:
+    """Return everything in the rows of a panel that does not fit its schema. Confidential.
 
     Rows that belong to no record are reported. The records of all other rows are checked like any
     file. No file is written: the rows are kept in memory, compressed.
 
     Args:
-        patterns: Paths or globs of the files: together the rows of all waves, or one for each wave
-            in their order if the rows do not name their wave.
+        data: The rows of all waves together, or of each wave in their order if the rows do not name
+            their wave.
         schema: The schema of records.
         more: Returns further findings, if the rows fit; None (the default) for none.
-
-    Raises:
-        BadInput: if no file matches, files are of an unknown or of different kinds, or there is not
-            one for each wave.
     """
     panel = schema.panel
     assert panel is not None
-    if panel.wave is None and len(patterns) != len(panel.waves):
-        raise BadInput(
-            f"Each wave has a file of its own; name {len(panel.waves)} files, of the waves"
-            f" {', '.join(panel.waves)} in this order, or state `wave` under `panel`."
-        )
-    waves: Sequence[str | None] = (None,) if panel.wave is not None else panel.waves
-    parts = [patterns] if panel.wave is not None else [[one] for one in patterns]
-    found: list[Finding] = []
-    sources: list[Source] = []
-    names: list[str] = []
-    for wave, part in zip(waves, parts, strict=True):
-        files, kind = data_files(part, Path())
-        reads, _ = row_columns(schema, wave)
-        of_rows = rows_schema(schema, wave)
-        for path in files:
-            names.append(path.name)
-            header = check_header(path, kind, of_rows)
-            about = f"{path.name}: " if len(files) > 1 or len(parts) > 1 else ""
-            found += [replace(one, message=f"{about}{one.message}") for one in header.findings]
-        sources.append(Source(files, kind, reads))
+    waves = panel.parts
+    parts = [(wave, part) for wave, each in zip(waves, data, strict=True) for part in each.each()]
+    names = [part.name for _, part in parts if part.name]
+    found = [
+        one.about(part.name if len(parts) > 1 else "")
+        for wave, part in parts
+        for one in part.header(rows_schema(schema, wave)).findings
+    ]
+    read = len(schema.reads)
     if any(one.severity == "refusal" for one in found):
-        return _result(schema, names, len(schema.reads), found)
+        return result(schema, names, found, columns=read)
+    wanted = [row_columns(schema, wave)[0] for wave in waves]
+    sources = [each.source(columns) for each, columns in zip(data, wanted, strict=True)]
     with PersonRecords(schema, None, keep_going=True) as records:
         try:
-            rows = add_rows(waves, sources, records)
-            batches = (batch for table in records.tables() for batch in table.to_batches())
-            checked = check_batches(records.types, batches, schema)
+            rows = add_rows(schema, sources, records)
+            checked = check_table(FrameData(records.types, partial(_batches, records)), schema)
         except BadInput as error:
-            message, _, fix = error.message.partition("; ")
-            fix = f"{fix[:1].upper()}{fix[1:]}" or "Correct the files."
-            found.append(Finding("refusal", "unreadable", "", f"{message}.", fix))
-            return _result(schema, names, len(schema.reads), found)
+            found.append(readable_or_refused(error))
+            return result(schema, names, found, columns=read)
         found += _misfits(records.misfits, panel)
         persons = records.persons
         if not persons:
             none = Finding("refusal", "empty", "", "No row belongs to a record.", "Correct them.")
-            return _result(schema, names, len(schema.reads), [*found, none], rows=rows)
+            return result(schema, names, [*found, none], columns=read, rows=rows)
         if more is not None and checked.fits:
             found += more(table.to_batches() for table in records.tables())
     single = (one for found_one in checked.findings for one in found_one.each or (found_one,))
-    shown = joined_findings(one for one in single if not _of_absence(one, panel))
-    checked = replace(checked, files=tuple(names), rows=rows, persons=persons, findings=shown)
-    return with_findings(checked, found)
+    found += joined_findings(one for one in single if not _of_absence(one, panel))
+    whole = result(schema, names, found, columns=checked.columns, rows=rows)
+    return replace(whole, persons=persons)
+
+
+def _batches(records: PersonRecords) -> Iterator[pa.RecordBatch]:
+    for table in records.tables():
+        yield from table.to_batches()
 
 
 def _of_absence(finding: Finding, panel: Panel) -> bool:
@@ -155,21 +141,3 @@ def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
 
 def _count(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
-
-
-def _result(
-    schema: Schema,
-    files: Sequence[str],
-    columns: int,
-    found: Sequence[Finding],
-    rows: int | None = None,
-) -> FileCheck:
-    check = FileCheck(
-        fits=True,
-        title=schema.title,
-        files=tuple(files),
-        rows=rows,
-        columns=columns,
-        findings=(),
-    )
-    return with_findings(check, found)

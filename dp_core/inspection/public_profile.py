@@ -1,107 +1,51 @@
-"""What a public file shows about its columns, with round numbers, for the draft of a schema.
+"""What public data show about its columns, with round numbers, for the draft of a schema.
 
-Only for a file that somebody declared to be public: levels and bounds taken from a confidential
+Only for data that somebody declared to be public: levels and bounds taken from a confidential
 file would disclose it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_core.confidential.source import Source
-from dp_core.confidential.source_files import is_readable
+from dp_core.confidential.values.common_types import is_readable, type_words
 from dp_core.confidential.values.stored_texts import is_text, plain, value_type
-from dp_core.inspection.file_check import data_files, table_of
 from dp_core.inspection.value_findings import fitting_formats, looks_missing
 from dp_core.schema.bin_edges import MAX_INTEGER, exact_text
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, levels_of
-from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
 from dp_core.schema.column_types.parsed_texts import INTEGER_TEXT, NUMBER_TEXT
 from dp_core.schema.column_types.registry import Kind
-from dp_core.schema.draft import draft_table, file_columns
 from dp_core.text.documents.typed_text import parse_fraction
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_LEVELS = 300
 """Most distinct texts of a category; a column with more is taken for text."""
 MOST_DECIMALS = 6
 
 
-def public_codebook(frame: pd.DataFrame | pa.Table, name: str = "the frame") -> Codebook:
-    """Return what a public frame shows, as a codebook for `draft_from_codebook`.
+def public_codebook(source: Source, name: str) -> Codebook:
+    """Return what public data show, as a codebook for `draft_from_codebook`.
 
     Args:
-        frame: Public rows.
-        name: Name of the frame, for the draft's first comment.
-    """
-    table = table_of(frame)
-    columns = {name: _Seen() for name in table.column_names}
-    for records in table.to_batches():
-        _add(columns, records, table.column_names)
-    return _codebook(columns, name)
-
-
-def draft_frame(
-    frame: pd.DataFrame | pa.Table,
-    *,
-    codebook: Codebook | None = None,
-    public_data: bool = False,
-    name: str = "the frame",
-) -> str:
-    """Return the draft of a schema for a frame.
-
-    Args:
-        frame: The rows; only names and stored types are read without `public_data`.
-        codebook: What a codebook says about the columns; defaults to None (column names only).
-        public_data: Whether the frame is public, so that the draft takes levels and bounds from it;
-            False by default, and without effect on a frame with a codebook.
-        name: Name of the frame, for the draft's first comment.
-
-    Raises:
-        BadInput: if there is no column, or a name is not printable or not unique.
-    """
-    table = table_of(frame)
-    if codebook is not None:
-        return draft_from_codebook(codebook, table.column_names, name)
-    if public_data:
-        return draft_from_codebook(public_codebook(table, name), table.column_names, name)
-    return draft_table(name, [(field.name, field.type) for field in table.schema])
-
-
-def public_source(patterns: Sequence[str]) -> Source:
-    """Open public data files with all columns.
-
-    Args:
-        patterns: Paths or globs of CSV or Parquet files of one kind, from the working folder.
-
-    Raises:
-        BadInput: if no file matches, or a file cannot be read.
-    """
-    files, kind = data_files(patterns, Path())
-    return Source(files, kind, file_columns(files[0]))
-
-
-def public_codebook_of(source: Source) -> Codebook:
-    """Return what public data files show, as a codebook for `draft_from_codebook`.
+        source: Public rows.
+        name: Name of the data, for the draft's first comment.
 
     Raises:
         BadInput: if a file cannot be read.
     """
     columns = {name: _Seen() for name in source.columns}
     for batch in source.batches():
-        _add(columns, batch.records, source.columns)
-    return _codebook(columns, source.files[0].name)
+        _add(columns, batch.records)
+    drafted = tuple(_variable(column, seen) for column, seen in columns.items())
+    return Codebook(name=name, form="public data", variables=drafted, public_data=True)
 
 
 @dataclass(slots=True)
@@ -122,13 +66,13 @@ class _Seen:
     """Stored type, if it cannot be read."""
 
 
-def _add(columns: dict[str, _Seen], records: pa.RecordBatch, names: Iterable[str]) -> None:
-    for name in names:
-        seen, values = columns[name], records.column(name)
+def _add(columns: dict[str, _Seen], records: pa.RecordBatch) -> None:
+    for name, seen in columns.items():
+        values = records.column(name)
         seen.rows += len(values)
         seen.nulls += values.null_count
         if not is_readable(values.type):
-            seen.unreadable = str(value_type(values))
+            seen.unreadable = type_words(value_type(values))
             continue
         values = plain(values)
         kind = values.type
@@ -172,11 +116,6 @@ def _decimals(data: np.ndarray[Any, Any]) -> int:
         if np.allclose(data, np.round(data, places), rtol=1e-12, atol=0):
             return places
     return MOST_DECIMALS
-
-
-def _codebook(columns: dict[str, _Seen], name: str) -> Codebook:
-    drafted = tuple(_variable(column, seen) for column, seen in columns.items())
-    return Codebook(name=name, form="public data", variables=drafted, public_data=True)
 
 
 def _variable(name: str, seen: _Seen) -> Variable:

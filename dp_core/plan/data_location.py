@@ -58,23 +58,16 @@ OnePlace: TypeAlias = str | DatabaseTable
 
 
 @dataclass(frozen=True, slots=True)
-class TablePlaces:
-    """Where two linked tables are.
+class PartPlaces:
+    """Where two linked tables are, or the waves of a panel that each have a place of their own.
 
     Attributes:
-        households: Place of the table of households.
-        persons: Place of the table of persons.
-        names: Names of the two tables in the schema, in this order.
+        each: The place of each table or wave.
+        names: The tables or waves in the schema, in this order.
     """
 
-    households: OnePlace
-    persons: OnePlace
-    names: tuple[str, str]
-
-    @property
-    def each(self) -> tuple[OnePlace, OnePlace]:
-        """The place of the table of households, and that of the table of persons."""
-        return (self.households, self.persons)
+    each: tuple[OnePlace, ...]
+    names: tuple[str, ...]
 
     def document(self) -> dict[str, object]:
         """Return the places as a spec states them."""
@@ -84,33 +77,13 @@ class TablePlaces:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class WavePlaces:
-    """Where the waves of a panel are, if each has a place of its own.
-
-    Attributes:
-        each: The place of each wave.
-        waves: The waves in the schema, in this order.
-    """
-
-    each: tuple[OnePlace, ...]
-    waves: tuple[str, ...]
-
-    def document(self) -> dict[str, object]:
-        """Return the places as a spec states them."""
-        return {
-            wave: place.document() if isinstance(place, DatabaseTable) else place
-            for wave, place in zip(self.waves, self.each, strict=True)
-        }
-
-
-DataPlace: TypeAlias = OnePlace | TablePlaces | WavePlaces
-"""The place of a single table, those of two linked ones, or those of the waves of a panel."""
+DataPlace: TypeAlias = OnePlace | PartPlaces
+"""The place of a single table, or those of two linked ones or of the waves of a panel."""
 
 
 def places_of(data: DataPlace) -> tuple[OnePlace, ...]:
     """Return every place of the data: one, or that of each linked table or wave."""
-    return data.each if isinstance(data, TablePlaces | WavePlaces) else (data,)
+    return data.each if isinstance(data, PartPlaces) else (data,)
 
 
 def parse_table(variable: str, table: str) -> DatabaseTable:
@@ -209,7 +182,7 @@ def require_files(place: DataPlace, what: str) -> tuple[str, ...]:
     Raises:
         BadInput: if the data are a table of a database, or in an object store.
     """
-    if isinstance(place, TablePlaces | WavePlaces):
+    if isinstance(place, PartPlaces):
         return tuple(pattern for each in place.each for pattern in require_files(each, what))
     if store_of(place) is not None:
         raise BadInput(

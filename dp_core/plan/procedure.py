@@ -77,6 +77,7 @@ class Outcome:
         selections: One for each independent measurement, or one for all.
         models: Fitted models by number of the set; 0 is the shared one.
         session: Session that paid, with its charges.
+        rows: Number of rows if it is public, otherwise None; of linked tables, of households.
         plan: The plan, with the privately chosen bins and levels and the fitted densities.
     """
 
@@ -84,6 +85,7 @@ class Outcome:
     selections: tuple[Selection, ...]
     models: Mapping[int, Model]
     session: Session
+    rows: int | None
     plan: Plan
 
 
@@ -157,7 +159,7 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
     answered = ask_all(plan, counter, session)
     plan, released = answered.plan, answered.released
     models = dict(fits(plan, released, answered.selections, rows=answered.rows))
-    return Outcome(released, answered.selections, models, session, plan)
+    return Outcome(released, answered.selections, models, session, answered.rows, plan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Public records become a prior: a published release or a public file, in the codes of a schema.
+"""Public records become a prior: a published release, a public file or frames, in a schema's codes.
 
 `prior_records` reads and matches them; `dp_core.methods.prior` says what they predict. Here
 the readers of `confidential` read public rows, so this room imports both sides, and holds nothing

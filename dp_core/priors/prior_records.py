@@ -1,4 +1,4 @@
-"""Reads public records as a prior: the sets of a published release, or the rows of a public file.
+"""Reads public records as a prior: a published release, a public file, or public frames.
 
 Columns are matched by name, and levels by their text or label. A column that too few records match
 has no prior; a note says so. Nothing here asks the ledger whether a file is confidential: the
@@ -7,6 +7,7 @@ caller does (`tasks.run.declared_public`).
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,15 +21,16 @@ from numpy.typing import NDArray
 from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.statement.used_prior import protected_by, source_in_words
-from dp_core.confidential.csv_files import check_csv, open_text
+from dp_core.confidential.csv_files import open_text
 from dp_core.confidential.data_files import kind_of
 from dp_core.confidential.encoding import Encoder
-from dp_core.confidential.source import Source
-from dp_core.confidential.source_files import check_parquet
+from dp_core.confidential.source import Source, open_source
+from dp_core.confidential.sources.frame_source import frame_table, open_frame
 from dp_core.confidential.values.stored_texts import canonical_texts
 from dp_core.errors import BadInput
 from dp_core.methods.prior.public_prior import Codes, PublicPrior, as_codes
 from dp_core.schema.definition import Column, Schema
+from dp_core.text.canonical import digest
 
 MOST_UNKNOWN = 0.1
 """Largest part of the records that may have a value of a column that the schema does not have."""
@@ -85,15 +87,39 @@ def prior_of_file(path: Path, schema: Schema, *, by: str, reason: str) -> Public
     wanted = [name for name in schema.domain.columns if name in header]
     if not wanted:
         raise BadInput(f"{path.name} has none of the schema's columns.")
-    some = (check_parquet if kind == "parquet" else check_csv)(path, wanted, [*header, *names])
-    if not some:
-        raise BadInput(f"{path.name} has no rows.")
+    source = open_source(str(path), Path(), wanted, [*header, *names])
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    source = Source((path,), kind, wanted)
-    table = pa.Table.from_batches([batch.records for batch in source.batches()])
     document = (("file", path.name), ("sha256", found), ("by", by), ("reason", reason))
-    return prior_of_tables([table], schema, apart=False, document=document)
+    return prior_of_tables([_rows(source)], schema, apart=False, document=document)
+
+
+def prior_of_frames(
+    frames: Sequence[object], schema: Schema, *, apart: bool = False
+) -> PublicPrior:
+    """Return public frames as a prior: one of public records, or the sets of a release in memory.
+
+    Args:
+        frames: The frames; at least one.
+        schema: Schema of the release that uses the prior.
+        apart: Whether differences between them show noise; False by default.
+
+    Raises:
+        BadInput: if a column cannot be read, or fewer than two columns match the schema.
+        TypeError: if one is not a frame.
+    """
+    tables = []
+    for frame in frames:
+        table = frame_table(frame)
+        wanted = [name for name in schema.domain.columns if name in table.column_names]
+        tables.append(_rows(open_frame(table, wanted, table.column_names)))
+    found = prior_of_tables(tables, schema, apart=apart, document=())
+    hashes = [hashlib.sha256(np.ascontiguousarray(codes).tobytes()) for codes in found.sets]
+    document = (
+        ("frame", "in memory"),
+        ("sha256", digest([found.domain.columns, [each.hexdigest() for each in hashes]])),
+    )
+    return dataclasses.replace(found, document=document)
 
 
 def prior_of_tables(
@@ -140,6 +166,10 @@ def prior_of_tables(
     return PublicPrior(
         schema.domain.project(kept), tuple(sets), apart, tuple(document), tuple(notes)
     )
+
+
+def _rows(source: Source) -> pa.Table:
+    return pa.Table.from_batches([batch.records for batch in source.batches()])
 
 
 def _header(path: Path, kind: str) -> list[str]:

@@ -8,16 +8,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from dp_core.analysis.notebook.memory_release import MemoryRelease
 from dp_core.analysis.notebook.schemas import SchemaDraft, read_schema
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput, nearest
 from dp_core.methods.prior.public_prior import PublicPrior
-from dp_core.plan.in_memory.stated_plan import memory_plan
+from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.procedure import carry_out
-from dp_core.priors.prior_records import APART, prior_of_release
-from dp_core.public_data.frame_codes import frame_codes, linked_frame_codes
-from dp_core.public_data.prior_frames import prior_of_frames
+from dp_core.priors.prior_records import APART, prior_of_frames, prior_of_release
+from dp_core.public_data.frame_codes import Frames, frame_codes
+from dp_core.public_data.memory_release import MemoryRelease
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours
 from dp_core.wall.household_counter import HouseholdCounter
@@ -39,7 +38,7 @@ STAGES = (
 
 
 def release(
-    frame: pd.DataFrame | Mapping[str, pd.DataFrame],
+    frame: Frames,
     schema: Schema | SchemaDraft | str | os.PathLike[str] | Mapping[str, object],
     *,
     epsilon: Number = 1,
@@ -121,15 +120,10 @@ def release(
     if prior is not None:
         stated["prior"] = "in-memory"
     plan = memory_plan(read_schema(schema), stated, prior=lambda _, own: _prior(prior, own))
-    public = plan.spec.privacy.relation.rows_public
-    linked = plan.spec.schema.linked
-    if linked is None:
-        data = frame_codes(frame, plan.spec.schema)
-        outcome = carry_out(plan, MemoryCounter(data))
-        return MemoryRelease(outcome, rows=data.rows if public else None)
-    households, pairs = linked_frame_codes(frame, plan.spec.schema)
-    outcome = carry_out(plan, HouseholdCounter(MemoryCounter(pairs), linked))
-    return MemoryRelease(outcome, rows=households if public else None)
+    linked, counter = plan.spec.schema.linked, MemoryCounter(frame_codes(frame, plan.spec.schema))
+    return MemoryRelease(
+        carry_out(plan, counter if linked is None else HouseholdCounter(counter, linked))
+    )
 
 
 def _prior(prior: Prior | None, schema: Schema) -> PublicPrior:

@@ -6,13 +6,13 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dp_core.analysis.notebook.schemas import SchemaDraft
+from dp_core.confidential.sources.frame_source import frame_source, frame_table
 from dp_core.errors import BadInput
-from dp_core.inspection.public_profile import (
-    draft_frame,
-)
+from dp_core.inspection.public_profile import public_codebook
+from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
 from dp_core.schema.codebooks.codebook_file import read_codebook
 from dp_core.schema.draft import draft_schema as draft_file
 from dp_core.schema.draft import draft_table
@@ -85,16 +85,14 @@ def draft_schema(
             "A schema is drafted for a pandas frame or the path of a CSV or Parquet file, not for"
             f" {type(data).__name__}."
         )
-    other = next((each for each in data.columns if not isinstance(each, str)), None)
-    if other is not None:
-        raise BadInput(f"The frame has a column named {other!r}, which is not a text; rename it.")
+    # privacy: no value is looked at. A categorical carries the levels of the data.
+    plain = {column: object for column, kind in data.dtypes.items() if kind == "category"}
+    stated = frame_table(data.iloc[:0].astype(plain)).schema
+    text = draft_table(name, [(field.name, field.type) for field in stated])
     if public_data:
-        text = draft_frame(data, public_data=True, name=name)
-    elif described is not None:
-        text = draft_frame(data.iloc[:0], codebook=described, name=name)
-    else:
-        stated = [(each, _stated(data.dtypes.iloc[at])) for at, each in enumerate(data.columns)]
-        text = draft_table(name, stated)
+        described = public_codebook(frame_source(frame_table(data)), name)
+    if described is not None:
+        text = draft_from_codebook(described, stated.names, name)
     return SchemaDraft(_titled(text, title))
 
 
@@ -104,25 +102,3 @@ def _titled(text: str, title: str | None) -> str:
         return text
     stated = f"title: {json.dumps(title, ensure_ascii=False)}"
     return re.sub(r"^title:.*$", lambda _: stated, text, count=1, flags=re.MULTILINE)
-
-
-def _stated(dtype: Any) -> Any:
-    """Return the Arrow type that a column's type states, None for one that is not read."""
-    import pandas as pd
-    import pyarrow as pa
-
-    if isinstance(dtype, pd.ArrowDtype):
-        return dtype.pyarrow_dtype
-    # privacy: a categorical carries the levels of the data, which are not looked at.
-    is_type = pd.api.types
-    if isinstance(dtype, pd.CategoricalDtype) or is_type.is_string_dtype(dtype):
-        return pa.string()
-    for test, kind in (
-        (is_type.is_bool_dtype, pa.bool_()),
-        (is_type.is_integer_dtype, pa.int64()),
-        (is_type.is_float_dtype, pa.float64()),
-        (is_type.is_datetime64_any_dtype, pa.timestamp("ns")),
-    ):
-        if test(dtype):
-            return kind
-    return None

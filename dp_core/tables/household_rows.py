@@ -118,6 +118,26 @@ def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> 
     return Dataset(domain, codes)
 
 
+def pair_row_pieces(
+    linked: LinkedColumns, domain: Domain, rows: HouseholdRows
+) -> Iterator[tuple[Dataset, float]]:
+    """Yield the pair rows of households in pieces, at least one.
+
+    Args:
+        linked: The columns of pair rows.
+        domain: The wide domain.
+        rows: The households with their members.
+
+    Yields:
+        The pair rows of whole households, and the part of the work that is then done, 0 to 1.
+    """
+    starts = _starts(_pair_counts(linked)[rows.sizes - linked.min_members])
+    households = rows.sizes.size
+    for block in _blocks(starts) if households else [slice(0, 0)]:
+        part = rows.take(np.arange(block.start, block.stop))
+        yield to_pair_rows(linked, domain, part), block.stop / max(households, 1)
+
+
 def from_pair_rows(linked: LinkedColumns, data: Dataset) -> HouseholdRows:
     """Return the households of pair rows.
 

@@ -197,7 +197,7 @@ def _files(todo: Sequence[tuple[Cell, Input]]) -> list[Input]:
 
 def _write_codes(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgress) -> Path:
     """Check a file against its schema and write its codes; return their folder."""
-    from tasks.inputs.coding import write_codes
+    from dp_core.confidential.coding import write_codes
     from tasks.validation.expectations import validate
     from tasks.validation.linked_validation import validate_linked
     from tasks.validation.validation_report import write_internal
@@ -235,9 +235,9 @@ def _write_codes(of: Input, work: Path, prepared: Prepared, progress: Comparison
 
 def _write_grids(of: Input, folder: Path, cells: Sequence[Cell]) -> None:
     """Write the codes on each grid that a method uses, beside those of the schema."""
+    from dp_core.confidential.coding import write_codes
     from dp_core.plan.reading.spec_file import load_spec
     from flows.comparison.cell_worker import grid_codes
-    from tasks.inputs.coding import write_codes
 
     schemas = {}
     for path in {cell.spec for cell in cells if cell.spec is not None}:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_core.errors import BadInput, BudgetRefused, DataRefused, StageFailed, similar
-from dp_core.plan.data_location import TablePlaces, WavePlaces, store_of
+from dp_core.plan.data_location import PartPlaces, store_of
 from dp_core.plan.desk.desk_reader import load_desk
 from dp_core.plan.desk.question_desk import QuestionDesk
 from dp_core.plan.reading.data_reader import read_data
@@ -324,7 +324,7 @@ def _read(path: Path) -> Desk:
         record: Mapping[str, Any] = json.loads(path.read_bytes())
         schema = parse_schema(record["schema"])
         place = read_data(from_plain(record["data"], source="data"), schema)
-        assert not isinstance(place, TablePlaces | WavePlaces)
+        assert not isinstance(place, PartPlaces)
         terms = QuestionDesk(
             account=record["account"],
             data=place,

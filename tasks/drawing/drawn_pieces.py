@@ -25,7 +25,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
 )
 from dp_core.plan.procedure import SetDrawing, decode_piece, decoded_tables, piece_sizes
 from dp_core.tables.dataset import Dataset
-from tasks.support.processors import threads
+from dp_core.tables.processors import threads
 
 if TYPE_CHECKING:
     import pyarrow as pa

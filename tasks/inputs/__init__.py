@@ -1,4 +1,4 @@
-"""Opens files, objects and database tables as a confidential source, and writes their codes.
+"""Opens files, objects and database tables as a confidential source.
 
 Read `open_input` first.
 """

@@ -11,7 +11,6 @@ import contextlib
 import difflib
 import warnings
 from collections.abc import Collection, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,68 +18,55 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.sql import quoted_name
 
+from dp_core.confidential.source import RowSource
 from dp_core.confidential.source_files import check_columns
 from dp_core.errors import BadInput, DataRefused, SchemaViolation, StageFailed
 from dp_core.plan.data_location import DatabaseTable
 from tasks.inputs.database_connection import reading
 from tasks.inputs.database_types import Stored, stored
-from tasks.inputs.snapshot import SnapshotSource, new_snapshot, open_snapshot
+from tasks.inputs.snapshot import new_snapshot, open_snapshot
 
 CHUNK_ROWS = 1 << 14
 """Rows that are fetched at a time; with 20 columns these are about 20 MB of Python objects."""
 
 
-def table_source(
-    place: DatabaseTable, columns: Sequence[str], ignore: Collection[str], folder: Path
-) -> SnapshotSource:
-    """Return the snapshot of a table; take it if there is none yet.
-
-    Args:
-        place: The table.
-        columns: Columns to read; the table must have all of them.
-        ignore: Other columns that the table may have; they are not read.
-        folder: Confidential folder of the run.
-
-    Raises:
-        BadInput: if the connection, the table or its columns are invalid. No message shows a value
-            or any part of the URL.
-        DataRefused: if the table is empty, or holds a value that is not of its declared type.
-        StageFailed: if the connection is lost.
-    """
-    found = open_snapshot(folder, place, columns)
-    if found is None:
-        reading(place, partial(_take, place, columns, ignore, folder))
-        found = open_snapshot(folder, place, columns)
-    if found is None:
-        raise StageFailed(
-            f"The snapshot of table {place.written!r} disappeared right after it was taken. Find"
-            " out what deletes files in the home, then resume."
-        )
-    return found
-
-
 def table_sources(
     asked: Sequence[tuple[DatabaseTable, Sequence[str], Collection[str], Path]],
-) -> list[SnapshotSource]:
-    """Return the snapshots of several tables of one database, all taken at one moment.
+) -> list[RowSource]:
+    """Return the snapshots of tables of one database, all taken at one moment.
 
     If one of them is missing, all are taken again, in one transaction.
 
     Args:
-        asked: For each table the arguments of `table_source`; each has a folder of its own.
+        asked: For each the table, the columns to read, all of which it must have, the other columns
+            that it may have, and a confidential folder of its own.
 
     Raises:
-        BadInput, DataRefused, StageFailed: as `table_source`.
+        BadInput: if the connection, a table or its columns are invalid. No message shows a value or
+            any part of the URL.
+        DataRefused: if a table is empty, or holds a value that is not of its declared type.
+        StageFailed: if the connection is lost.
     """
-    if any(open_snapshot(folder, place, columns) is None for place, columns, _, folder in asked):
 
-        def take(connection: sa.Connection) -> None:
-            for place, columns, ignore, folder in asked:
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                _take(place, columns, ignore, folder, connection)
+    def found() -> list[RowSource | None]:
+        return [open_snapshot(folder, place, columns) for place, columns, _, folder in asked]
 
+    def take(connection: sa.Connection) -> None:
+        for place, columns, ignore, folder in asked:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _take(place, columns, ignore, folder, connection)
+
+    if None in found():
         reading(asked[0][0], take)
-    return [table_source(*each) for each in asked]
+    sources = []
+    for (place, *_), source in zip(asked, found(), strict=True):
+        if source is None:
+            raise StageFailed(
+                f"The snapshot of table {place.written!r} disappeared right after it was taken."
+                " Find out what deletes files in the home, then resume."
+            )
+        sources.append(source)
+    return sources
 
 
 def table_types(place: DatabaseTable) -> list[tuple[str, pa.DataType | None]]:

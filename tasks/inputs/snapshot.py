@@ -20,8 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.confidential.row_digest import RowDigest
-from dp_core.confidential.source import Digests, Source
+from dp_core.confidential.source import RowSource
 from dp_core.plan.data_location import DatabaseTable
 from dp_core.text.canonical import canonical_json
 from tasks.support.run_folder import sync_folder
@@ -35,44 +34,7 @@ PART_ROWS = 1 << 21
 """Rows of a file of the snapshot."""
 
 
-class SnapshotSource(Source):
-    """The rows of a table at the moment when the snapshot was taken.
-
-    Attributes:
-        decimals: Names of the columns that hold decimal numbers as text, with all their digits.
-    """
-
-    def __init__(
-        self, files: Sequence[Path], columns: Sequence[str], decimals: frozenset[str]
-    ) -> None:
-        """Open a snapshot from its files; `open_snapshot` finds them.
-
-        Args:
-            files: Paths of the files.
-            columns: Columns to read.
-            decimals: Those that hold decimal numbers as text.
-        """
-        super().__init__(files, "parquet", columns)
-        self.decimals = decimals
-
-    def digests(self, key: bytes) -> Digests:
-        """Return the keyed hash of the rows, which does not depend on their order or their types.
-
-        Args:
-            key: Confidential key of the home.
-
-        Privacy:
-            The ledger recognises the same table even if it is read in another order.
-        """
-        digest = RowDigest(key, self.columns, self.decimals)
-        for batch in self.batches():
-            digest.add(batch.records)
-        return Digests(digest.hexdigest())
-
-
-def open_snapshot(
-    folder: Path, place: DatabaseTable, columns: Sequence[str]
-) -> SnapshotSource | None:
+def open_snapshot(folder: Path, place: DatabaseTable, columns: Sequence[str]) -> RowSource | None:
     """Return the complete snapshot in a folder; None if there is none of this table and columns.
 
     Args:
@@ -91,7 +53,7 @@ def open_snapshot(
             return None
         for path in parts:
             pq.read_metadata(path)
-        return SnapshotSource(parts, columns, frozenset(told["decimals"]))
+        return RowSource(parts, columns, frozenset(told["decimals"]))
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

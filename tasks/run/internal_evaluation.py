@@ -61,15 +61,15 @@ class AskedEvaluation:
 
 
 def write_evaluation(
-    folder: Path, work: Path, source: Source, asked: AskedEvaluation, *, name: str
+    folder: Path, title: str, sections: Callable[[], dict[str, Any]], *, name: str
 ) -> Path:
-    """Write the evaluation as an HTML page and as JSON, which only the owner can read.
+    """Write an evaluation as an HTML page and as JSON, which only the owner can read.
 
     Args:
         folder: Internal folder of the run.
-        work: Confidential folder of this evaluation, for the codes of the file.
-        source: The confidential files.
-        asked: What is evaluated.
+        title: Title of the schema.
+        sections: Reads the confidential data and computes the sections (`file_sections`,
+            `linked_sections`).
         name: Name of the two files, without suffix.
 
     Returns:
@@ -79,49 +79,6 @@ def write_evaluation(
         Nothing is charged, and nothing leaves the internal folder. Whether a score can be computed
         may depend on one record, so the same files are written whatever the data are, nothing is
         printed, and no error is raised because of them.
-    """
-    return _write_pages(
-        folder, asked.schema.title, lambda: _sections(work, source, asked), name=name
-    )
-
-
-def write_linked_evaluation(
-    folder: Path, source: LinkedSource, schema: Schema, bundle: Path, *, sets: int, name: str
-) -> Path:
-    """Write the evaluation of linked tables as an HTML page and as JSON; only the owner reads them.
-
-    Args:
-        folder: Internal folder of the run.
-        source: The confidential tables.
-        schema: Schema of the published sets.
-        bundle: Folder of the published bundle.
-        sets: Number of its sets.
-        name: Name of the two files, without suffix.
-
-    Returns:
-        The path of the page.
-
-    Privacy:
-        The same as for `write_evaluation`: nothing is charged, and nothing leaves the folder.
-    """
-    return _write_pages(
-        folder,
-        schema.title,
-        lambda: _linked_sections(source, schema, bundle, sets),
-        name=name,
-    )
-
-
-def _write_pages(
-    folder: Path, title: str, sections: Callable[[], dict[str, Any]], *, name: str
-) -> Path:
-    """Write the sections of an evaluation; see `write_evaluation`.
-
-    Args:
-        folder: Internal folder of the run.
-        title: Title of the file.
-        sections: Function that computes the sections.
-        name: Name of the two files, without suffix.
     """
     from dp_core.lab.evaluation.evaluation_page import as_html, as_json
 
@@ -148,7 +105,8 @@ def _write_pages(
     return folder / f"{name}.html"
 
 
-def _sections(work: Path, source: Source, asked: AskedEvaluation) -> dict[str, Any]:
+def file_sections(work: Path, source: Source, asked: AskedEvaluation) -> dict[str, Any]:
+    """Return the sections of a single file; its codes are written to `work`. CONFIDENTIAL."""
     from dp_core.lab.evaluation.release_scores import expected_noise, score_sets
 
     store = _store_codes(source, asked.schema, work / "evaluated")
@@ -172,15 +130,20 @@ def _sections(work: Path, source: Source, asked: AskedEvaluation) -> dict[str, A
     return found
 
 
-def _linked_sections(
+def linked_sections(
     source: LinkedSource, schema: Schema, bundle: Path, sets: int
 ) -> dict[str, Any]:
-    from dp_core.bundle.files.linked_sets import codes_of_set, pair_row_blocks, read_linked_set
+    """Return the sections of linked tables and the sets of their bundle. CONFIDENTIAL."""
+    from dp_core.bundle.files.linked_sets import codes_of_set, read_linked_set
     from dp_core.confidential.linked.linked_source import read_households
     from dp_core.lab.evaluation.linked_scores import score_linked_sets
+    from dp_core.tables.household_rows import pair_row_pieces
+
+    linked = schema.linked
 
     def pieces(rows: HouseholdRows) -> PairRows:
-        return lambda: pair_row_blocks(schema, rows)
+        assert linked is not None
+        return lambda: (piece for piece, _ in pair_row_pieces(linked, schema.domain, rows))
 
     real = read_households(schema, source)
     households = real.sizes.size
@@ -209,8 +172,8 @@ def _or_reason(section: Callable[[], dict[str, object]]) -> dict[str, object]:
 def _store_codes(source: Source, schema: Schema, folder: Path) -> CodeStore:
     """Write the codes of the file, with the rows of each person that the release used."""
     from dp_core.confidential.code_store import RecodedStore
+    from dp_core.confidential.coding import write_codes
     from dp_core.plan.chosen_domain import recoding
-    from tasks.inputs.coding import write_codes
 
     stored = write_codes(source, schema.stored, folder)
     return RecodedStore(stored, recoding(schema)) if schema.recoded else stored
@@ -263,6 +226,7 @@ def _attacks(
     Under add-remove each record is a member with probability 1/2, independently, so that the file
     with it and the file without it are neighbours; under replace-one exactly half are.
     """
+    from dp_core.confidential.coding import write_codes
     from dp_core.confidential.memory_counter import MemoryCounter
     from dp_core.lab.attacks.attack_audit import attack_audit
     from dp_core.lab.attacks.attack_rates import permitted_advantage
@@ -270,7 +234,6 @@ def _attacks(
     from dp_core.plan.procedure import carry_out, sample
     from dp_core.schema.grid import Coarsening
     from dp_core.tables.dataset import Dataset
-    from tasks.inputs.coding import write_codes
 
     stored_schema = plan.spec.schema.stored
     stored = write_codes(source, stored_schema, work / "attacked")

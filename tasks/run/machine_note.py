@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dp_core.plan.forecast.machine_speed import Machine, measure_machine
+from dp_core.tables.processors import threads
 from dp_core.text.canonical import canonical_json, digest
-from tasks.support.processors import threads
 from tasks.support.run_folder import write_atomically
 
 FOLDER = "machines"

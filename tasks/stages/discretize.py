@@ -15,15 +15,9 @@ def discretize(run: ConfidentialRun) -> None:
     Raises:
         SchemaViolation: if the file does not fit the schema.
     """
-    from dp_core.confidential.linked.linked_source import LinkedSource
-    from tasks.inputs.coding import left_by_validation, write_codes
-    from tasks.inputs.linked_coding import write_pair_codes
+    from dp_core.confidential.coding import left_by_validation, write_codes
 
-    progress = partial(run.progress, "discretize")
-    if left_by_validation(run.schema.stored, run.codes):
-        return
-    # The codes were lost: validation wrote them.
-    if isinstance(run.opened, LinkedSource):
-        write_pair_codes(run.opened, run.schema, run.codes, progress)
-    else:
-        write_codes(run.source, run.schema.stored, run.codes, progress)
+    schema = run.schema.stored
+    if not left_by_validation(schema, run.codes):
+        # The codes were lost: validation wrote them.
+        write_codes(run.opened, schema, run.codes, partial(run.progress, "discretize"))

@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dp_core.methods.reconstruction.sampling.drawing_progress import step_of
+from dp_core.plan.in_memory import tables_of_set
 from dp_core.plan.procedure import decode_piece, piece_sizes
 from dp_core.tables.dataset import Dataset
 from tasks.drawing.drawn_pieces import Drawn, drawn_pieces
@@ -19,8 +20,6 @@ from tasks.stages.reconstruct import restored_models
 from tasks.stages.stage_task import stage
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dp_core.confidential.code_store import CodeStore
 
 _DRAWN = 0.98  # part of the stage after all pieces are drawn
@@ -39,12 +38,9 @@ def synthesize(run: Run) -> Mapping[str, object]:
     with drawn_pieces(run.plan, models, numbers, run.client, progress=told) as pieces:
         for number in numbers:
             mine = itertools.islice(pieces, len(sizes[number]))
-            if run.spec.schema.linked:
-                persons.append(_write_linked_set(run, number, mine))
-                continue
-            left = _write_set(run, number, mine, sizes[number][0])
-            if left is not None:
-                off.append(left)
+            left, members = _write_set(run, number, mine, sizes[number][0])
+            off += [] if left is None else [left]
+            persons += [] if members is None else [members]
     # `off`: largest relative deviation of each set's weights from public totals, if there are any.
     facts = {"rows": [sum(sizes[number]) for number in numbers], "off": off}
     return {**facts, "persons": persons} if run.spec.schema.linked else facts
@@ -78,8 +74,10 @@ def _codes_folder(run: Run, number: int) -> Path:
     return run.folder.public / "codes" / f"set-{number}"
 
 
-def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> float | None:
-    """Write a set, and return the deviation of its weights from the public totals.
+def _write_set(
+    run: Run, number: int, pieces: Iterable[Drawn], size: int
+) -> tuple[float | None, int | None]:
+    """Write a set, and its codes.
 
     Args:
         run: The run.
@@ -88,26 +86,32 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
         size: Number of rows of each piece but the last.
 
     Returns:
-        The deviation; None if the schema has no public totals.
+        The deviation of its weights from the public totals, None if the schema has none, and its
+        number of persons, None if its tables are not linked.
     """
     from dp_core.bundle.files.parquet_file import write_synthetic
     from dp_core.confidential.code_store import StoreWriter
     from dp_core.methods.replicates.survey_weights import Calibrator
 
     schema = run.spec.schema
-    (path,) = synthetic_files(run, number)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    paths = synthetic_files(run, number)
+    paths[0].parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _codes_folder(run, number).parent.mkdir(mode=0o700, exist_ok=True)
 
-    def stored() -> Iterator[pa.Table]:
+    def stored() -> Iterator[Any]:
         with StoreWriter(_codes_folder(run, number), schema.domain) as store:
-            for piece, table in pieces:
+            for piece, values in pieces:
                 store.append(list(piece.codes))
-                yield cast("pa.Table", table)
+                yield values
 
+    if schema.linked is not None:
+        (both,) = stored()
+        for path, table in zip(paths, tables_of_set(both), strict=True):
+            write_synthetic(path, [table])
+        return None, int(both.persons.num_rows)
     if not schema.calibration:
-        write_synthetic(path, stored())
-        return None
+        write_synthetic(paths[0], stored())
+        return None, None
     calibrator = Calibrator(schema)
     # Two passes, because the factor of a weight depends on the whole set, which may not fit in
     # memory.
@@ -116,26 +120,8 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
     off = calibrator.settle()
     again = enumerate(_drawn_before(run, number, size))
     tables = (decode_piece(run.plan, piece, number, position) for position, piece in again)
-    write_synthetic(path, map(calibrator.apply, tables))
-    return off
-
-
-def _write_linked_set(run: Run, number: int, pieces: Iterable[Drawn]) -> int:
-    """Write the two tables of a set and the codes of its pair rows; return its persons."""
-    from dp_core.bundle.files.parquet_file import write_synthetic
-    from dp_core.confidential.code_store import StoreWriter
-    from dp_core.schema.linked.linked_decoding import TwoTables
-
-    ((piece, tables),) = pieces
-    assert isinstance(tables, TwoTables)
-    synthetic_place(run, number).mkdir(mode=0o700, parents=True, exist_ok=True)
-    _codes_folder(run, number).parent.mkdir(mode=0o700, exist_ok=True)
-    with StoreWriter(_codes_folder(run, number), run.spec.schema.domain) as store:
-        store.append(list(piece.codes))
-    both = (tables.households, tables.persons)
-    for path, table in zip(synthetic_files(run, number), both, strict=True):
-        write_synthetic(path, [table])
-    return int(tables.persons.num_rows)
+    write_synthetic(paths[0], map(calibrator.apply, tables))
+    return off, None
 
 
 def _drawn_before(run: Run, number: int, size: int) -> Iterator[Dataset]:

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from dp_core.confidential.coding import Coding, between_message
 from dp_core.confidential.column_profiles import Profile, Profiler
 from dp_core.confidential.encoding import Encoded
 from dp_core.confidential.person_rows import without, without_identifier
@@ -30,8 +31,7 @@ from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema
 from dp_core.schema.expectations.suite import Rule, rules_of, suite_document
 from dp_core.tables.codes import code_type
-from tasks.inputs.coding import Coding, between_message
-from tasks.support.processors import threads
+from dp_core.tables.processors import threads
 from tasks.support.run_folder import INTERNAL_NOTICE
 from tasks.validation.profile_frame import FileProfile
 from tasks.validation.row_frame import RowPieces

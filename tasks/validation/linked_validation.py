@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from dp_core.confidential.coding import write_codes
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema
-from tasks.inputs.linked_coding import write_pair_codes
 from tasks.validation.expectations import TABLES, validate
 
 _JUDGED = 0.7
@@ -71,4 +71,4 @@ def validate_linked(
             " ".join(error.message for error in faults),
             internal="\n".join(error.internal or "" for error in faults),
         )
-    write_pair_codes(source, schema, codes, lambda done: progress(_JUDGED + (1 - _JUDGED) * done))
+    write_codes(source, schema, codes, lambda done: progress(_JUDGED + (1 - _JUDGED) * done))

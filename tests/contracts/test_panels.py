@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dp_core.confidential.coding import write_codes
 from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import open_source
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
-from tasks.inputs.coding import write_codes
 from tests.panel_files import COLUMNS, WAVES, panel_document, panel_frame, write_waves
 
 PERSONS = 60
@@ -38,7 +38,7 @@ def codes_of(folder, rows, wave):
         open_source(name, folder, *row_columns(schema, each))
         for name, each in zip(names, waves, strict=True)
     ]
-    source = PanelSource(schema, waves, sources, folder / "records")
+    source = PanelSource(schema, sources, folder / "records")
     store = write_codes(source, schema, folder / "codes")
     chunks = [store.codes(chunk) for chunk in range(store.chunks)]
     return Counter(map(tuple, np.concatenate(chunks, axis=1).T.tolist()))

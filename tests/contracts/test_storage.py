@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dp_core.confidential.coding import write_codes
 from dp_core.confidential.encoding import Encoder
-from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.reading.schema_file import parse_schema
-from tasks.inputs.coding import write_codes
+from tests.linked_frames import pair_row_codes
 
 LENIENT = {"missing": "level", "out_of_range": "missing"}
 COLUMNS = {
@@ -320,7 +320,7 @@ def of_rows(folder, schema, frame, how, parts):
 def of_panel(folder, schema, frame, how, parts):
     pattern = write(folder, frame, how, parts)
     rows = open_source(pattern, folder, *row_columns(schema))
-    source = PanelSource(schema, (None,), (rows,), folder / "records")
+    source = PanelSource(schema, (rows,), folder / "records")
     return stored(write_codes(source, schema, folder / "codes"))
 
 
@@ -428,7 +428,7 @@ def test_a_constant_number_is_the_same_in_files_of_different_floats(tmp_path):
         rows = {"id": range(4), "year": [year] * 4, "age": [1] * 4, "pay": pa.array(values, kind)}
         pq.write_table(pa.table(rows), tmp_path / f"rows-{year}.parquet")
     source = open_source("rows-*.parquet", tmp_path, *row_columns(schema))
-    panel = PanelSource(schema, (None,), (source,), tmp_path / "records")
+    panel = PanelSource(schema, (source,), tmp_path / "records")
     assert stored(write_codes(panel, schema, tmp_path / "codes")).total() == 4
 
 

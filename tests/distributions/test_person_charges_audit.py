@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import dp_core.wall.curator as curator_module
+from dp_core.confidential import coding
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.confidential.source import open_source
 from dp_core.methods.private_domain.questions import ask
@@ -25,7 +26,6 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import TableChecks
-from tasks.inputs import coding
 from tests.full import RELATIONS_OF_AUDITS, some
 from tests.statistical import epsilon_at_least
 

@@ -24,8 +24,8 @@ PLACES = {
     "identify": "dp_core.confidential.source.keyed_digests",
     "validate": "dp_core.confidential.column_profiles.Profiler.add",  # in a thread
     "expectations": "pandas.Series.isin",  # within Great Expectations, which catches it
-    "coding": "tasks.inputs.coding.Coding.add",
-    "discretize": "tasks.inputs.coding.left_by_validation",
+    "coding": "dp_core.confidential.coding.Coding.add",
+    "discretize": "dp_core.confidential.coding.left_by_validation",
     "count": "tasks.counting.dask_counter._count_chunk",  # in a task of Dask
     "basics": "dp_core.wall.noise.granted_noise.add",  # charged, not drawn
     "select": "dp_core.wall.statistics.TableDistance.compute",

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from dp_core.bundle.verification.verify import verify
+from dp_core.confidential.coding import write_codes
 from dp_core.errors import BadInput, StageFailed
 from dp_core.plan.reading.spec_file import load_spec
-from tasks.inputs.coding import write_codes
 from tasks.inputs.open_input import open_input
 from tests.databases import MARKER, VARIABLE, postgres_database, sqlite_database
 from tests.flows import sabotage

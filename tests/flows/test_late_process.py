@@ -10,11 +10,11 @@ import pytest
 
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.verification.verify import verify
+from dp_core.confidential.coding import write_codes
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.released import tables_of
 from flows.cli.actions.abandonment import abandon
-from tasks.inputs.coding import write_codes
 from tests.flows.conftest import as_csv, plainly, stopping, survey
 from tests.ledgers import set_lease
 

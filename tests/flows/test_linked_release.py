@@ -15,7 +15,6 @@ import pytest
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.code_store import CodeStore
-from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.tables.linked_columns import MEMBERS, OTHER
@@ -32,6 +31,7 @@ from tests.flows.linked_project import (
     write_tables,
 )
 from tests.full import some
+from tests.linked_frames import pair_row_codes
 
 HIGH = "{epsilon: 1000, delta: 1e-6}"
 """Noise of less than one household, so that a wrong count would show."""
@@ -438,13 +438,13 @@ def test_a_missing_file_is_no_attempt_on_the_data(town, command):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"data": "homes.csv"}, "names one place, but the schema has two tables"),
+        ({"data": "homes.csv"}, "names one place, but the schema has 2 tables"),
         ({"data": "{homes: homes.csv}"}, "people"),
         ({"data": "{homes: homes.csv, persons: people.csv}"}, "persons"),
-        ({"data": "{homes: homes.csv, people: homes.csv}"}, "the same place for both tables"),
+        ({"data": "{homes: homes.csv, people: homes.csv}"}, "the same place as homes"),
         (
             {"data": "{homes: homes.csv, people: {database: DB, table: people}}"},
-            "reached in different ways",
+            "stored in another kind of place than homes",
         ),
         ({"method": "privsyn"}, "cannot release linked tables yet"),
         ({"select": "{method: aim}"}, "cannot release linked tables yet"),

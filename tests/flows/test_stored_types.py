@@ -18,18 +18,20 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from dp_core.confidential.coding import write_codes
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
+from dp_core.confidential.sources.frame_source import frame_source, frame_table
 from dp_core.confidential.values.common_types import common_type
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import check_frame
-from dp_core.inspection.public_profile import draft_frame, public_codebook_of, public_source
+from dp_core.inspection.given_data import file_data
+from dp_core.inspection.public_profile import public_codebook
 from dp_core.priors.prior_records import prior_of_file
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.reading.schema_file import load_schema
 from flows.cli.actions.file_check import check
 from flows.cli.terminal.schema_views import checked
-from tasks.inputs.coding import write_codes
 from tasks.validation import expectations
 from tests.full import some
 from tests.plain_judge import PlainJudge
@@ -178,7 +180,7 @@ def test_every_command_gives_the_codes_or_refuses(tmp_path, monkeypatch, array, 
     for frame in frames:
         assert check_frame(frame, schema).fits == (expected is not None)
         assert outcome(lambda f=frame: frame_codes(f, schema).codes[0]) == expected
-    draft_frame(table, public_data=True)
+    public_codebook(frame_source(frame_table(table)), "the frame")
     if not stored:
         return
     found = check(tmp_path / "s.yaml", [str(path)])
@@ -199,7 +201,7 @@ def test_every_command_gives_the_codes_or_refuses(tmp_path, monkeypatch, array, 
     with contextlib.suppress(BadInput):  # fewer than two columns that fit
         prior = prior_of_file(path, schema, by="A", reason="B")
         assert ("x" in prior.domain.columns) == (expected is not None)
-    public_codebook_of(public_source([str(path)]))
+    public_codebook(file_data([str(path)]).source(["x", "y"]), path.name)
 
 
 def fits(reads):

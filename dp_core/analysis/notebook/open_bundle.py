@@ -9,13 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from dp_core.analysis.notebook.open_release import OpenRelease
-from dp_core.analysis.notebook.statement import (
-    Statement,
-    columns_words,
-    guarantee_words,
-    sets_words,
-    tables_words,
-)
+from dp_core.analysis.notebook.statement import Statement, guarantee_words
 from dp_core.bundle import reading
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.verification.verify import Verification, verify
@@ -74,21 +68,15 @@ class OpenBundle(OpenRelease):
 
     def page(self) -> Page:
         """Return the release, its guarantee, its tables, its sets and its declared analyses."""
-        statement, schema = self.statement, self._bundle.claims.schema
-        release, declared = statement["release"], self._bundle.declared_texts
+        statement = self.statement
+        release = statement["release"]
         return (
             Sentence(
                 f"{release['title']} (release {release['name']}, version {release['version']})"
             ),
             Fact("Folder", str(self.folder)),
             Fact("Privacy", guarantee_words(statement)),
-            Fact(
-                "Tables",
-                tables_words(len(self.tables), len(self._bundle.measured)),
-            ),
-            Fact("Sets", sets_words(statement)),
-            *((Fact("Declared", "; ".join(declared)),) if declared else ()),
-            Fact("Columns", columns_words(schema)),
+            *self._facts_of_sets(statement),
         )
 
 

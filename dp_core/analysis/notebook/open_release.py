@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from numbers import Real
-from typing import overload
+from typing import Any, overload
 
 from dp_core.analysis.notebook.noisy_tables import NoisyTables
+from dp_core.analysis.notebook.statement import columns_words, sets_words, tables_words
 from dp_core.analysis.notebook.synthetic_sets import SyntheticSets
 from dp_core.analysis.query.changes.change_answer import ChangeAnswer, Release, answer_change
 from dp_core.analysis.query.query_answer import QueryAnswer, answer_query
@@ -15,6 +17,7 @@ from dp_core.analysis.regression.regression_answer import RegressionAnswer
 from dp_core.analysis.regression.regression_inference import infer as regression
 from dp_core.bundle.reading import Bundle
 from dp_core.text.documents.typed_text import plain_text
+from dp_core.text.pages.page import Fact, Page
 from dp_core.text.pages.printed import Printed
 from dp_core.text.pages.python_words import speaks_python
 
@@ -35,6 +38,16 @@ class OpenRelease(Printed):
     def tables(self) -> NoisyTables:
         """The noisy tables as pandas frames, by their columns."""
         return NoisyTables(self._bundle)
+
+    def _facts_of_sets(self, statement: Mapping[str, Any]) -> Page:
+        """Return the facts about tables, sets, declared analyses and columns for a page."""
+        declared = self._bundle.declared_texts
+        return (
+            Fact("Tables", tables_words(len(self.tables), len(self._bundle.measured))),
+            Fact("Sets", sets_words(statement)),
+            *((Fact("Declared", "; ".join(declared)),) if declared else ()),
+            Fact("Columns", columns_words(self._bundle.claims.schema)),
+        )
 
     @cached_property
     def queried(self) -> Release:

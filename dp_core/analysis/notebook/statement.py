@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 from dp_core.schema.definition import Schema
@@ -70,18 +70,13 @@ def columns_words(schema: Schema) -> str:
     return f"{linked.households}: {homes}; {linked.persons}: {persons}"
 
 
-def sets_words(statement: Statement) -> str:
+def sets_words(statement: Mapping[str, Any]) -> str:
     """Return how many sets there are, and what their intervals cover."""
-    return " ".join(_sets_words(statement))
-
-
-def _sets_words(statement: Statement) -> Iterator[str]:
-    sets, inference = statement["sets"], statement["inference"]
-    if sets["m"]:
-        rows = sorted(set(sets["rows"]))
-        number = f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}"
-        what = "households" if "persons" in sets else "rows"
-        yield f"{plural(sets['m'], 'set')} of {number} {what} each ({sets['mode']})."
-        yield f"Intervals of `infer` cover: {inference['covers']}"
-    else:
-        yield inference["covers"]
+    sets, covers = statement["sets"], statement["inference"]["covers"]
+    if not sets["m"]:
+        return str(covers)
+    rows = sorted(set(sets["rows"]))
+    number = f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}"
+    what = "households" if "persons" in sets else "rows"
+    made = f"{plural(sets['m'], 'set')} of {number} {what} each ({sets['mode']})."
+    return f"{made} Intervals of `infer` cover: {covers}"

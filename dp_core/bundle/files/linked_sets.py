@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +17,8 @@ from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.codes import Codes
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
+from dp_core.tables.household_rows import HouseholdRows
 from dp_core.tables.linked_columns import MEMBERS
-
-_BLOCK = 1 << 16
-"""Households whose pair rows are in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,20 +125,6 @@ def codes_of_set(schema: Schema, data: LinkedSet) -> HouseholdRows:
         data.sizes,
         codes(data.persons, linked.person_columns),
     )
-
-
-def pair_row_blocks(schema: Schema, rows: HouseholdRows) -> Iterator[Dataset]:
-    """Yield the pair rows of households, those of a limited number of households at a time."""
-    linked = _linked_tables(schema)
-    starts = np.concatenate(([0], np.cumsum(rows.sizes)))
-    for first in range(0, max(rows.sizes.size, 1), _BLOCK):
-        last = min(first + _BLOCK, rows.sizes.size)
-        part = HouseholdRows(
-            rows.households[:, first:last],
-            rows.sizes[first:last],
-            rows.persons[:, starts[first] : starts[last]],
-        )
-        yield to_pair_rows(linked, schema.domain, part)
 
 
 def join_households(schema: Schema, data: LinkedSet) -> pa.Table:

@@ -52,6 +52,8 @@ TOLERANCE = 1e-9
 """Relative deviation from a public total up to which the weights meet it."""
 STATEMENT = "release.json"
 """Name of the statement in the bundle."""
+IN_MEMORY = "in-memory.json"
+"""Name of the statement of a saved release in memory, which is no bundle."""
 
 NOT_COVERED = (
     "That this release exists. The validation of the confidential data or a person can stop a"

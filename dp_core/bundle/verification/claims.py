@@ -62,66 +62,76 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """The claims of a statement.
+class Facts:
+    """What an analysis must know about a release; the claims of a statement have these facts.
 
     Attributes:
         name: Name of the release.
+        relation: Neighbouring relation of the guarantee.
+        currency: Kind of cost, with the total.
+        plan: The plan's document.
+        schema: The schema that defines the codes.
+        sets: Number of synthetic sets.
+        rows: Number of rows of each set.
+        records: Number of records of the file; None unless it is public.
+        off: Deviation of each set's weights from public totals; empty without totals.
+    """
+
+    name: str
+    relation: Relation
+    currency: Currency
+    plan: Mapping[str, Any]
+    schema: Schema
+    sets: int
+    rows: tuple[int, ...]
+    records: int | None
+    off: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claims(Facts):
+    """The claims of a statement; see `Facts` for those that analyses use.
+
+    Attributes:
         account: Account that paid.
         head: Stated hash of the last receipt.
-        relation, unit: Neighbouring relation and unit of the guarantee.
+        unit: Unit of the guarantee.
         max_members: Most members of a household; 1 if households are not the unit.
         enforced: Enforced epsilon and delta.
         tightest: The guarantee to quote.
         also: The second guarantee; None if there is none.
-        currency: Kind of cost and reserved total.
-        plan: The plan's document.
         hashes: Names of hashed values, with the value and its stated hash.
         receipts: All receipts, in order.
         reserve: The first receipt, which is the reservation.
         charges: Receipts of charges.
         committed: Hash of the committed result of each batch.
         settled: Receipt of the settlement; None if there is none.
-        sets: Number of synthetic sets.
-        rows: Number of rows of each set; of linked tables, of households.
         persons: Number of persons of each set of linked tables; empty otherwise.
-        records: Number of records of the file; None unless it is public.
-        schema: The schema in the statement.
         totals: Totals of the accounts that paid, from the settlement; empty without one.
         adoptions: Adoptions of the ledger, from the settlement; empty without one.
         place: Link, public key and signature of the last receipt; None if not stated.
-        off: Stated deviation of each set's weights from public totals; empty without totals.
         signature: Public key and signature of the whole statement; None if it is not signed.
         message: The message that was signed.
         program: Name and version of the program that made the release.
         earlier: Claims about the release whose noisy tables are used; None if this one measured.
     """
 
-    name: str
     account: str
     head: str
-    relation: Relation
     unit: str
     max_members: int
     enforced: tuple[Fraction, Fraction]
     tightest: Guarantee
     also: Guarantee | None
-    currency: Currency
-    plan: Mapping[str, Any]
     hashes: tuple[tuple[str, object, str], ...]
     receipts: tuple[Receipt, ...]
     reserve: Receipt
     charges: tuple[Charge, ...]
     committed: Mapping[str, str]
     settled: Receipt | None
-    sets: int
-    rows: tuple[int, ...]
     persons: tuple[int, ...]
-    records: int | None
-    schema: Schema
     totals: tuple[Total, ...]
     adoptions: tuple[Adoption, ...]
-    off: tuple[float, ...]
     place: tuple[str, str | None, str | None] | None
     signature: tuple[str, str] | None
     message: bytes

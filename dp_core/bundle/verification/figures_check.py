@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
-from dp_core.bundle.files.linked_sets import codes_of_set, pair_row_blocks, read_linked_set
+from dp_core.bundle.files.linked_sets import codes_of_set, read_linked_set
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
@@ -31,6 +31,7 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.grid import Coarsening
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
+from dp_core.tables.household_rows import pair_row_pieces
 from dp_core.text.canonical import canonical_json
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.wall.ledger.receipts import result_hash
@@ -197,6 +198,7 @@ def _counts_of_linked(
         raise BadInput(
             f"Set {number} cannot be counted: it contains values that the schema does not allow."
         ) from None
-    for piece in pair_row_blocks(schema, rows):
+    assert schema.linked is not None
+    for piece, _ in pair_row_pieces(schema.linked, schema.domain, rows):
         tally.add(piece)
     return tally

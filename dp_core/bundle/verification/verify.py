@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
-from dp_core.bundle.in_memory import refuse_in_memory
 from dp_core.bundle.statement.release_json import (
     FORMAT_NAME,
     FORMAT_VERSION,
+    IN_MEMORY,
     SAME_FACTS_SINCE,
     STATEMENT,
     render,
@@ -185,7 +185,11 @@ def verify(
             f"{similar_path(folder, Path.is_dir)}"
         )
     if not (folder / STATEMENT).is_file():
-        refuse_in_memory(folder)
+        if (folder / IN_MEMORY).is_file():
+            raise BadInput(
+                f"{folder} holds a release made in memory from public data, not a bundle: it has no"
+                f" receipts, so there is nothing to verify. {IN_MEMORY} describes it."
+            )
         raise BadInput(f"{folder} is not a release: it contains no {STATEMENT}.")
     try:
         found = files_in(folder)

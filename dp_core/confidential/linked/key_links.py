@@ -30,7 +30,7 @@ _SHOWN = 5
 """Rows that the internal detail of an error names."""
 
 
-def key_texts(table: str, name: str, values: pa.ChunkedArray, missing: Collection[str]) -> pa.Array:
+def key_texts(table: str, name: str, values: pa.Array, missing: Collection[str]) -> pa.Array:
     """Return a column of keys as texts without null.
 
     Args:
@@ -43,8 +43,7 @@ def key_texts(table: str, name: str, values: pa.ChunkedArray, missing: Collectio
         SchemaViolation: if a key is empty, keys have another type, or numbers are not whole or too
             large for their type.
     """
-    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    texts = identifier_texts(array, f"Column {name!r} of the table {table} is a key and")
+    texts = identifier_texts(values, f"Column {name!r} of the table {table} is a key and")
     empty = pc.or_(texts.is_null(), pc.is_in(texts, value_set=missing_identifiers(missing)))
     if pc.any(empty).as_py():
         raise _violation(

@@ -12,8 +12,8 @@ Privacy:
     number of shares (`dp_core.schema.linked.linked_tables`). Whether a file is refused depends
     on all its rows; like every refusal, it is outside epsilon.
 
-The functions from `encoded_columns` on take and return arrays of whole households, so that a file
-can be read piece by piece. Memory is linear in the rows, and so is time except for two sorts.
+All functions take and return arrays of whole households. Memory is linear in the rows, and so is
+time except for two sorts.
 """
 
 from __future__ import annotations
@@ -25,22 +25,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.between_columns import RuleCheck
-from dp_core.confidential.encoding import FIRST_ROWS, BrokenRule, Encoder, settle_zeros
-from dp_core.confidential.linked.key_links import Links, key_texts, linked_members
-from dp_core.confidential.values.raw_values import Array, Reader
-from dp_core.errors import BadInput, SchemaViolation, nearest
+from dp_core.confidential.encoding import FIRST_ROWS, BrokenRule, settle_zeros
+from dp_core.confidential.linked.key_links import Links
+from dp_core.confidential.values.raw_values import Array
+from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.codes import Codes, code_type
-from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
-from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
+from dp_core.tables.household_rows import HouseholdRows
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import households_that_break
 from dp_core.tables.structural_zeros import StructuralZeros
 
-_SHOWN = 5
+SHOWN = 5
 """Columns or rules that an error names."""
 
 
@@ -71,49 +69,6 @@ class RulesBroken(SchemaViolation):
     broken: tuple[BrokenCount, ...] = ()
 
 
-def pair_row_codes(schema: Schema, households: pa.Table, persons: pa.Table) -> Dataset:
-    """Return the pair rows of two confidential tables, in the wide domain.
-
-    Args:
-        schema: The schema, of linked tables.
-        households: Raw values of the table of households; the order of the columns is free.
-        persons: Raw values of the table of persons.
-
-    Returns:
-        The pair rows, household by household in the order of `households`.
-
-    Raises:
-        BadInput: if a column is missing, or not in the schema, or a key is neither text nor a whole
-            number.
-        SchemaViolation: if keys, links or sizes are not as the schema says, values are not in the
-            schema, or rows break a rule. The message names no value and no count.
-    """
-    linked = _linked(schema)
-    return to_pair_rows(linked, schema.domain, household_codes(schema, households, persons))
-
-
-def household_codes(schema: Schema, households: pa.Table, persons: pa.Table) -> HouseholdRows:
-    """Return the codes of two confidential tables; see `pair_row_codes`."""
-    linked = _linked(schema)
-    _check_columns(linked.households, households, linked.household_reads, linked.household_ignore)
-    _check_columns(linked.persons, persons, linked.person_reads, linked.person_ignore)
-    missing = schema.unit.missing_values
-    links = linked_members(
-        linked,
-        key_texts(linked.households, linked.key, households.column(linked.key), missing),
-        key_texts(linked.persons, linked.link, persons.column(linked.link), missing),
-        key_texts(linked.persons, linked.person_key, persons.column(linked.person_key), missing),
-    )
-    return linked_codes(
-        schema,
-        links,
-        encoded_columns(schema, linked.households, linked.household_columns, households),
-        encoded_columns(schema, linked.persons, linked.person_columns, persons),
-        compared_units(schema, linked.household_columns, households),
-        compared_units(schema, linked.person_columns, persons),
-    )
-
-
 def linked_codes(
     schema: Schema,
     links: Links,
@@ -129,7 +84,7 @@ def linked_codes(
         links: The members of each household.
         homes: Codes of the household columns, each of shape (households,); changed in place.
         persons: Codes of the person columns, each of shape (rows of the table of persons,).
-        home_units: Values of household columns that rules compare (`compared_units`).
+        home_units: Values of household columns that rules compare (`RuleCheck.units_of`).
         person_units: Values of person columns that rules compare.
 
     Raises:
@@ -169,54 +124,6 @@ def _refuse_broken_counts(linked: LinkedTables, rows: HouseholdRows, links: Link
 
 def _keys(links: Links, households: NDArray[np.intp]) -> tuple[str, ...]:
     return tuple(links.keys.take(pa.array(np.unique(households))).to_pylist())
-
-
-def encoded_columns(
-    schema: Schema, table: str, names: Sequence[str], rows: pa.Table
-) -> dict[str, Codes]:
-    """Return the codes of some columns of one table, each of shape (rows,).
-
-    Args:
-        schema: The schema of linked tables.
-        table: Name of the table, for the message.
-        names: The columns.
-        rows: Raw values.
-
-    Raises:
-        SchemaViolation: if values are not in the schema; the message names the columns only.
-    """
-    codes, misfits = {}, {}
-    for name in names:
-        encoded = Encoder(schema.column(name)).encode(rows.column(name))
-        codes[name] = np.ascontiguousarray(encoded.codes)
-        if encoded.bad is not None:
-            misfits[name] = int(encoded.bad.sum())
-    if misfits:
-        said = ", ".join(repr(name) for name in list(misfits)[:_SHOWN])
-        raise SchemaViolation(
-            f"Values of {said} in the table {table} are not in the schema; correct the file or the"
-            " schema.",
-            internal="\n".join(f"{count} rows: {name}" for name, count in misfits.items()),
-        )
-    return codes
-
-
-def compared_units(
-    schema: Schema, names: Sequence[str], rows: pa.Table
-) -> dict[str, NDArray[np.int64]]:
-    """Return the values of one table that rules compare, in whole units, each of shape (rows,).
-
-    Args:
-        schema: The schema of linked tables.
-        names: Columns of the table; those that no rule compares are left out.
-        rows: Raw values.
-    """
-    check = RuleCheck(schema)
-    return {
-        name: check.units_of(name, Reader(schema.column(name)).read(rows.column(name)))
-        for name in check.columns
-        if name in names
-    }
 
 
 def settle_rules(
@@ -301,7 +208,7 @@ def _refuse(broken: Sequence[BrokenCount]) -> None:
     broken = [each for each in broken if each.rows]
     if not broken:
         return
-    texts = ", ".join(f"`{each.text}`" for each in broken[:_SHOWN])
+    texts = ", ".join(f"`{each.text}`" for each in broken[:SHOWN])
     error = RulesBroken(
         f"The files have {broken[0].whose}s that break {texts} of the schema; correct the files or"
         " the rule.",
@@ -312,21 +219,6 @@ def _refuse(broken: Sequence[BrokenCount]) -> None:
     )
     error.broken = tuple(broken)
     raise error
-
-
-def _check_columns(table: str, rows: pa.Table, reads: Sequence[str], ignore: Sequence[str]) -> None:
-    names = rows.column_names
-    for name in reads:
-        if names.count(name) != 1:
-            what = "has two columns" if name in names else "has no column"
-            hint = nearest(name, names) if name not in names else ""
-            raise BadInput(f"The table {table} {what} {name!r}, which the schema names.{hint}")
-    for name in names:
-        if name not in reads and name not in ignore:
-            raise BadInput(
-                f"The table {table} has a column {name!r} that is not in the schema; add it there"
-                " under `columns` or `ignore`."
-            )
 
 
 def _linked(schema: Schema) -> LinkedTables:

@@ -1,13 +1,13 @@
 """The sources of two linked tables, and their codes household by household. Confidential side.
 
 Each table is read once, batch by batch. Keys and links are kept in memory as texts, and values as
-codes. There may be several times as many pair rows as persons, so these are made piece by piece.
+codes.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,21 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_core.confidential.between_columns import RuleCheck
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.linked.key_links import key_texts, linked_members
-from dp_core.confidential.linked.linked_rows import (
-    compared_units,
-    encoded_columns,
-    linked_codes,
-)
+from dp_core.confidential.linked.linked_rows import SHOWN, linked_codes
 from dp_core.confidential.source import Digests, Source
+from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema
-from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.codes import Codes
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
-
-PIECE_ROWS = 1 << 18
-"""Approximate number of pair rows that are made at a time."""
+from dp_core.tables.household_rows import HouseholdRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,11 +82,11 @@ def read_households(
     if linked is None:
         raise ValueError("The schema is of a single table.")
     homes = _Columns(schema, linked.households, (linked.key,), linked.household_columns)
-    homes.read(source.households, progress and _within(progress, 0.0, 0.3))
-    persons = _Columns(
-        schema, linked.persons, (linked.link, linked.person_key), linked.person_columns
-    )
-    persons.read(source.persons, progress and _within(progress, 0.3, 1.0))
+    told = progress or (lambda _: None)
+    homes.read(source.households, lambda done: told(0.3 * done))
+    keys = (linked.link, linked.person_key)
+    persons = _Columns(schema, linked.persons, keys, linked.person_columns)
+    persons.read(source.persons, lambda done: told(0.3 + 0.7 * done))
     links = linked_members(
         linked, homes.key(linked.key), persons.key(linked.link), persons.key(linked.person_key)
     )
@@ -101,57 +95,45 @@ def read_households(
     )
 
 
-def pair_row_pieces(
-    schema: Schema, linked: LinkedTables, rows: HouseholdRows
-) -> Iterator[tuple[Dataset, float]]:
-    """Yield the pair rows of households in pieces, each with the part that is then done, 0 to 1.
-
-    Args:
-        schema: The schema of linked tables.
-        linked: The two tables.
-        rows: The households.
-    """
-    of_one = rows.sizes * (rows.sizes - 1)
-    ends = np.cumsum(np.maximum(of_one, 1))
-    persons = np.concatenate(([0], np.cumsum(rows.sizes)))
-    start = done = 0
-    while start < rows.sizes.size:
-        stop = int(np.searchsorted(ends, done + PIECE_ROWS, side="right"))
-        stop = max(stop, start + 1)
-        piece = HouseholdRows(
-            rows.households[:, start:stop],
-            rows.sizes[start:stop],
-            rows.persons[:, persons[start] : persons[stop]],
-        )
-        yield to_pair_rows(linked, schema.domain, piece), stop / rows.sizes.size
-        start, done = stop, int(ends[stop - 1])
-
-
 class _Columns:
     """The keys, codes and compared values of one table, batch by batch. Confidential."""
 
     def __init__(
         self, schema: Schema, table: str, keys: Sequence[str], names: Sequence[str]
     ) -> None:
-        self._schema, self._table, self._names = schema, table, names
+        self._table, self._missing = table, schema.unit.missing_values
+        self._encoders = {name: Encoder(schema.column(name)) for name in names}
+        self._check = RuleCheck(schema)
         self._keys: dict[str, list[pa.Array]] = {key: [] for key in keys}
         self._codes: dict[str, list[Codes]] = {name: [] for name in names}
         self._units: dict[str, list[NDArray[np.int64]]] = {}
 
-    def read(self, source: Source, progress: Callable[[float], None] | None) -> None:
-        """Read the table."""
-        missing = self._schema.unit.missing_values
+    def read(self, source: Source, progress: Callable[[float], None]) -> None:
+        """Read the table.
+
+        Raises:
+            SchemaViolation: if values are not in the schema; the message names the columns only.
+        """
         for batch in source.batches():
-            rows = pa.Table.from_batches([batch.records])
+            misfits = {}
             for key, texts in self._keys.items():
-                texts.append(key_texts(self._table, key, rows.column(key), missing))
-            codes = encoded_columns(self._schema, self._table, self._names, rows)
-            for name, found in codes.items():
-                self._codes[name].append(found)
-            for name, units in compared_units(self._schema, self._names, rows).items():
-                self._units.setdefault(name, []).append(units)
-            if progress is not None:
-                progress(batch.done)
+                texts.append(key_texts(self._table, key, batch.records.column(key), self._missing))
+            for name, encoder in self._encoders.items():
+                values = encoder.reader.read(batch.records.column(name))
+                encoded = encoder.place(values)
+                if encoded.bad is not None:
+                    misfits[name] = int(encoded.bad.sum())
+                self._codes[name].append(np.ascontiguousarray(encoded.codes))
+                if name in self._check.columns:
+                    self._units.setdefault(name, []).append(self._check.units_of(name, values))
+            if misfits:
+                said = ", ".join(repr(name) for name in list(misfits)[:SHOWN])
+                raise SchemaViolation(
+                    f"Values of {said} in the table {self._table} are not in the schema; correct"
+                    " the file or the schema.",
+                    internal="\n".join(f"{count} rows: {name}" for name, count in misfits.items()),
+                )
+            progress(batch.done)
 
     def key(self, name: str) -> pa.Array:
         """Return a column of keys, which is no longer kept afterwards."""
@@ -159,12 +141,8 @@ class _Columns:
 
     def codes(self) -> Mapping[str, Codes]:
         """Return the codes of each column."""
-        return {name: np.concatenate(self._codes.pop(name)) for name in self._names}
+        return {name: np.concatenate(self._codes.pop(name)) for name in self._encoders}
 
     def units(self) -> Mapping[str, NDArray[np.int64]]:
         """Return the compared values of each column that a rule compares."""
         return {name: np.concatenate(units) for name, units in self._units.items()}
-
-
-def _within(progress: Callable[[float], None], start: float, end: float) -> Callable[[float], None]:
-    return lambda done: progress(start + done * (end - start))

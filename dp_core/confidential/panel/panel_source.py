@@ -6,12 +6,13 @@ import hmac
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
 
 from dp_core.confidential.panel.person_records import PersonRecords
-from dp_core.confidential.source import Batch, Digests, Source
+from dp_core.confidential.source import Batch, Digests, MemorySource, Source
 from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema
 
@@ -23,27 +24,19 @@ class PanelSource(Source):
     """The records of a panel's persons, made from its rows when they are first read.
 
     Attributes:
-        waves: For each source of rows, the wave to which they belong; None if the rows name it.
         rows: The sources of rows.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        waves: Sequence[str | None],
-        rows: Sequence[Source],
-        folder: Path,
-    ) -> None:
+    def __init__(self, schema: Schema, rows: Sequence[Source], folder: Path | None) -> None:
         """Open a panel.
 
         Args:
             schema: The schema of records.
-            waves: For each source of rows, the wave to which they belong, or None.
             rows: The sources of rows: one if the rows name their wave, otherwise one for each wave.
-            folder: Confidential folder for the records.
+            folder: Confidential folder for the records; None to keep them in memory.
         """
         super().__init__([path for each in rows for path in each.files], "parquet", schema.reads)
-        self.waves, self.rows = tuple(waves), tuple(rows)
+        self.rows = tuple(rows)
         self._schema, self._folder = schema, folder
         self._made: Source | None = None
 
@@ -56,7 +49,7 @@ class PanelSource(Source):
         """
         self.assert_unchanged()
         if self._made is None:
-            self._made = Source([self._records()], "parquet", self.columns)
+            self._made = self._records()
         yield from self._made.batches()
         self.assert_unchanged()
 
@@ -72,7 +65,8 @@ class PanelSource(Source):
             return each[0]
         all_waves = f"panel: {' '.join(digests.whole for digests in each)}"
         parts: dict[str, str] = {}
-        for wave, digests in zip(self.waves, each, strict=True):
+        assert self._schema.panel is not None
+        for wave, digests in zip(self._schema.panel.waves, each, strict=True):
             parts.update(digests.named(f"wave {wave}"))
         small = tuple(one for digests in each for one in digests.small)
         return Digests(hmac.new(key, all_waves.encode(), "sha256").hexdigest(), parts, small)
@@ -86,47 +80,53 @@ class PanelSource(Source):
         for each in self.rows:
             each.assert_unchanged()
 
-    def _records(self) -> Path:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for left in self._folder.glob(f"{NAME}*"):
-            shutil.rmtree(left, ignore_errors=True)
-        # This attempt has its own folder, because a process that lost its lease may still write.
-        folder = self._folder / f"{NAME}{secrets.token_hex(8)}"
-        folder.mkdir(mode=0o700)
-        try:
-            with PersonRecords(self._schema, folder) as records:
-                add_rows(self.waves, self.rows, records)
-                path = records.finish()
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+    def _records(self) -> Source:
+        folder = None if self._folder is None else _own_folder(self._folder)
+        with ExitStack() as on_failure, PersonRecords(self._schema, folder) as records:
+            if folder is not None:
+                on_failure.callback(shutil.rmtree, folder, ignore_errors=True)
+            add_rows(self._schema, self.rows, records)
+            made: Source
+            if folder is None:
+                batches = [each for table in records.tables() for each in table.to_batches()]
+                made = MemorySource(records.types, lambda: batches, self.columns)
+            else:
+                made = Source([records.finish()], "parquet", self.columns)
+            if not records.persons:
+                raise SchemaViolation(
+                    "The panel has no row of a wave under `waves`. Name a file with such rows.",
+                    internal="no row of a wave of the schema",
+                )
+            on_failure.pop_all()
         pa.default_memory_pool().release_unused()
-        if not records.persons:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise SchemaViolation(
-                "The panel has no row of a wave under `waves`. Name a file with such rows.",
-                internal="no row of a wave of the schema",
-            )
-        return path
+        return made
 
 
-def add_rows(
-    waves: Sequence[str | None],
-    sources: Sequence[Source],
-    records: PersonRecords,
-) -> int:
+def _own_folder(folder: Path) -> Path:
+    """Return a new folder for the records of this attempt; delete those of earlier ones."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for left in folder.glob(f"{NAME}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    # This attempt has its own folder, because a process that lost its lease may still write.
+    own = folder / f"{NAME}{secrets.token_hex(8)}"
+    own.mkdir(mode=0o700)
+    return own
+
+
+def add_rows(schema: Schema, sources: Sequence[Source], records: PersonRecords) -> int:
     """Add the rows of all waves to records, and return their number.
 
     Args:
-        waves: For each source of rows, the wave to which they belong, or None.
-        sources: The sources of rows.
+        schema: The schema of records.
+        sources: The sources of rows: one if the rows name their wave, otherwise one for each wave.
         records: Where they are added.
 
     Raises:
         BadInput: if a file is damaged, or has changed since it was opened.
     """
+    assert schema.panel is not None
     rows = 0
-    for wave, source in zip(waves, sources, strict=True):
+    for wave, source in zip(schema.panel.parts, sources, strict=True):
         records.begin(source.columns)
         for batch in source.batches():
             rows += batch.records.num_rows

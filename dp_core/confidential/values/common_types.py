@@ -1,6 +1,7 @@
-"""Arrow types that all of Arrow's functions accept, in place of other types. Confidential.
+"""Arrow types that can be read, and common types in place of rarer ones. Confidential.
 
-Files and frames change to these types where they are read, so no later code meets others.
+All of Arrow's functions accept the common types. Files and frames change to these types where they
+are read, so no later code meets others.
 """
 
 from __future__ import annotations
@@ -52,3 +53,35 @@ def with_common_types(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return the same rows with every column in a common type."""
     columns = [in_common_type(column) for column in rows.columns]
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
+
+
+def is_readable(kind: pa.DataType) -> bool:
+    """Return whether values of an Arrow type can be read as a column."""
+    kind = common_type(kind)
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def unreadable_type(name: str) -> pa.DataType:
+    """Return a type that cannot be read, for a column of a frame whose values Arrow cannot hold.
+
+    Args:
+        name: Name of the values' type, which messages show.
+    """
+    return pa.opaque(pa.binary(), name, "python")
+
+
+def type_words(kind: pa.DataType) -> str:
+    """Return the name of a stored type for messages."""
+    return str(kind.type_name if isinstance(kind, pa.OpaqueType) else kind)

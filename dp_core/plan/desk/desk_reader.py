@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dp_core.errors import BadInput
-from dp_core.plan.data_location import OnePlace, TablePlaces, WavePlaces
+from dp_core.plan.data_location import OnePlace, PartPlaces
 from dp_core.plan.desk.question_desk import ANSWERS, QuestionDesk
 from dp_core.plan.reading.data_reader import read_data, read_path
 from dp_core.schema.definition import Schema
@@ -120,12 +120,11 @@ def _read_schema(node: Node, folder: Path) -> Schema:
 
 def _read_place(node: Node, schema: Schema | None) -> OnePlace:
     place = read_data(node, schema)
-    if isinstance(place, WavePlaces):
+    if isinstance(place, PartPlaces):  # the schema has no linked tables
         raise node.error(
             "names a file for each wave, about which a desk cannot answer questions yet; put the"
             " rows of all waves into one file, and name its column `wave` under `panel`."
         )
-    assert not isinstance(place, TablePlaces)  # the schema has a single table
     return place
 
 

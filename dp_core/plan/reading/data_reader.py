@@ -11,14 +11,12 @@ from dp_core.plan.data_location import (
     DatabaseTable,
     DataPlace,
     OnePlace,
-    TablePlaces,
-    WavePlaces,
+    PartPlaces,
     read_object_url,
     read_table,
     store_of,
 )
 from dp_core.schema.definition import Schema
-from dp_core.schema.panel.panel_waves import Panel
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
@@ -34,71 +32,56 @@ def read_data(node: Node, schema: Schema | None) -> DataPlace:
     Raises:
         BadInput: for any mistake, with its place. No message shows a URL.
     """
-    linked = None if schema is None else schema.linked
     stated = node.content if isinstance(node.content, Mapping) else {}
     several = bool(stated) and not {"database", "table"} & {*stated}
-    if schema is not None and schema.panel is not None:
-        return _read_waves(node, schema.panel, several=several)
-    if linked is None:
-        if not several:
-            return _read_place(node)
-        if schema is not None:
-            raise node.error(
-                "names several tables, but the schema has a single one; name one path or glob, or"
-                " state the tables under `tables` in the schema."
-            )
+    if schema is None and several:
         for each in stated.values():
             _read_place(each)
         return ""
-    names = (linked.households, linked.persons)
-    example = f"{{{names[0]}: {names[0]}.csv, {names[1]}: {names[1]}.csv}}"
-    if not several and set(stated) != {*names}:
+    panel, what, or_else = None if schema is None else schema.panel, "waves", ""
+    names: tuple[str, ...] = ()
+    if schema is not None and schema.linked is not None:
+        names, what = (schema.linked.households, schema.linked.persons), "tables"
+    elif panel is not None and panel.wave is None:
+        names = panel.waves
+        or_else = ", or state the column that holds the wave as `wave` under `panel` in the schema"
+    if names:
+        return _read_parts(node, names, what, or_else, several=several)
+    if several and panel is not None:
         raise node.error(
-            f"names one place, but the schema has two tables; name a place for each: {example}."
+            f"names several places, but the rows name their wave in {shown(str(panel.wave))}; name"
+            " one path or glob, or remove `wave` under `panel` in the schema."
+        )
+    if several:
+        raise node.error(
+            "names several tables, but the schema has a single one; name one path or glob, or"
+            " state the tables under `tables` in the schema."
+        )
+    return _read_place(node)
+
+
+def _read_parts(
+    node: Node, names: tuple[str, ...], what: str, or_else: str, *, several: bool
+) -> PartPlaces:
+    """Return the places of several tables or waves."""
+    example = f"{{{', '.join(f'{name}: {name}.csv' for name in names)}}}"
+    if not several and {*(node.content if isinstance(node.content, Mapping) else ())} != {*names}:
+        raise node.error(
+            f"names one place, but the schema has {len(names)} {what}; name a place for each:"
+            f" {example}{or_else}."
         )
     keys = node.fields(names, required=names, example=example)
-    homes, persons = (_read_place(keys[name]) for name in names)
-    if homes == persons:
-        raise node.error(f"names the same place for both tables; write for example {example}.")
-    if _reached_by(homes) != _reached_by(persons):
-        raise node.error(
-            "names tables that are reached in different ways; name files for both, objects in a"
-            " store for both, or two tables of one database, which are then read in one"
-            " transaction."
-        )
-    return TablePlaces(homes, persons, names)
-
-
-def _read_waves(node: Node, panel: Panel, *, several: bool) -> DataPlace:
-    """Return the place of a panel: one if the rows name their wave, otherwise one for each wave."""
-    if panel.wave is not None:
-        if several:
-            raise node.error(
-                f"names several places, but the rows name their wave in {shown(panel.wave)}; name"
-                " one path or glob, or remove `wave` under `panel` in the schema."
-            )
-        return _read_place(node)
-    files = ", ".join(f"{wave}: wave-{wave}.csv" for wave in panel.waves)
-    example = f"{{{files}}}"
-    if not several:
-        raise node.error(
-            f"names one place, but each wave has its own; name a place for each: {example}, or"
-            " state the column that holds the wave as `wave` under `panel` in the schema."
-        )
-    keys = node.fields(panel.waves, required=panel.waves, example=example)
-    each = tuple(_read_place(keys[wave]) for wave in panel.waves)
-    for number, place in enumerate(each):
-        if place in each[:number]:
-            raise keys[panel.waves[number]].error(
-                f"names the same place as wave {panel.waves[each.index(place)]}; name the place of"
-                " each wave."
-            )
+    each = tuple(_read_place(keys[name]) for name in names)
+    for name, place in zip(names, each, strict=True):
+        if (other := names[each.index(place)]) != name:
+            raise keys[name].error(f"names the same place as {other}; name the place of each.")
         if _reached_by(place) != _reached_by(each[0]):
-            raise keys[panel.waves[number]].error(
-                "is stored in another kind of place than the first wave; name files for all waves,"
-                " objects in a store for all, or tables of one database."
+            raise keys[name].error(
+                f"is stored in another kind of place than {names[0]}; name files for all {what},"
+                " objects in a store for all, or tables of one database, which are read in one"
+                " transaction."
             )
-    return WavePlaces(each, panel.waves)
+    return PartPlaces(each, names)
 
 
 def _reached_by(place: OnePlace) -> str | None:

@@ -63,6 +63,11 @@ class Panel:
         return not self.takes_part
 
     @property
+    def parts(self) -> tuple[str | None, ...]:
+        """The wave of each file: None for the one file whose rows name their wave."""
+        return self.waves if self.wave is None else (None,)
+
+    @property
     def first_and_last(self) -> str:
         """The first and the last wave in words: `2023 to 2025`."""
         return f"{self.waves[0]} to {self.waves[-1]}"

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.confidential.sources.input_parts import input_parts
 from dp_core.errors import BadInput
-from dp_core.inspection.file_check import check_files, data_files, with_findings
-from dp_core.inspection.findings import Example, FileCheck, Finding
-from dp_core.inspection.header_check import check_header
-from dp_core.inspection.panel_check import check_panel
+from dp_core.inspection.data_check import check_data
+from dp_core.inspection.findings import FileCheck, Finding
+from dp_core.inspection.given_data import FileData, file_data
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.text.pages.number_texts import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,112 +48,43 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
                 f"{one}: only files of this machine are checked; copy the object, or a sample of"
                 " it, and check the copy."
             )
-    if schema.linked is not None:
-        return _of_linked(schema, patterns)
-    if schema.panel is not None:
-        more = partial(_own_expectations, schema.stored) if schema.expectations else None
-        return check_panel(patterns, schema, more)
-    found = check_files(patterns, schema)
-    if not schema.expectations or found.columns < len(schema.reads) or not found.rows:
-        return found
-    from dp_core.confidential.source import Source
-
-    files, kind = data_files(patterns, Path())
-    pieces = Source(files, kind, schema.reads).batches()
-    parts = (
-        (each.records for each in part) for _, part in groupby(pieces, attrgetter("partition"))
-    )
-    return with_findings(found, _own_expectations(schema.stored, parts))
+    more = partial(_own_expectations, schema.stored) if schema.expectations else None
+    return check_data(_data(schema, patterns), schema, more)
 
 
-def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
-    """Check each of two linked tables by itself and, if both fit, their keys and links."""
-    from dp_core.confidential.linked.linked_rows import RulesBroken
-    from dp_core.confidential.linked.linked_source import LinkedSource, read_households
-    from dp_core.confidential.source import open_source
+def _data(schema: Schema, patterns: Sequence[str]) -> list[FileData]:
+    """Return the files of each table or wave.
 
-    linked = schema.linked
-    assert linked is not None
-    if len(patterns) != 2:
+    Raises:
+        BadInput: if no data file is found, or there is not one pattern for each table or wave.
+    """
+    parts = input_parts(schema)
+    if len(parts) == 1:
+        return [file_data(patterns)]
+    names, what = ", ".join(part.name for part in parts), "table" if schema.linked else "wave"
+    if len(patterns) != len(parts):
         raise BadInput(
-            f"The schema has two linked tables; name the file of the table {linked.households},"
-            f" then that of {linked.persons}."
+            f"Each {what} has a file of its own; name {len(parts)} files, of the {what}s {names} in"
+            f" this order{'' if schema.linked else ', or state `wave` under `panel`'}."
         )
-    if _swapped(schema, patterns):
+    data = [file_data([one]) for one in patterns]
+    if schema.linked is not None and _are_swapped(schema, data):
         raise BadInput(
-            f"The two files seem to be swapped; name the file of the table {linked.households}"
-            f" first, then that of {linked.persons}."
+            f"The two files seem to be swapped; name those of the tables {names} in this order."
         )
-    homes = check_files(patterns[:1], schema.household_schema, whole=schema)
-    persons = check_files(patterns[1:], schema.person_schema, whole=schema)
-    more: list[Finding] = []
-    if homes.fits and persons.fits:
-        reads = (linked.household_reads, linked.person_reads)
-        ignores = (linked.household_ignore, linked.person_ignore)
-        try:
-            read_households(
-                schema,
-                LinkedSource(
-                    *(
-                        open_source(*(pattern, Path(), columns, ignore))
-                        for pattern, columns, ignore in zip(patterns, reads, ignores, strict=True)
-                    )
-                ),
-            )
-        except RulesBroken as error:
-            more += [
-                Finding(
-                    "refusal",
-                    "rules",
-                    "",
-                    f"{plural(each.rows, each.whose)} break{'s' * (each.rows == 1)} the rule"
-                    f" `{each.text}`.",
-                    "Correct the files or the rule.",
-                    each.rows,
-                    tuple(Example(f"household {key}") for key in each.keys),
-                )
-                for each in error.broken
-            ]
-        except BadInput as error:
-            message, _, fix = error.message.partition("; ")
-            where = f" ({error.internal})" if error.internal else ""
-            more.append(
-                Finding("refusal", "links", "", f"{message}{where}.", fix[:1].upper() + fix[1:])
-            )
-    rows = (homes.rows, persons.rows)
-    both = replace(
-        homes,
-        files=(*homes.files, *persons.files),
-        rows=None if None in rows else sum(each or 0 for each in rows),
-        columns=homes.columns + persons.columns,
-        rows_of=None if homes.rows is None or persons.rows is None else (homes.rows, persons.rows),
-    )
-    return with_findings(
-        replace(both, findings=_of_table(linked.households, homes)),
-        [*_of_table(linked.persons, persons), *more],
-    )
+    return data
 
 
-def _of_table(name: str, found: FileCheck) -> tuple[Finding, ...]:
-    """Return the findings of one table, each with its name."""
-    return tuple(
-        replace(one, message=f"{one.message.removesuffix('.')} (table {name}).")
-        for one in found.findings
-    )
-
-
-def _swapped(schema: Schema, patterns: Sequence[str]) -> bool:
+def _are_swapped(schema: Schema, data: Sequence[FileData]) -> bool:
     """Return whether each file lacks a column of its own table and has all of the other table."""
-    tables = (schema.household_schema, schema.person_schema)
+    homes, persons = schema.household_schema, schema.person_schema
 
-    def has_all(pattern: str, table: Schema) -> bool:
-        files, kind = data_files([pattern], Path())
-        names = check_header(files[0], kind, table).names
-        return all(name in names for name in table.reads)
+    def has_all(each: FileData, table: Schema) -> bool:
+        return {*each.header(table).names} >= {*table.reads}
 
-    pairs = list(zip(patterns, tables, strict=True))
-    crossed = zip(patterns, reversed(tables), strict=True)
-    return not any(has_all(*pair) for pair in pairs) and all(has_all(*pair) for pair in crossed)
+    first, second = data
+    own = has_all(first, homes) or has_all(second, persons)
+    return not own and has_all(first, persons) and has_all(second, homes)
 
 
 def _own_expectations(

@@ -17,7 +17,12 @@ from dp_core.lab.field_scores.file_scores import MOST_GROUPS, MOST_LEVELS, defau
 from dp_core.lab.measures.classification import MOST_CLASSES
 from flows.cli.actions.internal_regression import release_with_file
 from tasks.run.earlier_releases import load_plan
-from tasks.run.internal_evaluation import AskedEvaluation, write_evaluation, write_linked_evaluation
+from tasks.run.internal_evaluation import (
+    AskedEvaluation,
+    file_sections,
+    linked_sections,
+    write_evaluation,
+)
 from tasks.run.release_cleanup import reading_folder
 
 if TYPE_CHECKING:
@@ -84,8 +89,12 @@ def evaluate_release(
         attacked=plan,
     )
     with reading_folder(found.folder) as work:
+        source = found.source(work)
         page = write_evaluation(
-            found.folder.internal, work, found.source(work), asked_for, name=name
+            found.folder.internal,
+            own.title,
+            lambda: file_sections(work, source, asked_for),
+            name=name,
         )
     return claims.name, page
 
@@ -104,12 +113,10 @@ def _evaluate_linked(found: ReleaseWithFile, bundle_folder: Path) -> Path:
     name, claims = found.unused_name("evaluation"), found.claims
     with reading_folder(found.folder) as work:
         source = found.linked_source(work)
-        return write_linked_evaluation(
+        return write_evaluation(
             found.folder.internal,
-            source,
-            claims.schema,
-            bundle_folder,
-            sets=claims.sets,
+            claims.schema.title,
+            lambda: linked_sections(source, claims.schema, bundle_folder, claims.sets),
             name=name,
         )
 

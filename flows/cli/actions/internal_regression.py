@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput
-from dp_core.plan.data_location import TablePlaces
 from flows.cli.command_parts import existing_ledger
 from tasks.ledger.input_seals import is_sealed
 from tasks.run.home import home_key
@@ -192,7 +191,7 @@ def _same_source(release: ReleaseWithFile, copies: Path) -> Source | LinkedSourc
     ledger, reservation = release.ledger, release.reservation
     path = release.folder.remembered()[0]
     spec, linked = load_release(path), release.claims.schema.linked
-    if isinstance(spec.data, TablePlaces) != (linked is not None):
+    if (spec.schema.linked is None) != (linked is None):
         has, named = ("a single table", "two") if linked is None else ("two linked tables", "one")
         raise BadInput(
             f"Release {reservation.release!r} is of {has}, but the spec {path} now names {named};"

@@ -18,13 +18,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import dp_core as dp
-from dp_core.analysis.notebook.memory_release import MemoryRelease
 from dp_core.bundle.files.codebook import MARGINALS
-from dp_core.bundle.files.linked_sets import codes_of_set, pair_row_blocks, read_linked_set
+from dp_core.bundle.files.linked_sets import codes_of_set, read_linked_set
 from dp_core.bundle.files.marginals_file import SHARES, UNIT, read_marginals
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.verification.verify import verify
 from dp_core.plan.procedure import sample
+from dp_core.public_data.memory_release import MemoryRelease
+from dp_core.tables.household_rows import to_pair_rows
 from dp_core.wall.household_values import stored_shares
 from tests.dp_core.bundle import recomputed
 from tests.dp_core.bundle.forgery import failed, reseal, resealed, statement_of
@@ -197,7 +198,7 @@ def test_the_codebook_has_primary_keys_and_the_foreign_key(bundle):
 def test_a_set_that_is_read_gives_the_codes_that_were_drawn(bundle, release):
     made, _, published = release
     rows = codes_of_set(published.schema, read_linked_set(bundle, published.schema, 1))
-    (pairs,) = pair_row_blocks(published.schema, rows)
+    pairs = to_pair_rows(published.schema.linked, published.schema.domain, rows)
     np.testing.assert_array_equal(pairs.codes, sample(made.plan, made.models, 1).codes)
 
 
@@ -212,7 +213,7 @@ def test_a_read_set_is_two_frames_whose_keys_fit(bundle):
 
 
 def test_a_release_in_memory_has_the_sets_and_the_answers_of_its_bundle(bundle, release):
-    memory, read = MemoryRelease(release[0], rows=None), dp.read_bundle(bundle)
+    memory, read = MemoryRelease(release[0]), dp.read_bundle(bundle)
     for one, other in zip(memory.sets, read.sets, strict=True):
         for table in ("homes", "people"):
             pd.testing.assert_frame_equal(one[table], other[table])

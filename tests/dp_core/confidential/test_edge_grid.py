@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.edge_grid import EdgeGrid
 from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.values.edge_grid import EdgeGrid
 from dp_core.confidential.values.raw_values import State, Values
 from dp_core.schema.definition import Column
 from tests.full import examples

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dp_core.confidential.coding import write_codes
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
@@ -11,7 +12,6 @@ from dp_core.plan.chosen_domain import Chosen, with_choices
 from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.tables.dataset import Dataset
-from tasks.inputs.coding import write_codes
 
 SCHEMA = """\
 version: 1

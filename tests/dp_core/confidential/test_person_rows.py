@@ -82,8 +82,11 @@ def test_the_limit_on_disk_is_the_limit_in_memory(tmp_path):
     assert not (tmp_path / "persons").exists()
     assert (found == kept_rows(persons, orders(persons, codes), 3)).all()
     assert 0 < found.sum() < 5000
-    with RowLimit(tmp_path / "persons", 3) as limit:
-        assert not len(limit.kept())
+    for folder in (tmp_path / "persons", None):
+        with RowLimit(folder, 3) as limit:
+            assert not len(limit.kept())
+            limit.add(persons, codes)
+            assert (limit.kept() == found).all()
 
 
 def test_an_identifier_is_its_text_without_blanks_around():

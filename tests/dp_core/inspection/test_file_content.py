@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from dp_core.inspection.file_check import check_files
+from tests.checked_files import check_files
 from tests.schema_texts import read
 
 SCHEMA = read(

@@ -5,9 +5,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from dp_core.confidential.sources.frame_source import frame_source, frame_table
 from dp_core.inspection.file_check import check_frame
-from dp_core.inspection.public_profile import draft_frame, public_codebook
-from dp_core.schema.codebooks.codebook_table import read_codebook_table
+from dp_core.inspection.public_profile import public_codebook
+from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.documents.strict_yaml import Document, parse
 
@@ -29,13 +30,21 @@ FRAME = pd.DataFrame(
 )
 
 
+def shown(frame):
+    return public_codebook(frame_source(frame_table(frame)), "the frame")
+
+
+def draft(frame):
+    return draft_from_codebook(shown(frame), frame_table(frame).column_names, "the frame")
+
+
 def schema_of(text, tmp_path):
     filled = text.replace("title: ", "title: T ", 1)
     return parse_schema(Document(tmp_path / "s.yaml", parse(filled, source="s.yaml")))
 
 
 def test_the_draft_of_a_public_frame_fits_the_frame(tmp_path):
-    schema = schema_of(draft_frame(FRAME, public_data=True), tmp_path)
+    schema = schema_of(draft(FRAME), tmp_path)
 
     check = check_frame(FRAME, schema)
 
@@ -62,28 +71,12 @@ def test_the_draft_of_a_public_frame_fits_the_frame(tmp_path):
 def test_the_same_values_as_texts_give_the_same_draft_but_for_missing(column):
     texts = FRAME[[column]].astype(str)
     (stored,), (typed,) = (
-        public_codebook(FRAME[[column]]).variables,
-        public_codebook(texts).variables,
+        shown(FRAME[[column]]).variables,
+        shown(texts).variables,
     )
 
     assert (stored.kind, stored.levels) == (typed.kind, typed.levels)
     assert (stored.minimum, stored.maximum) == (typed.minimum, typed.maximum)
-
-
-def test_a_frame_that_was_not_declared_public_shows_names_and_types_only():
-    text = draft_frame(FRAME)
-
-    assert "01230" not in text
-    assert "  age:\n    type: integer" in text
-    assert "min:             #" in text
-
-
-def test_a_codebook_describes_a_frame(tmp_path):
-    book = read_codebook_table("variable,type,values\nage,integer,0-99\nzip,ordinal,1-5\n", "c")
-    schema = schema_of(draft_frame(FRAME[["zip", "age"]], codebook=book), tmp_path)
-
-    assert schema.domain.columns == ("zip", "age")
-    assert [level.text for level in schema.column("zip").levels] == list("12345")
 
 
 LARGE = {
@@ -107,7 +100,7 @@ LARGE = {
 @pytest.mark.parametrize("storage", LARGE)
 def test_the_draft_of_numbers_of_any_size_is_exact_and_fits(storage, tmp_path):
     table = pa.table({"big": LARGE[storage], "other": pa.array([1] * len(LARGE[storage]))})
-    text = draft_frame(table, public_data=True)
+    text = draft(table)
     schema = schema_of(text, tmp_path)
 
     assert "codebook" not in text

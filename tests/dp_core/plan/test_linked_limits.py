@@ -11,13 +11,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.linked import member_targets
 from dp_core.methods.selection.budget.costs import Costs
-from dp_core.plan.in_memory.stated_plan import memory_plan
+from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import ask_all
 from dp_core.schema.privacy import Relation
@@ -30,6 +29,7 @@ from dp_core.wall.household_values import LARGEST, stored_shares
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Totals
 from tests import linked_release
+from tests.linked_frames import pair_row_codes
 
 LEVELS = 5
 

@@ -15,7 +15,7 @@ from dp_core.plan.forecast.resource_forecast import (
     held_by,
     size_of,
 )
-from dp_core.plan.in_memory.stated_plan import memory_plan
+from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.trial import trial_plan

@@ -90,15 +90,6 @@ def test_a_column_of_any_type_has_the_codes_of_its_texts(schema, name, values):
     assert np.array_equal(frame_codes(frame, schema).codes, frame_codes(TEXTS, schema).codes)
 
 
-def test_booleans_are_the_words_that_python_writes_if_the_schema_has_these():
-    schema = dp.read_schema(
-        'version: 1\ntitle: T\ncolumns:\n  flag: {type: category, levels: ["True", "False"]}\n'
-    )
-    frame = pd.DataFrame({"flag": [True, False, True]})
-
-    assert frame_codes(frame, schema).codes.tolist() == [[0, 1, 0]]
-
-
 def test_everything_that_does_not_fit_is_said_at_once(schema):
     frame = TEXTS.assign(
         code=["1", "7", "", "1"], age=["0", "-3", "x", "5"], flag=["true", "", "false", "yes"]
@@ -116,23 +107,16 @@ def test_everything_that_does_not_fit_is_said_at_once(schema):
     assert raised.value.exit_code == 2
 
 
-def test_numbers_that_lost_their_zeros_are_the_levels():
-    schema = dp.read_schema(
-        'version: 1\ntitle: T\ncolumns:\n  place: {type: category, levels: ["01", "02"]}\n'
-    )
-
-    assert frame_codes(pd.DataFrame({"place": [1, 2]}), schema).codes.tolist() == [[0, 1]]
-
-
 @pytest.mark.parametrize(
     ("frame", "says"),
     [
         (TEXTS.set_index("code"), "reset_index"),
         (TEXTS.rename(columns={"code": 3}), "named 3"),
-        (TEXTS.assign(code=[[1], [2], [], [1]]), "'code' has values of the type list"),
-        (TEXTS.assign(age=pd.to_timedelta([1, 2, 3, 4])), "'age' has values of the type timedelta"),
-        (TEXTS.assign(age=pd.cut([1, 2, 3, 4], 2)), "'age' has values of the type Interval"),
-        (TEXTS.assign(age=[1 + 2j, 0, 0, 0]), "'age' has values of the type complex"),
+        (TEXTS.assign(code=[[1], [2], [], [1]]), "'code': The column is stored as list,"),
+        (TEXTS.assign(age=pd.to_timedelta([1, 2, 3, 4])), "'age': .* stored as timedelta64"),
+        (TEXTS.assign(age=pd.cut([1, 2, 3, 4], 2)), "'age': .* stored as Interval,"),
+        (TEXTS.assign(age=[1 + 2j, 0, 0, 0]), "'age': .* stored as complex128,"),
+        (TEXTS.assign(age=["1", 2j, "3", "4"]), "'age': .* stored as complex,"),
         (TEXTS.iloc[:0], "no row"),
         (pd.concat([TEXTS, TEXTS[["age"]]], axis=1), "'age'"),
     ],
@@ -142,35 +126,10 @@ def test_a_frame_that_cannot_be_read_is_refused_with_the_reason(schema, frame, s
         frame_codes(frame, schema)
 
 
-@pytest.mark.parametrize("data", [TEXTS.to_numpy(), TEXTS.to_dict(), "people.csv", None])
+@pytest.mark.parametrize("data", [TEXTS.to_numpy(), {"a": TEXTS}, "people.csv", None])
 def test_what_is_no_frame_is_a_type_error_that_says_how_to_read_one(schema, data):
     with pytest.raises(TypeError, match="read_csv"):
         frame_codes(data, schema)
-
-
-def test_rules_between_columns_are_checked():
-    schema = dp.read_schema(
-        "version: 1\ntitle: T\ncolumns:\n"
-        "  age: {type: integer, min: 0, max: 99, edges: [0, 15, 100]}\n"
-        "  state: {type: category, levels: [single, married]}\n"
-        "impossible:\n  - {age: '<15', state: married}\n"
-    )
-    frame = pd.DataFrame({"age": [3, 40], "state": ["married", "married"]})
-
-    with pytest.raises(DataDoNotFit, match="impossible"):
-        frame_codes(frame, schema)
-    assert frame_codes(frame.iloc[1:], schema).codes.tolist() == [[1], [1]]
-
-
-@pytest.mark.parametrize("identifiers", [[1, 1, 1, 2], ["a", "a", "a", "b"], [1.0, 1.0, 1.0, 2.0]])
-def test_rows_of_a_person_above_the_limit_are_left_out(identifiers):
-    schema = dp.read_schema(
-        "version: 1\ntitle: T\nunit: {column: who, max_rows: 2}\ncolumns:\n"
-        "  code: {type: category, levels: [1, 2]}\n"
-    )
-    frame = pd.DataFrame({"who": identifiers, "code": [1, 1, 1, 2]})
-
-    assert sorted(frame_codes(frame, schema).codes[0].tolist()) == [0, 0, 1]
 
 
 def test_a_person_without_an_identifier_is_refused():

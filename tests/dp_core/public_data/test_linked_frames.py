@@ -12,7 +12,7 @@ import pytest
 import dp_core as dp
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.public_data.frame_codes import linked_frame_codes
+from dp_core.public_data.frame_codes import DataDoNotFit, frame_codes
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.household_counter import HouseholdCounter
 from tests.linked_release import SCHEMA, frames
@@ -67,16 +67,15 @@ def test_the_number_of_households_is_public_if_one_is_replaced():
 
 def test_every_household_counts_once():
     schema = parse_schema(SCHEMA)
-    households, pairs = linked_frame_codes(frames(), schema)
-    counts = HouseholdCounter(MemoryCounter(pairs), schema.linked).count([("age",), ()])
-    assert households == 400
+    pairs = MemoryCounter(frame_codes(frames(), schema))
+    counts = HouseholdCounter(pairs, schema.linked).count([("age",), ()])
     assert counts[()].counts == counts["age",].counts.sum() == 400 * 12
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"homes": frames()["homes"]}, "has the tables homes and people"),
+        ({"homes": frames()["homes"]}, "has the tables homes, people"),
         (changed("people", home_id=7), "not in column 'home'"),
         (changed("homes", home=10), "repeats a key"),
         (changed("people", nr=1), "repeats a key within a household"),
@@ -87,6 +86,15 @@ def test_every_household_counts_once():
 def test_frames_that_do_not_fit_are_refused_in_a_sentence(data, said):
     with pytest.raises(BadInput, match="(?s)" + said):
         dp.release(data, SCHEMA, epsilon=1)
+
+
+def test_everything_that_does_not_fit_in_both_frames_is_said_at_once():
+    data = changed("people", age=120)
+    data["homes"] = data["homes"].assign(tenure="rented", more=1)
+    with pytest.raises(DataDoNotFit) as raised:
+        dp.release(data, SCHEMA)
+    found = {(one.column, one.message.rpartition("(table ")[2]) for one in raised.value.findings}
+    assert {("age", "people)."), ("tenure", "homes)."), ("more", "homes).")} <= found
 
 
 def test_linked_tables_need_a_dictionary_of_frames():

@@ -7,8 +7,7 @@ import pytest
 import dp_core as dp
 from dp_core.analysis.notebook.schemas import read_schema
 from dp_core.errors import BadInput
-from dp_core.priors.prior_records import prior_of_file, prior_of_release
-from dp_core.public_data.prior_frames import prior_of_frames
+from dp_core.priors.prior_records import prior_of_file, prior_of_frames, prior_of_release
 
 SCHEMA = {
     "version": 1,

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dp_core as dp
-from dp_core.bundle.in_memory import IN_MEMORY, NOT_PROTECTED
-from dp_core.plan.in_memory.stated_plan import memory_plan
+from dp_core.bundle.statement.release_json import IN_MEMORY
+from dp_core.plan.in_memory import memory_plan
+from dp_core.public_data.memory_release import NOT_PROTECTED
 from tests.specs import SCHEMA, plan_of
 
 ROWS = 600
@@ -104,7 +105,7 @@ def test_a_saved_release_is_not_taken_for_a_bundle(made, tmp_path):
 
 
 def test_nothing_is_written_over_and_nothing_is_left_of_a_failure(made, tmp_path, monkeypatch):
-    from dp_core.bundle import in_memory
+    from dp_core.public_data import memory_release
 
     folder = made.save(tmp_path / "saved")
     with pytest.raises(dp.BadInput, match="not empty"):
@@ -113,7 +114,7 @@ def test_nothing_is_written_over_and_nothing_is_left_of_a_failure(made, tmp_path
     def full(*_given):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(in_memory, "write_marginals", full)
+    monkeypatch.setattr(memory_release, "write_marginals", full)
     with pytest.raises(dp.ReleaseError, match="disk is full"):
         made.save(tmp_path / "more")
     assert [path.name for path in tmp_path.iterdir()] == ["saved"]

@@ -12,6 +12,7 @@ import pytest
 
 from dp_core.bundle.report.pictures.column_picture import picture
 from dp_core.confidential.between_columns import DependencyCheck
+from dp_core.confidential.coding import write_codes
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
 from dp_core.errors import BadInput, SchemaViolation
@@ -23,7 +24,6 @@ from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.text.canonical import canonical_json
-from tasks.inputs.coding import write_codes
 from tasks.validation.expectations import validate
 from tests.full import some
 from tests.measured import noisy_table

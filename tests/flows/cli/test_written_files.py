@@ -28,10 +28,10 @@ COMMAND = "from flows.cli.main import main\nmain()\n"
 FRAMES = """
 from pathlib import Path
 import pandas as pd
-from dp_core.public_data.panel_frames import record_table
+from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.reading.schema_file import load_schema
 rows, schema = pd.read_csv("rows.csv", dtype=str), load_schema(Path("schema.yaml"))
-assert record_table(rows, schema).num_rows > 300
+assert frame_codes(rows, schema).rows > 300
 """
 
 

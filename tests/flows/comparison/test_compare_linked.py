@@ -116,7 +116,7 @@ def test_figures_that_assume_independent_records_are_refused(command, spec, word
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"data": "homes.csv"}, "names one place, but the schema has two tables"),
+        ({"data": "homes.csv"}, "names one place, but the schema has 2 tables"),
         ({"data": "{homes: homes.csv}"}, "people"),
         ({"data": "{homes: people.csv, people: homes.csv}"}, "seem to be swapped"),
         ({"schema": "single.yaml"}, "data"),

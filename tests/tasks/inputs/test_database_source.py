@@ -11,15 +11,15 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from dp_core.confidential.coding import write_codes
 from dp_core.confidential.source import keyed_digest
 from dp_core.errors import BadInput, StageFailed
 from dp_core.plan.data_location import parse_table
 from dp_core.schema.reading.schema_file import parse_schema
 from flows.cli.actions.drafting import draft
 from tasks.inputs import database_source
-from tasks.inputs.coding import write_codes
 from tasks.inputs.database_connection import reading
-from tasks.inputs.database_source import table_source
+from tasks.inputs.database_source import table_sources
 from tasks.inputs.open_input import open_input
 from tasks.inputs.snapshot import NAME
 from tests.databases import MARKER, VARIABLE, postgres_database, sqlite_database
@@ -32,7 +32,8 @@ MOMENT = datetime.datetime(2007, 12, 25, 23, 59, 59, 123456)
 
 def read(folder, columns, table="persons", ignore=()):
     folder.mkdir(exist_ok=True)
-    return table_source(parse_table(VARIABLE, table), columns, list(ignore), folder)
+    (source,) = table_sources([(parse_table(VARIABLE, table), columns, list(ignore), folder)])
+    return source
 
 
 def rows_of(source):

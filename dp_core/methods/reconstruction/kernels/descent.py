@@ -14,7 +14,6 @@ result does not depend on the number of threads.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, s
 from dp_core.metrics.marginal_error import Tally
 from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.processors import threads
 from dp_core.wall.released import Table
 
 _LEAST_GAIN = 1e-6  # smaller gains can be rounding errors
@@ -165,7 +165,7 @@ def descend(
     order = rng.permutation(data.rows)
     codes = np.ascontiguousarray(data.codes[:, order])
     changed = 0
-    with ThreadPoolExecutor(_threads()) as pool:
+    with ThreadPoolExecutor(threads()) as pool:
         columns = len(data.domain)
         for sweep in range(sweeps):
             gained = 0.0
@@ -183,13 +183,6 @@ def descend(
     return changed
 
 
-def _threads() -> int:
-    """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _visit(
     codes: Codes,
     gaps: Gaps,
@@ -204,8 +197,8 @@ def _visit(
         return 0, 0.0
     rows = codes.shape[1]
     lot = max(_LEAST_LOT, -(-rows // _LOTS))
-    threads = _threads() if lot * (high - low) > _FEW_LOOKUPS else 1
-    part = -(-lot // threads)
+    at_once = threads() if lot * (high - low) > _FEW_LOOKUPS else 1
+    part = -(-lot // at_once)
     width, costs = gaps.width[column], (gaps.cost, gaps.growth)
     own = (gaps.others[low:high], gaps.strides[low:high], gaps.base[low : high + 1])
     before, found = codes[column].copy(), codes[column].copy()
@@ -222,7 +215,7 @@ def _visit(
         starts = range(start, end, part)
         ends = [min(begin + part, end) for begin in starts]
         # The calls release the interpreter lock, and each writes values of its own records only.
-        list((map if threads == 1 else pool.map)(compare, starts, ends))
+        list((map if at_once == 1 else pool.map)(compare, starts, ends))
         gained += _change(codes, column, start, end, found, *own, *costs)
     some = np.flatnonzero(before != codes[column])
     copies = (gaps.column, gaps.others, gaps.strides, gaps.base)

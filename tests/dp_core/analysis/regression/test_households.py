@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import statsmodels.formula.api as smf
 
-from dp_core.analysis.notebook.memory_release import MemoryRelease
 from dp_core.bundle.quality.relations import measured_cliques
 from dp_core.errors import BadInput
+from dp_core.public_data.memory_release import MemoryRelease
 from tests.linked_release import outcome
 
 
 @pytest.fixture(scope="module")
 def release():
     made, _ = outcome(sets=2, epsilon="20")
-    return MemoryRelease(made, rows=None)
+    return MemoryRelease(made)
 
 
 def persons(one):

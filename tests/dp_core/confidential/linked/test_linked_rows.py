@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.confidential.linked.linked_rows import RulesBroken, household_codes, pair_row_codes
-from dp_core.errors import BadInput, SchemaViolation
+from dp_core.confidential.linked.linked_rows import RulesBroken
+from dp_core.errors import SchemaViolation
 from dp_core.tables.household_rows import from_pair_rows
+from tests.linked_frames import household_codes, pair_row_codes
 from tests.schema_texts import FLATS, RAND, read
 
 PLAIN = read(FLATS[: FLATS.index("impossible:")])
@@ -363,21 +364,6 @@ def test_no_household_at_all_has_no_pair_rows():
     data = pair_row_codes(PLAIN, homes(), persons())
 
     assert data.codes.shape == (len(PLAIN.domain), 0)
-
-
-def test_columns_that_are_missing_twice_there_or_unknown_are_named():
-    two = persons({}).append_column("age", pa.array(["3"]))
-    for given_files, said in (
-        ((homes({}).drop_columns("income"), persons({})), "households has no column 'income'"),
-        ((homes({}), persons({}).drop_columns("number")), "persons has no column 'number'"),
-        ((homes({}), two), "persons has two columns 'age'"),
-        (
-            (homes({}).append_column("income2", pa.array(["3"])), persons({})),
-            "households has a column 'income2' that is not in the schema",
-        ),
-    ):
-        with pytest.raises(BadInput, match=re.escape(said)):
-            household_codes(PLAIN, *given_files)
 
 
 def ruled(*rules):

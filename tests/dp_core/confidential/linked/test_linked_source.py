@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from dp_core.confidential import source
-from dp_core.confidential.linked import linked_source
-from dp_core.confidential.linked.linked_rows import household_codes, pair_row_codes
-from dp_core.confidential.linked.linked_source import LinkedSource, pair_row_pieces, read_households
+from dp_core.confidential.linked.linked_source import LinkedSource, read_households
 from dp_core.confidential.source import keyed_digest, keyed_digests, open_source
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.tables import household_rows
+from tests.linked_frames import household_codes, pair_row_codes
 from tests.linked_release import SCHEMA, frames
 
 KEY = b"k" * 16
@@ -53,9 +53,10 @@ def test_batches_of_any_size_give_the_codes_of_the_whole_tables(
 def test_pieces_of_pair_rows_are_whole_households_and_add_up(
     tmp_path, monkeypatch, schema, found, rows
 ):
-    monkeypatch.setattr(linked_source, "PIECE_ROWS", rows)
+    monkeypatch.setattr(household_rows, "_BLOCK", rows)
     households = read_households(schema, opened(tmp_path, schema, found))
-    pieces, done = zip(*pair_row_pieces(schema, schema.linked, households), strict=True)
+    made = household_rows.pair_row_pieces(schema.linked, schema.domain, households)
+    pieces, done = zip(*made, strict=True)
     # A household of 4 members has 12 pair rows.
     assert max(piece.rows for piece in pieces) <= max(rows, 12)
     assert list(done) == sorted(done)

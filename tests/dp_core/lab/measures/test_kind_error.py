@@ -7,7 +7,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.lab.measures.kind_error import (
     KINDS,
     countable,
@@ -20,6 +19,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_columns import LinkedColumns
+from tests.linked_frames import pair_row_codes
 from tests.linked_release import SCHEMA, frames
 
 HOMES, PEOPLE = ("tenure", "income"), ("age", "work")

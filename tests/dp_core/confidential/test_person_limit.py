@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.confidential.code_store import CodeStore
+from dp_core.confidential.coding import Coding, left_by_validation, write_codes
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.person_rows import without_identifier
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.reading.schema_file import parse_schema
-from tasks.inputs.coding import Coding, left_by_validation, write_codes
 from tasks.validation.expectations import validate
 
 MOST = 3

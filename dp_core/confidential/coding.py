@@ -1,4 +1,4 @@
-"""Writes the code store of the confidential files. Confidential side."""
+"""Writes the code store of the confidential data, of one table or of two. Confidential side."""
 
 from __future__ import annotations
 
@@ -9,25 +9,32 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.confidential.encoding import Encoded, Encoder, settle_zeros
+from dp_core.confidential.linked.linked_source import LinkedSource, read_households
 from dp_core.confidential.person_rows import RowLimit, hashes, without_identifier
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.row_rules import row_rules
 from dp_core.tables.codes import Codes
-from tasks.support.processors import threads
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.household_rows import pair_row_pieces, to_pair_rows
+from dp_core.tables.processors import threads
 
 SHOWN_RULES = 5
 """Number of columns or rules that a message names."""
+_LINKED = 0.6
+"""Part of the work, roughly, after two linked tables are read and linked."""
 
 
 def write_codes(
-    source: Source,
+    source: Source | LinkedSource,
     schema: Schema,
     folder: Path,
     progress: Callable[[float], None] | None = None,
@@ -35,37 +42,66 @@ def write_codes(
     """Write the codes of every row, batch by batch.
 
     If the unit is a person, a person's rows above the limit are left out
-    (`dp_core.confidential.person_rows`).
+    (`dp_core.confidential.person_rows`). Of linked tables the rows are the pair rows of all
+    households.
 
     Args:
-        source: The confidential files.
-        schema: Schema of the files.
+        source: The confidential data: files, snapshots or frames.
+        schema: Schema of the data.
         folder: Folder of the store, in the run's confidential folder.
         progress: Called with the part that is done, 0 to 1; None (the default) for no progress.
 
     Returns:
-        The complete store; its rows are in the order of the file.
+        The complete store; its rows are in the order of the file, of linked tables household by
+        household.
 
     Raises:
         SchemaViolation: if a row has no identifier of its person, rows break an `impossible` rule
-            that no policy settles, a column does not follow from another as the schema says, or a
-            value is not in the schema (validation reports that in more detail). The store is then
-            incomplete. The message names only rules and columns; the counts are in `internal`.
+            that no policy settles, a column does not follow from another as the schema says, keys,
+            links or sizes of households are not as the schema says, or a value is not in the schema
+            (validation reports that in more detail). The store is then incomplete. The message
+            names only tables, rules and columns; the counts are in `internal`.
     """
-    encoders = [Encoder(column) for column in schema.columns]
-    names = schema.domain.columns
-    with Coding(schema, folder) as coding, ThreadPoolExecutor(threads()) as pool:
-        for batch in source.batches():
-            found = [batch.records.column(name) for name in names]
-            # Arrow and NumPy release the interpreter lock in their long loops, so threads help.
-            coding.add(batch.records, list(pool.map(Encoder.encode, encoders, found)))
-            if progress is not None:
-                progress(batch.done)
-        if coding.violation is not None:
-            raise coding.violation
-        coding.finish()
+    told = progress or (lambda _: None)
+    if isinstance(source, LinkedSource):
+        assert schema.linked is not None
+        rows = read_households(schema, source, lambda done: told(_LINKED * done))
+        with StoreWriter(folder, schema.domain) as store:
+            for piece, done in pair_row_pieces(schema.linked, schema.domain, rows):
+                store.append(list(piece.codes))
+                told(_LINKED + (1 - _LINKED) * done)
+    else:
+        with Coding(schema, folder) as coding:
+            _add_all(source, schema, coding, told)
+            coding.finish()
     pa.default_memory_pool().release_unused()
     return CodeStore(folder, schema.domain)
+
+
+def codes_in_memory(source: Source | LinkedSource, schema: Schema) -> Dataset:
+    """Return the codes that `write_codes` writes; no file is written."""
+    if isinstance(source, LinkedSource):
+        assert schema.linked is not None
+        return to_pair_rows(schema.linked, schema.domain, read_households(schema, source))
+    with Coding(schema, None) as coding:
+        _add_all(source, schema, coding, lambda _: None)
+        codes, kept = coding.in_memory()
+    return Dataset(schema.domain, np.ascontiguousarray(codes[:, kept]))
+
+
+def _add_all(
+    source: Source, schema: Schema, coding: Coding, progress: Callable[[float], None]
+) -> None:
+    """Add all rows, or raise that some do not fit."""
+    encoders = [Encoder(column) for column in schema.columns]
+    with ThreadPoolExecutor(threads()) as pool:
+        for batch in source.batches():
+            found = [batch.records.column(name) for name in schema.domain.columns]
+            # Arrow and NumPy release the interpreter lock in their long loops, so threads help.
+            coding.add(batch.records, list(pool.map(Encoder.encode, encoders, found)))
+            progress(batch.done)
+    if coding.violation is not None:
+        raise coding.violation
 
 
 def left_by_validation(schema: Schema, folder: Path) -> bool:
@@ -80,41 +116,45 @@ def left_by_validation(schema: Schema, folder: Path) -> bool:
 
 
 class Coding:
-    """Writes a code store from batches of rows; a context manager.
+    """Writes a code store from batches of rows, or keeps their codes; a context manager.
 
     The store is complete when `finish` was called.
 
     Args:
-        schema: Schema of the files.
-        folder: Folder of the store.
+        schema: Schema of the data.
+        folder: Folder of the store; None to keep the codes in memory.
     """
 
-    def __init__(self, schema: Schema, folder: Path) -> None:
+    def __init__(self, schema: Schema, folder: Path | None) -> None:
         self._schema, self._folder = schema, folder
         self._dependencies = DependencyCheck(schema)
         self._rules = RuleCheck(schema)
         self._misfits: dict[str, int] = {}
         self._broken: dict[str, int] = {}
         self._disobeyed: dict[str, int] = {}
+        self._kept: list[Codes] = []
         self._ends = ExitStack()
         self._limit: RowLimit | None = None
 
     def __enter__(self) -> Coding:
-        unit = self._schema.unit
-        self._writer = StoreWriter(self._folder, self._schema.domain)
+        unit, folder = self._schema.unit, self._folder
+        if folder is None:
+            if unit.column is not None:
+                self._limit = RowLimit(None, unit.max_rows)
+            return self
+        self._writer = StoreWriter(folder, self._schema.domain)
         self._writer.begin()
         if unit.column is None:
             return self
-        for left in [*self._folder.glob("persons-*"), *self._folder.glob("everything-*")]:
+        for left in [*folder.glob("persons-*"), *folder.glob("everything-*")]:
             shutil.rmtree(left, ignore_errors=True)
         # Use folders of this attempt only, so that a process that lost its lease cannot add rows.
         token = secrets.token_hex(8)
-        everything = self._folder / f"everything-{token}"
+        everything = folder / f"everything-{token}"
         self._ends.callback(shutil.rmtree, everything, ignore_errors=True)
         self._writer = StoreWriter(everything, self._schema.domain)
         self._writer.begin()
-        limit = RowLimit(self._folder / f"persons-{token}", unit.max_rows)
-        self._limit = self._ends.enter_context(limit)
+        self._limit = self._ends.enter_context(RowLimit(folder / f"persons-{token}", unit.max_rows))
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -141,7 +181,10 @@ class Coding:
                 _count(self._broken, rule.rule.text, rule.refused)
         # After the first violation the pass continues only to count all violations.
         if not self._misfits and not self._broken and not self._disobeyed:
-            self._writer.append(codes)
+            if self._folder is None:
+                self._kept.append(np.stack(codes))
+            else:
+                self._writer.append(codes)
             self._limit_persons(records, codes)
 
     def _limit_persons(self, records: pa.RecordBatch, codes: Sequence[Codes]) -> None:
@@ -169,8 +212,19 @@ class Coding:
             return None
         return _violation(self._schema, self._misfits, self._broken, self._disobeyed)
 
+    def in_memory(self) -> tuple[Codes, NDArray[np.bool_]]:
+        """Return the codes that were kept in memory, and which rows the limit of rows keeps.
+
+        Returns:
+            Codes of all rows, shape (columns, rows), and a mask, shape (rows,).
+        """
+        codes = np.concatenate(self._kept, axis=1)
+        everyone = np.ones(codes.shape[1], np.bool_)
+        return codes, everyone if self._limit is None else self._limit.kept()
+
     def finish(self) -> None:
         """Complete the store."""
+        assert self._folder is not None
         self._writer.finish()
         if self._limit is not None:
             everything = CodeStore(self._writer.folder, self._schema.domain)

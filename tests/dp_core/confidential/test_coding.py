@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.confidential.code_store import CodeStore
+from dp_core.confidential.coding import left_by_validation, write_codes
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from tasks.inputs.coding import left_by_validation, write_codes
 from tasks.validation.expectations import validate
 from tests.full import at_full_size
 

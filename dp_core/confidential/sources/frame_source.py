@@ -1,0 +1,123 @@
+"""A frame in memory as a source, opened as files are. Confidential side.
+
+Numbers, booleans, texts, dates, times and categories of these keep their type: 1.0 is the level
+`1`, and NaN, None and NaT are missing. In a column of Python objects of several types each value
+becomes its text, as `stored_texts` writes it. A column of other values has a type that cannot be
+read, which names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dp_core.confidential.source import BATCH_ROWS, MemorySource
+from dp_core.confidential.source_files import check_types
+from dp_core.confidential.values.common_types import (
+    common_type,
+    in_common_type,
+    is_readable,
+    unreadable_type,
+)
+from dp_core.confidential.values.stored_texts import cell_text
+from dp_core.errors import BadInput, DataRefused
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def frame_source(table: pa.Table, columns: Sequence[str] | None = None) -> MemorySource:
+    """Return the rows of a table in memory as a source.
+
+    Args:
+        table: The rows, as `frame_table` returns them.
+        columns: The wanted columns, each of which the table has once; by default all.
+    """
+    batches = partial(table.to_batches, max_chunksize=BATCH_ROWS)
+    return MemorySource(table.schema, batches, table.column_names if columns is None else columns)
+
+
+def open_frame(table: pa.Table, columns: Sequence[str], ignore: Collection[str]) -> MemorySource:
+    """Open a frame as `open_source` opens files, with the same refusals.
+
+    Args:
+        table: The rows, as `frame_table` returns them.
+        columns: Columns to read; the frame must have all of them.
+        ignore: Further columns that it may have.
+
+    Raises:
+        BadInput: if it lacks or repeats a column or has one that is in neither list, if a column
+            cannot be read, or if there is no row (then a `DataRefused`).
+    """
+    check_types("The frame", table.schema, columns, ignore)
+    if not table.num_rows:
+        raise DataRefused("The frame has no row; give one with rows.", row="data-empty")
+    return frame_source(table, columns)
+
+
+def frame_table(frame: Any) -> pa.Table:
+    """Return a frame as a table in common types.
+
+    Args:
+        frame: A pandas frame, an Arrow table, any other frame that offers `__arrow_c_stream__`, or
+            a dictionary of columns.
+
+    Raises:
+        BadInput: if the name of a column is not a text.
+        TypeError: if it is none of these, such as a dictionary of frames.
+        ValueError: if the columns of a dictionary are not lists of one length.
+    """
+    import pandas as pd
+
+    if isinstance(frame, Mapping) and not any(hasattr(one, "columns") for one in frame.values()):
+        try:
+            frame = pd.DataFrame(frame)
+        except ValueError:
+            raise ValueError(
+                "A dictionary of columns needs lists of one length; give each column as many values"
+                " as there are rows."
+            ) from None
+    if isinstance(frame, pd.DataFrame):
+        names = list(frame.columns)
+        for name in names:
+            if not isinstance(name, str):
+                raise BadInput(
+                    f"The frame has a column named {name!r}, which is not a text; rename it:"
+                    " frame.columns = [...]."
+                )
+        cells = (frame.iloc[:, place] for place in range(len(names)))
+        return pa.table([_array(each) for each in cells], names=names)
+    if not hasattr(frame, "__arrow_c_stream__"):
+        several = isinstance(frame, Mapping)
+        raise TypeError(
+            f"A frame was expected, not {'several frames' if several else type(frame).__name__};"
+            " give one pandas frame, Arrow table or dictionary of columns. pandas.read_csv(FILE,"
+            " dtype=str, keep_default_na=False) reads a file with its texts unchanged."
+        )
+    table = pa.table(frame)
+    columns = [
+        pa.chunked_array(map(in_common_type, column.chunks), common_type(column.type))
+        for column in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def _array(cells: pd.Series[Any]) -> pa.Array:
+    """Return a column of a pandas frame."""
+    kind = str(cells.dtype)
+    try:
+        array = pa.array(cells, from_pandas=True)
+        if is_readable(array.type):
+            whole = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+            return in_common_type(whole)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    if kind in ("object", "category"):
+        try:
+            return pa.array([cell_text(cell) for cell in cells], pa.string())
+        except TypeError as error:
+            kind = str(error)
+    return pa.nulls(len(cells), pa.binary()).cast(unreadable_type(kind))

@@ -1,0 +1,61 @@
+"""The parts of the data of a schema: one table, two linked tables, or the waves of a panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dp_core.confidential.linked.linked_source import LinkedSource
+from dp_core.confidential.panel.panel_source import PanelSource
+from dp_core.confidential.panel.row_columns import row_columns
+from dp_core.confidential.source import Source
+from dp_core.schema.definition import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class InputPart:
+    """One part of the data. Public.
+
+    Attributes:
+        name: Name of the linked table or of the wave; empty if the data are one part.
+        reads: Columns to read.
+        ignore: Further columns that it may have.
+        keys: Columns that identify persons or households.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    ignore: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+def input_parts(schema: Schema) -> tuple[InputPart, ...]:
+    """Return the parts of the data, in their order."""
+    linked, panel, person = schema.linked, schema.panel, schema.unit.column
+    if linked is not None:
+        homes, persons = (linked.key,), (linked.link, linked.person_key)
+        return (
+            InputPart(linked.households, linked.household_reads, linked.household_ignore, homes),
+            InputPart(linked.persons, linked.person_reads, linked.person_ignore, persons),
+        )
+    if panel is None:
+        return (InputPart("", schema.reads, schema.ignore, (person,) if person else ()),)
+    return tuple(
+        InputPart(wave or "", *row_columns(schema, wave), (panel.person,)) for wave in panel.parts
+    )
+
+
+def joined_source(
+    schema: Schema, parts: Sequence[Source], folder: Path | None
+) -> Source | LinkedSource:
+    """Return the data of a schema.
+
+    Args:
+        schema: The schema.
+        parts: The source of each of its `input_parts`.
+        folder: Confidential folder for the records of a panel; None to keep them in memory.
+    """
+    if schema.linked is not None:
+        return LinkedSource(*parts)
+    return parts[0] if schema.panel is None else PanelSource(schema, parts, folder)

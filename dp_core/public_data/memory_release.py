@@ -1,0 +1,206 @@
+"""A release in memory: what `dp_core.release` returns, and how it is saved.
+
+A saved release has the sets, the noisy tables and a codebook in the form of a bundle. Its statement
+is `in-memory.json`, not `release.json`: no ledger paid, so there are no receipts, and nothing in it
+claims that the data are protected.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dp_core.analysis.notebook.open_release import OpenRelease
+from dp_core.analysis.notebook.plan_page import PlanPage, privacy_words
+from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, package, set_paths
+from dp_core.bundle.files.marginals_file import write_marginals
+from dp_core.bundle.files.parquet_file import write_synthetic
+from dp_core.bundle.private_draws import private_draws
+from dp_core.bundle.reading import Bundle
+from dp_core.bundle.statement.release_json import (
+    IN_MEMORY,
+    exact,
+    file_record,
+    origin_of,
+    plain,
+    software_versions,
+)
+from dp_core.bundle.verification.claims import Facts
+from dp_core.bundle.writer import check_destination, unpublished, write_file
+from dp_core.inference.combine import known_rule
+from dp_core.inference.combining_rules import inference_statement
+from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
+from dp_core.plan.in_memory import NAME, drawn_set, tables_of_set
+from dp_core.plan.procedure import Outcome
+from dp_core.text.indented_json import indented_json
+from dp_core.text.pages.page import Fact, Page, Sentence
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Records
+
+FORMAT_NAME = "dp-release in memory"
+FORMAT_VERSION = 1
+NOT_PROTECTED = (
+    "This release was made in memory from public data, for tests and teaching. No ledger paid for"
+    " it. It is not a differentially private release and protects nobody."
+)
+"""What a release in memory says about itself wherever it is shown or saved."""
+SOURCE = "Public data, from which this release was made in memory; no ledger paid for it"
+
+
+class MemoryRelease(OpenRelease):
+    """A release made in memory, for public data, tests and teaching.
+
+    It has the noise, the methods and the answers of a real release, but no ledger paid for it, so
+    it protects nobody.
+
+    Attributes:
+        sets: The synthetic sets as pandas frames; `sets[0]` is set 1.
+        tables: The noisy tables as pandas frames, by their columns.
+        plan: What was measured, with which noise.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        super().__init__(_as_bundle(outcome))
+
+    @cached_property
+    def plan(self) -> PlanPage:
+        """What was measured, with which noise, and the budget of each stage."""
+        return PlanPage(self._outcome.plan)
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write sets, noisy tables, codebook and a statement to a new folder, and return it.
+
+        The folder is no bundle: its statement, `in-memory.json`, says that no ledger paid.
+
+        Args:
+            folder: A new or empty folder.
+
+        Raises:
+            BadInput: if the folder is neither new nor empty.
+            StageFailed: if a file cannot be written.
+        """
+        place = Path(folder).absolute()
+        check_destination(place)
+        with unpublished(place) as partial:
+            self._fill(partial)
+        return place
+
+    def page(self) -> Page:
+        """Return what the release is and is not, its noise, its tables and its sets."""
+        spec = self._outcome.plan.spec
+        return (
+            Sentence(f"{spec.schema.title} (release in memory, method {spec.method})"),
+            Fact("Warning", NOT_PROTECTED, warns=True),
+            Fact(
+                "Noise",
+                f"as in a release with {privacy_words(spec.privacy)}; no privacy guarantee",
+            ),
+            *self._facts_of_sets(self._about_sets()),
+        )
+
+    def _fill(self, folder: Path) -> None:
+        bundle, schema = self._bundle, self._bundle.claims.schema
+        created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        names: list[str] = []
+        for number, one in enumerate(bundle.in_memory or (), start=1):
+            paths = set_paths(schema, number)
+            for name, table in zip(paths, tables_of_set(one), strict=True):
+                write_synthetic(folder / name, [table])
+            names += paths
+        write_marginals(folder / MARGINALS, bundle.measured, schema)
+        files = {name: file_record(folder / name) for name in (*names, MARGINALS)}
+        described = package(
+            schema,
+            files,
+            name=NAME,
+            version=1,
+            created=created,
+            sets=bundle.claims.sets,
+            source=SOURCE,
+        )
+        described["description"] = " ".join(filter(None, (NOT_PROTECTED, schema.description)))
+        _write(folder / CODEBOOK, described)
+        files[CODEBOOK] = file_record(folder / CODEBOOK)
+        privacy = self._outcome.plan.spec.privacy
+        stated = {
+            "format": {"name": FORMAT_NAME, "version": FORMAT_VERSION},
+            "in_words": NOT_PROTECTED,
+            "release": {"title": schema.title, "created": created},
+            "ledger": None,
+            "guarantee": None,
+            "noise_calibrated_to": {
+                "epsilon": exact(privacy.epsilon),
+                "delta": exact(privacy.delta),
+                "neighbours": privacy.neighbours,
+                "unit": privacy.unit,
+                **privacy.stated_limit,
+            },
+            "method": {"plan": bundle.claims.plan, "schema": plain(schema.document)},
+            "software": dict(sorted(software_versions().items())),
+            **self._about_sets(),
+            "files": {path: files[path] for path in sorted(files)},
+        }
+        _write(folder / IN_MEMORY, stated)
+
+    def _about_sets(self) -> dict[str, Any]:
+        """Return what a statement says about the sets and about combining them."""
+        spec, bundle = self._outcome.plan.spec, self._bundle
+        sets = [tables_of_set(one) for one in bundle.in_memory or ()]
+        persons = {"persons": [two[1].num_rows for two in sets]} if spec.schema.linked else {}
+        return {
+            "sets": {
+                "m": spec.sets,
+                "mode": spec.mode,
+                "rows": [tables[0].num_rows for tables in sets],
+                **persons,
+                "records": round(bundle.records, 3),
+            },
+            "inference": inference_statement(spec.mode, spec.sets, origin=bundle.origin),
+        }
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    write_file(path, (indented_json(document) + "\n").encode("utf-8"))
+
+
+def _as_bundle(outcome: Outcome) -> Bundle:
+    plan, spec = outcome.plan, outcome.plan.spec
+    document = plain(plan.document())
+    origin = origin_of(document)
+    drawn = [drawn_set(plan, outcome.models, number) for number in range(1, spec.sets + 1)]
+    if outcome.models and not spec.schema.totals:
+        fitted = [model.rows for model in outcome.models.values()]
+        records: float = round(sum(fitted) / len(fitted))
+    elif outcome.rows is not None:
+        records = outcome.rows
+    else:
+        records = pooled_records(spec.schema.domain, outcome.released)
+    stated = inference_statement(spec.mode, spec.sets, origin=origin)
+    charges = outcome.session.charges if isinstance(outcome.session, MemorySession) else []
+    return Bundle(
+        folder=None,
+        claims=Facts(
+            name=NAME,
+            relation=spec.privacy.relation,
+            currency=plan.currency,
+            plan=document,
+            schema=spec.schema,
+            sets=spec.sets,
+            rows=tuple(each.rows for each in drawn),
+            records=outcome.rows,
+            off=tuple(each.off for each in drawn if each.off is not None),
+        ),
+        rule=known_rule(str(stated["rule"])) if spec.sets else None,
+        records=float(records),
+        measured=tuple(item for item in outcome.released if not isinstance(item, Records)),
+        origin=origin,
+        draws=private_draws(
+            ((grant.step.event, grant.step.asks) for grant in charges), spec.schema
+        ),
+        in_memory=tuple(each.records for each in drawn),
+    )
