@@ -73,10 +73,13 @@ def test_the_page_has_the_rows_of_the_program():
     assert set(on_page()) == in_program()
 
 
-def test_every_row_says_what_it_means_what_was_spent_what_to_do_and_who_decides():
+def test_every_row_says_what_it_means_and_what_to_do():
     for part in re.split(r"^### ", PAGE, flags=re.MULTILINE)[1:]:
         said = re.findall(r"^- \*(\w+):\*", part, flags=re.MULTILINE)
-        assert said == ["Means", "Spent", "Do", "Decides"], part
+        # What was spent and who decides is said once, above the rows, and where a row differs.
+        expected = [word for word in ("Means", "Spent", "Do", "Decides") if word in said]
+        assert said == expected, part
+        assert {"Means", "Do"} <= {*said}, part
 
 
 def test_every_row_is_provoked_by_a_test_that_compares_it():
