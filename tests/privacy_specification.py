@@ -30,7 +30,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.schema.privacy import Neighbours, Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import THEOREMS, Currency, Kind
+from dp_core.wall.accounting.currency import Currency, Kind
 from dp_core.wall.accounting.sensitivity import Bounds, count_bounds
 from dp_core.wall.statistics import (
     CosineSums,
@@ -492,14 +492,6 @@ def conversions() -> list[str]:
     return lines
 
 
-def theorems() -> list[str]:
-    """Return the sentences by which a statement names the theorem of its guarantee."""
-    from dp_core.wall.accounting.guarantee import PLD
-
-    named = {**THEOREMS, "the privacy loss distribution": PLD}
-    return [f'- {name}: "{text}"' for name, text in named.items()]
-
-
 def constants() -> list[str]:
     """Return the table of constants."""
     lines = ["| constant | value | meaning |", "|---|---|---|"]
@@ -520,7 +512,6 @@ def _number(value: int | float | Fraction) -> str:
 PARTS: Mapping[str, Callable[[], list[str]]] = {
     "events": events,
     "conversions": conversions,
-    "theorems": theorems,
     "constants": constants,
 }
 _PART = re.compile(r"(<!-- computed: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
