@@ -2,6 +2,8 @@
 
     python -m tests.privacy_specification            prints the page with these parts made anew
     python -m tests.privacy_specification --write    writes it
+    python -m tests.privacy_specification figures    prints each bound beside the largest change
+                                                     that files of few records show
 
 The rest of the page is written by hand. A computed part begins with `<!-- computed: NAME -->` and
 ends with `<!-- end -->`.
@@ -18,7 +20,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import prod
-from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -29,7 +30,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.schema.privacy import Neighbours, Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import THEOREMS, Currency, Kind
+from dp_core.wall.accounting.currency import Currency, Kind
 from dp_core.wall.accounting.sensitivity import Bounds, count_bounds
 from dp_core.wall.statistics import (
     CosineSums,
@@ -491,14 +492,6 @@ def conversions() -> list[str]:
     return lines
 
 
-def theorems() -> list[str]:
-    """Return the sentences by which a statement names the theorem of its guarantee."""
-    from dp_core.wall.accounting.guarantee import PLD
-
-    named = {**THEOREMS, "the privacy loss distribution": PLD}
-    return [f'- {name}: "{text}"' for name, text in named.items()]
-
-
 def constants() -> list[str]:
     """Return the table of constants."""
     lines = ["| constant | value | meaning |", "|---|---|---|"]
@@ -516,35 +509,10 @@ def _number(value: int | float | Fraction) -> str:
     return f"{float(value):.6g}"
 
 
-def trusted_files() -> list[str]:
-    """Return the trusted core by its parts: folders that lie in it as a whole, and other files."""
-    parts = trusted_core.trusted()
-    paths = {module: path.relative_to(ROOT) for module, path in trusted_core.modules().items()}
-    lines = ["| part of the trusted core | files |", "|---|---|"]
-    for part, title in trusted_core.PARTS.items():
-        own = {path for module, path in paths.items() if parts.get(module) == part}
-        others = [path for module, path in paths.items() if parts.get(module) != part]
-        named = sorted({_whole(path, others) for path in own})
-        lines.append(f"| {title} | {', '.join(f'[{path}](../{path})' for path in named)} |")
-    return lines
-
-
-def _whole(path: Path, others: Sequence[Path]) -> Path:
-    """Return the largest folder of a file that holds none of the others; the file if none does."""
-    for folder in reversed(path.parents):
-        # The first two are the project and a package; no package is in the trusted core as a whole.
-        if len(folder.parts) > 1 and not any(folder in other.parents for other in others):
-            return folder
-    return path
-
-
 PARTS: Mapping[str, Callable[[], list[str]]] = {
-    "figures": figures,
     "events": events,
     "conversions": conversions,
-    "theorems": theorems,
     "constants": constants,
-    "trusted-files": trusted_files,
 }
 _PART = re.compile(r"(<!-- computed: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -564,9 +532,11 @@ def parts_of(text: str) -> list[str]:
 
 
 def main() -> None:
-    """Print the page, or write it."""
+    """Print the page, write it, or print the largest changes that files of few records show."""
     made: Any = page()
-    if sys.argv[1:] == ["--write"]:
+    if sys.argv[1:] == ["figures"]:
+        sys.stdout.write("\n".join([*figures(), ""]))
+    elif sys.argv[1:] == ["--write"]:
         PAGE.write_text(made, encoding="utf-8")
     else:
         sys.stdout.write(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -11,66 +12,59 @@ import pytest
 import yaml
 
 import flows
+from dp_core import errors
 from dp_core.bundle.statement.release_json import FORMAT_VERSION
 from dp_core.methods import registry
 from dp_core.methods.option_ranges import NO_OPTION
+from dp_core.methods.reconstruction.gum import Gum
 from dp_core.plan.presets import PRESETS
 from dp_core.wall.accounting.curves import zcdp_epsilon, zcdp_limit
 from dp_core.wall.ledger.receipts import KINDS
-from dp_core.wall.statistics import InDif
+from flows.cli.main import INTERRUPTED
 
 DOCS = Path(__file__).parents[1] / "docs"
 METHODS = (DOCS / "methods.md").read_text(encoding="utf-8")
 
 
-def chapter(heading: str) -> str:
-    """The text under a heading of the page."""
-    parts = re.split(r"^## ", METHODS, flags=re.MULTILINE)
-    return next(part for part in parts if part.startswith(heading))
+def _site_reference():
+    """The hook of the site that makes its reference; it lies beside the pages, in no package."""
+    spec = importlib.util.spec_from_file_location("site_reference", DOCS / "site_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def rows(heading: str) -> dict[str, str]:
-    """Rows of the table under a heading, by the name in their first cell."""
-    lines = chapter(heading).splitlines()
-    return {line.split("`")[1]: line for line in lines if line.startswith("| `")}
+REFERENCE = _site_reference()
 
 
-def options_of_methods(heading: str) -> dict[str, str]:
-    """Items of the list of options under a heading, by the name that they begin with."""
-    listed = chapter(heading).partition("### Options")[2].partition("\n### ")[0]
-    items = re.split(r"^- ", listed, flags=re.MULTILINE)[1:]
-    return {item.split("`")[1]: item.partition("\n\n")[0] for item in items}
-
-
-@pytest.mark.parametrize(
-    ("heading", "family"),
-    [
-        ("Selection", "selection"),
-        ("Reconstruction", "reconstruction"),
-        ("Parametric", "parametric"),
-    ],
-)
-def test_every_method_has_a_row_with_its_file_and_its_options(heading, family):
-    table = rows(heading)
-    methods, page = set(registry.available(family)), f"docs/methods.md, {heading}"
-    assert methods - set(table) == set(), f"{page}: add a row for {methods - set(table)}"
-    assert set(table) - methods == set(), f"{page}: no method has the row {set(table) - methods}"
-    for name, row in table.items():
-        file = f"(../dp_core/methods/{family}/{name}.py)"
-        assert file in row, f"{page}, {name}: link its file, {file}"
-        cells = row.strip("|").split("|")
-        assert len(cells) == 6, (
-            f"{page}, {name}: {len(cells)} cells, not 6;"
-            " cells are divided by |, so none may stand in one"
-        )
-        assert all(cell.strip() for cell in cells), f"{page}, {name}: a cell is empty"
-    listed = options_of_methods(heading)
-    assert set(listed) == methods, f"{page}: list the options of {methods ^ set(listed)}"
-    for name, item in listed.items():
+@pytest.mark.parametrize("family", REFERENCE.FAMILIES)
+def test_the_reference_has_every_method_and_the_meaning_of_each_option(family):
+    chapter = REFERENCE.methods_page().partition(f"## {REFERENCE.FAMILIES[family]}")[2]
+    chapter = chapter.partition("\n## ")[0]
+    parts = re.split(r"^### ", chapter, flags=re.MULTILINE)[1:]
+    assert [part.split()[0] for part in parts] == [*registry.available(family)]
+    for name, part in zip(registry.available(family), parts, strict=True):
         fields = dataclasses.fields(registry.find(family, name))
-        options = {field.name for field in fields if field.metadata != NO_OPTION}
-        missing = {option for option in options if f"`{option}`" not in item}
-        assert missing == set(), f"{page}, {name}: add the options {missing}"
+        options = [field.name for field in fields if field.metadata != NO_OPTION]
+        rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*) \|$", part, re.MULTILINE)
+        assert [option for option, *_ in rows] == options, name
+        silent = [option for option, _, meaning in rows if not meaning.strip()]
+        assert silent == [], f"{name}: describe {silent} under Attributes of the class"
+
+
+def test_the_meaning_of_an_option_is_its_line_in_the_docstring():
+    found = {name: (default, text) for name, default, text in REFERENCE.options(Gum)}
+    assert found["sweeps"][0] == f"`{Gum().sweeps}`"
+    assert found["sweeps"][1].startswith("Largest number of final visits of every record")
+
+
+def test_the_reference_has_every_exit_code():
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    codes = {kind.exit_code for kind in kinds if issubclass(kind, errors.ReleaseError)}
+    found = re.findall(r"^\| (\d+) \|", REFERENCE.exit_codes_page(), re.MULTILINE)
+    assert [int(code) for code in found] == sorted({0, INTERRUPTED, *codes})
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
@@ -80,22 +74,12 @@ def test_every_page_says_whose_it_is(page):
     assert page.stem == "index" or re.match(r"\*?For [a-z ]+", first), f"{page}: whose is it?"
 
 
-def test_every_preset_has_a_row_with_its_stages():
-    table, page = rows("Presets"), "docs/methods.md, Presets"
-    missing, unknown = set(PRESETS) - set(table), set(table) - set(PRESETS)
-    assert missing == set(), f"{page}: add a row for {missing}"
-    assert unknown == set(), f"{page}: no preset has the row {unknown}"
-    assert list(table) == list(PRESETS), f"{page}: rows in the order of dp_core/plan/presets.py"
-    for name, preset in PRESETS.items():
-        stages = preset.synthesize or f"{preset.select}` + `{preset.reconstruct}"
-        stages = f"`{stages}`"
-        assert stages in table[name], f"{page}, {name}: its stages are {stages}"
-
-
-def test_the_sensitivities_in_the_table_are_those_of_the_code():
-    changes = [InDif(()).largest_change(relation) for relation in ("add-remove", "replace-one")]
-
-    assert "(add-remove {}, replace-one {} records a pair)".format(*changes) in METHODS
+def test_every_preset_has_a_row_with_its_paper():
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+?) \|", METHODS, re.MULTILINE)
+    assert [name for name, _ in rows] == [*PRESETS], "docs/methods.md: the presets, in their order"
+    assert all(paper.strip() for _, paper in rows)
+    made = re.findall(r"^\| `([\w-]+)` \| `", REFERENCE.presets_table(), re.MULTILINE)
+    assert made == [*PRESETS]
 
 
 def test_the_ledger_s_table_is_the_one_in_the_code():

@@ -19,6 +19,7 @@ from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading import spec_file
 from dp_core.plan.reading.spec_file import load_spec
+from dp_core.schema.column_types import registry as column_types
 from dp_core.schema.reading import column_reader, schema_file
 from dp_core.schema.reading.schema_file import load_schema
 from flows.cli.main import INTERRUPTED, cli
@@ -152,24 +153,40 @@ def test_the_first_commands_are_targets_of_make() -> None:
     assert set(re.findall(r"`?make ([a-z-]+)", README)) <= set(targets)
 
 
-@pytest.mark.parametrize("page", PAGES)
+NOTES = ("tests/README.md", *(f"benchmarks/{p}" for p in ("README.md", "papers/README.md")))
+LINKED = (*PAGES, *NOTES, *(f"benchmarks/notes/{p.name}" for p in ROOT.glob("benchmarks/notes/*")))
+GENERATED = re.findall(r"reference/[\w.-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    plain = (re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", LINKED)
 def test_every_link_leads_somewhere(page: str) -> None:
     path = ROOT / page
-    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
-    here = [target for target in targets if "://" not in target]
+    lost = []
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", path.read_text("utf-8")):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        if target in GENERATED:  # `make docs` makes these pages from the code
+            continue
+        file = path.parent / target if target else path
+        if not file.exists():
+            lost.append(target)
+        elif anchor and file.suffix == ".md" and anchor not in anchors(file.read_text("utf-8")):
+            lost.append(f"{target}#{anchor}")
 
-    assert [target for target in here if not (path.parent / target).exists()] == []
+    assert lost == []
 
 
 def test_every_key_of_a_schema_is_in_its_table() -> None:
     text = SCHEMA
-    keys = {
-        *schema_file._KEYS,
-        *column_reader._COMMON,
-        *column_reader._LEVELLED,
-        *column_reader._BINNED,
-        "decimals",
-    }
+    keys = {*schema_file._KEYS, *column_reader._COMMON}
+    keys |= {key for word in column_types.words() for key in column_types.column_type(word).keys}
 
     missing = {key for key in keys if not re.search(rf"^\|.*`{key}`", text, re.M)}
     assert missing == set(), f"docs/schema.md: add {missing}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dp_core.schema.column_types import registry as column_types
 from dp_core.schema.expectations.offered import OFFERED
 from dp_core.schema.reading import column_reader
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
@@ -52,8 +53,8 @@ def test_an_example_is_a_schema_that_reads_back(folder: Path, heading: str) -> N
 
 def test_the_examples_show_every_key_of_a_column() -> None:
     text = "".join(by_section().values())
-    levelled = ("levels", "codes", "group", "follows", "map", "within", "format", "decimals")
-    keys = {*column_reader._COMMON, *column_reader._BINNED, *levelled}
+    keys = {*column_reader._COMMON}
+    keys |= {key for word in column_types.words() for key in column_types.column_type(word).keys}
 
     missing = {key for key in keys if not re.search(rf"\b{key}:", text)}
     assert missing == set(), f"docs/schema.md: show {missing} in an example"

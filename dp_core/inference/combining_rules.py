@@ -93,7 +93,7 @@ COVERAGE: Mapping[Rule, tuple[float, float]] = {
     "shared": (0.687, 0.946),
 }
 """Smallest and largest measured coverage of 95 % intervals from sets, over the designs of
-docs/posterior.md (without a warning) or docs/noise-aware.md: from 20 sets, with `split` from 5."""
+docs/accuracy.md: posterior without a warning; the others from 20 sets, with `split` from 5."""
 WARNED_COVERAGE: Mapping[Rule, tuple[float, float]] = {"posterior": (0.759, 0.977)}
 """The same for coefficients that `infer` warns of, where it was measured."""
 

@@ -94,7 +94,7 @@ def read_bundle(folder: str | os.PathLike[str]) -> OpenBundle:
     >>> import dp_core as dp
     >>> bundle = dp.read_bundle("first")
     >>> len(bundle.sets), list(bundle.sets[0].columns)
-    (3, ['sex', 'age', 'region', 'income'])
+    (5, ['sex', 'age', 'region', 'income'])
     >>> bundle.tables["sex", "age"].head(3)[["sex", "age", "count"]].shape
     (3, 3)
     >>> bundle.statement["release"]["name"]

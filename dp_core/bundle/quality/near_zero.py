@@ -2,7 +2,7 @@
 
 A synthetic file has no negative counts, so counts near zero are biased upwards and others
 downwards. The bias matters below three standard errors: intervals of such shares covered in 90 to
-93 of 100 measurements instead of 95 (`docs/noise-aware.md`).
+93 of 100 measurements instead of 95 (`benchmarks/notes/noise-aware.md`).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from dp_core.wall.statistics import sensitivities
 
 _MOST_COLUMNS = 16  # with more, Gaussian noise is smaller; and plans must be fast
 _JOINT = 0.75  # largest expected error of the joint table, relative to that of looking first
-# Beyond these limits, files whose columns depend strongly lost accuracy (docs/auto.md).
+# Beyond these limits, files whose columns depend strongly lost accuracy (benchmarks/notes/auto.md).
 _FEW_CELLS = 256
 _CELLS_OFF = 0.05  # largest expected TVD of the joint table by noise alone
 _COLUMNS = 1.05  # largest expected error of columns alone, if pairs depend as much as is usual

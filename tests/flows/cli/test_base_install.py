@@ -69,7 +69,7 @@ def test_a_data_user_needs_the_base_only(base):
         "assert not bundle.verify().exit_code\n"
         "assert bundle.query('mean of income by sex').determined\n"
         "assert len(bundle.infer('income ~ age + sex').frame)\n"
-        "assert len(bundle.sets) == 3 and len(bundle.tables)\n"
+        "assert len(bundle.sets) == 5 and len(bundle.tables)\n"
         "repr(bundle), repr(bundle.query('share by sex'))\n"
         "bundle.infer('sex ~ age')._repr_html_()\n"
         "dp.read_schema('town.schema.yaml')\n"

@@ -73,10 +73,14 @@ def test_the_page_has_the_rows_of_the_program():
     assert set(on_page()) == in_program()
 
 
-def test_every_row_says_what_it_means_what_was_spent_what_to_do_and_who_decides():
+def test_every_row_says_what_it_means_and_what_to_do():
     for part in re.split(r"^### ", PAGE, flags=re.MULTILINE)[1:]:
-        said = re.findall(r"^- \*(\w+):\*", part, flags=re.MULTILINE)
-        assert said == ["Means", "Spent", "Do", "Decides"], part
+        meaning, *said = re.split(r"^\*(\w+):\*", part.partition("\n## ")[0], flags=re.MULTILINE)
+        assert len(meaning.split("\n\n", 1)[1].split()) > 2, part
+        # What was spent and who decides is said once, above the rows, and where a row differs.
+        expected = [word for word in ("Spent", "Do", "Decides") if word in said[::2]]
+        assert said[::2] == expected, part
+        assert "Do" in expected, part
 
 
 def test_every_row_is_provoked_by_a_test_that_compares_it():

@@ -20,6 +20,7 @@ columns:
   income: {type: number, min: 0, max: 1000, bins: 10, decimals: 2}
 """
 RECORDS = 5000
+SETS = 5  # so that combined intervals have enough degrees of freedom
 
 
 def make_town(folder: Path) -> Path:
@@ -44,7 +45,7 @@ def _wave(folder: Path, name: str, *, seed: int, south: float, more: int) -> Pat
     published, sets = make_published(
         survey=Survey(schema, Dataset(schema.domain, codes), pairs),
         mode="posterior",
-        sets=3,
+        sets=SETS,
         rows=RECORDS,
         planned_rows=RECORDS,
         records=float(RECORDS),
