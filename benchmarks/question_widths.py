@@ -1,4 +1,4 @@
-"""How well does `ask --plan` forecast the width of a regression's intervals?
+"""How well does `desk ask --plan` forecast the width of a regression's intervals?
 
     python -m benchmarks.question_widths [--files wage area smoker score band cost]
         [--epsilon 0.1 0.5 1] [--rows 3000 8000 30000] [--repeats 5]

@@ -133,7 +133,7 @@ class Queue:
         return True
 
     def _waiting(self) -> list[AdmittedQuestion]:
-        """Return the questions that may be answered now: of those asked here, not by `ask`.
+        """Return the questions that may be answered now: of those asked here, not by `desk ask`.
 
         One that awaited the approval of its plan is tried again after `APPROVAL_PAUSE_S`.
         """
