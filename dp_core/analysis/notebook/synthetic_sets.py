@@ -137,6 +137,7 @@ def _frame(bundle: Bundle, number: int) -> Any:
 def _pandas(table: pa.Table, schema: Schema) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
+    import pyarrow as pa
 
     found: Any = table.to_pandas(date_as_object=False)
     for column in schema.released:
