@@ -104,5 +104,5 @@ def test_decimal_identifiers_of_a_database_are_refused(tmp_path, monkeypatch):
                 sa.text(f"insert into wave_{wave} values (7, '1', 1950, '1', 10, 'bad')")
             )
     places = {wave: {"database": "TOWN_DB", "table": f"wave_{wave}"} for wave in WAVES}
-    with pytest.raises(BadInput, match="holds decimal numbers"):
+    with pytest.raises(BadInput, match="stored as decimal numbers"):
         records(tmp_path, places, None)
