@@ -41,7 +41,7 @@ def test_scores_are_in_the_internal_folder_and_not_in_the_bundle(command, publis
 
     # On request: more scores, classifiers and attacks, in the same place only.
     before, charges = public_files(published), published.kinds()
-    words = ("evaluate", published.out, "--group", "sex", "--target", "sex", "--attacks")
+    words = ("release", "evaluate", published.out, "--group", "sex", "--target", "sex", "--attacks")
     answer = command(*words)
     again = command("release", "evaluate", published.out, "--json")
 
