@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -446,31 +446,6 @@ def accuracy_facts(accuracy: Mapping[str, Any]) -> Iterator[Fact]:
         f"mean TVD between the sets and {tables}: {accuracy['mean_tvd_to_noisy']:.4f};"
         f" {accuracy['mean_expected_tvd']:.4f} is expected from noise and sampling.",
     )
-
-
-def with_utility(
-    made: CommandAnswer, utility: Mapping[str, float], commands: Sequence[tuple[str, str]]
-) -> CommandAnswer:
-    """Return the demo's answer: a published release with its distances to the public data.
-
-    Args:
-        made: The published release.
-        utility: Distances, by number of columns.
-        commands: Commands to try on the bundle, each with its argument.
-    """
-    linked = "persons" in made.values
-    data, are = ("files", "are generated") if linked else ("survey", "is public")
-    means = ", ".join(f"{name} {value:.4f}" for name, value in utility.items() if value)
-    tries = (
-        Fact("Try", f'dp-release {command} {made["out"]} "{asked}"', whole=True)
-        for command, asked in commands
-    )
-    truth = Fact(
-        "Truth",
-        f"average TVD between the sets and the {data}: {means}. (Computed from the data, and"
-        f" printed only because the demo's {data} {are}.)",
-    )
-    return CommandAnswer(made.values | {"utility": utility}, (*made.blocks, truth, *tries))
 
 
 def utility_means(internal: Path) -> dict[str, float]:

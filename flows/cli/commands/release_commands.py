@@ -56,7 +56,7 @@ def demo(out: Path | None, households: bool, verbose: bool) -> CommandAnswer:
     With --households, it releases two linked tables: 2,000 generated households, and the
     persons in them.
     """
-    from flows.answers.release_answers import utility_means, with_utility
+    from flows.answers.release_answers import utility_means
     from flows.cli.actions.demo_job import HOUSEHOLDS, SURVEY, prepare_demo
     from flows.cli.actions.run_release import make
 
@@ -73,7 +73,19 @@ def demo(out: Path | None, households: bool, verbose: bool) -> CommandAnswer:
         # The next command would look in the usual home.
         click.echo(f"For this demo, use: DP_RELEASE_HOME={home} dp-release", err=True)
         raise
-    return with_utility(answer, utility_means(answer["internal"]), demo.questions)
+    utility, linked = utility_means(answer["internal"]), "persons" in answer.values
+    data, are = ("files", "are generated") if linked else ("survey", "is public")
+    means = ", ".join(f"{name} {value:.4f}" for name, value in utility.items() if value)
+    truth = Fact(
+        "Truth",
+        f"average TVD between the sets and the {data}: {means}. (Computed from the data, and"
+        f" printed only because the demo's {data} {are}.)",
+    )
+    tries = (
+        Fact("Try", f'dp-release {command} {answer["out"]} "{asked}"', whole=True)
+        for command, asked in demo.questions
+    )
+    return CommandAnswer(answer.values | {"utility": utility}, (*answer.blocks, truth, *tries))
 
 
 @cli.command()
