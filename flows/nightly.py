@@ -111,8 +111,8 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
         tell_bundles("verification-failed", sentence, row="bundles-changed")
         raise ReleaseError(sentence, row="bundles-changed")
     return Checked(
-        entries=found.entries,
-        head=found.head,
+        entries=found["entries"],
+        head=found["head"],
         verified=tuple(verified),
         elsewhere=tuple(elsewhere),
         refused={

@@ -197,7 +197,6 @@ def test_no_release_can_reach_the_audit():
     assert importing(trusted_core.AUDIT) == {
         "flows.answers.audit_answers",
         "flows.cli.commands.audit_command",
-        "flows.cli.terminal.audit_views",
     }
 
 

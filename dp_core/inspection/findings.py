@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 from dp_core.text.pages.answer import OMITTED, Answer
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Fact, Page, Sentence
-from dp_core.text.pages.printed import Printed
 
 Severity: TypeAlias = Literal["refusal", "settled", "hint"]
 """Whether a finding stops a release, is settled by the schema's policy, or is only a hint."""
@@ -54,7 +53,7 @@ def some_rows(rows: int, verb: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Example(Answer):
+class Example:
     """A text, value or row of the file that shows a finding. Confidential.
 
     Attributes:
@@ -67,7 +66,7 @@ class Example(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding(Answer):
+class Finding:
     """A problem of the file, or a remark about it. Confidential.
 
     Attributes:
@@ -99,7 +98,7 @@ class Finding(Answer):
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class FileCheck(Answer, Printed):
+class FileCheck(Answer):
     """The result of checking a file against a schema. Confidential.
 
     Attributes:

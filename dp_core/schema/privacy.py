@@ -162,6 +162,15 @@ class Privacy:
         return Relation(self.neighbours, self.max_rows, self.shares)
 
 
+def cost_unit(currency: str) -> str:
+    """Return the unit of a release's costs.
+
+    Args:
+        currency: Kind of the release's currency.
+    """
+    return "epsilon" if currency == "pure" else "rho" if currency == "zcdp" else "mu²/2"
+
+
 def unit_words(unit: str, most: int, waves: str = "") -> str:
     """Return who is protected, for people.
 

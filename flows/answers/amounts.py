@@ -1,12 +1,14 @@
-"""Amounts of privacy as the commands answer them."""
+"""Amounts of privacy as the commands answer them, in JSON and in words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dp_core.text.pages.answer import INLINE, Answer
+from dp_core.text.pages.answer import exact_json
+from dp_core.text.pages.number_texts import number
 from dp_core.wall.accounting.composition import Amount, Terms
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PrivacyAmount(Answer):
+class PrivacyAmount:
     """An epsilon and a delta; rho and own delta too if it belongs to a zcdp account."""
 
     epsilon: Fraction
@@ -22,36 +24,49 @@ class PrivacyAmount(Answer):
     rho: Fraction | None = None
     own_delta: Fraction | None = None
 
-    def to_json(self) -> Any:
+    def to_json(self) -> dict[str, Any]:
         """Return each number as a decimal and exactly."""
-        found: dict[str, object] = {
-            "epsilon": float(self.epsilon),
-            "delta": float(self.delta),
-            "epsilon_exact": self.epsilon,
-            "delta_exact": self.delta,
-        }
-        for name, value in (("rho", self.rho), ("own_delta", self.own_delta)):
-            if value is not None:
-                found |= {name: float(value), f"{name}_exact": value}
-        return found
+        found = exact_json(epsilon=self.epsilon, delta=self.delta)
+        return found | exact_json(rho=self.rho) | exact_json(own_delta=self.own_delta)
+
+    @classmethod
+    def of(cls, stated: Mapping[str, Any]) -> PrivacyAmount:
+        """Return the amount that `to_json` states."""
+        exact = {each.name: stated.get(f"{each.name}_exact") for each in fields(cls)}
+        return cls(**{name: Fraction(value) for name, value in exact.items() if value is not None})
+
+    @property
+    def guarantee(self) -> str:
+        """Epsilon and delta in words."""
+        return f"epsilon {number(self.epsilon)}, delta {number(self.delta)}"
+
+    @property
+    def in_words(self) -> str:
+        """The amount in words: rho first in a zcdp account."""
+        if self.rho is not None:
+            return f"rho {number(self.rho)} (epsilon {number(self.epsilon)})"
+        return self.guarantee
+
+    @property
+    def permanently_spent(self) -> str:
+        """What stays spent, in the currency of its account."""
+        if self.rho is None:
+            return f"epsilon {float(self.epsilon):.6g} stays spent"
+        return f"rho {float(self.rho):.6g} stays spent"
 
 
 @dataclass(frozen=True, slots=True)
-class AccountAbove(Answer):
+class AccountAbove:
     """An account above another that has less left, and how much."""
 
     account: str
     composition: str
-    left: PrivacyAmount = field(metadata=INLINE)
+    left: PrivacyAmount
 
-
-def unit_of(currency: str) -> str:
-    """Return the unit of a release's costs.
-
-    Args:
-        currency: Kind of the release's currency.
-    """
-    return "epsilon" if currency == "pure" else "rho" if currency == "zcdp" else "mu²/2"
+    def to_json(self) -> dict[str, Any]:
+        """Return the account with what it has left."""
+        named = {"account": self.account, "composition": self.composition}
+        return named | self.left.to_json()
 
 
 def amount_of(terms: Terms, of: Amount) -> PrivacyAmount:
@@ -76,6 +91,9 @@ def account_above(above: Above | None) -> AccountAbove | None:
     return AccountAbove(above.name, above.terms.composition, left)
 
 
-def within(half_width: float) -> float:
-    """Return a half width with two significant digits, or in whole records."""
-    return float(f"{half_width:.2g}") if half_width < 100 else float(round(half_width))
+def left_words(account: str, left: PrivacyAmount, above: AccountAbove | None) -> str:
+    """Return what an account has left, and the account above it if that has less left."""
+    text = f"account {account!r} has {left.in_words} left"
+    if above:
+        text += f"; {above.account!r}, above it, has {above.left.in_words} left"
+    return text

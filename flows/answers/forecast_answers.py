@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import repeat
+from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.plan.plan import Plan
-from dp_core.text.pages.answer import Answer
+from dp_core.text.pages.answer import CommandAnswer
+from dp_core.text.pages.number_texts import number
+from dp_core.text.pages.page import Block, Listing, Sentence, Title, numbers, texts
 from dp_core.wall.accounting.composition import NOTHING, Amount, Composition
 from dp_core.wall.ledger.account_balance import Standing, promise, room, stops, total_stops
 from dp_core.wall.ledger.budget_periods import MONTHS, Period
@@ -25,44 +28,7 @@ MOST_DAYS = 1000
 """Most days that a forecast lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompositionForecast(Answer):
-    """How many releases fit under one composition, and what stops the next one."""
-
-    composition: str
-    now: bool
-    releases: int
-    last: date | None
-    days: tuple[date, ...]
-    stopped_by: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class ImpossibleComposition(Answer):
-    """A composition that the accounts cannot be restated to, and why."""
-
-    composition: str
-    now: bool
-    impossible: str
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast(Answer):
-    """How many more releases of a plan fit, under each composition."""
-
-    release: str
-    account: str
-    accounts: list[str]
-    epsilon: float
-    delta: float
-    currency: str
-    from_: date
-    every: str | None
-    forecasts: tuple[CompositionForecast | ImpossibleComposition, ...]
-
-
-def forecast_answer(ledger: Ledger, plan: Plan, *, every: Period | None) -> Forecast:
+def forecast_answer(ledger: Ledger, plan: Plan, *, every: Period | None) -> CommandAnswer:
     """Return how many more releases of a plan fit, and until when; records nothing.
 
     Args:
@@ -89,29 +55,55 @@ def forecast_answer(ledger: Ledger, plan: Plan, *, every: Period | None) -> Fore
     today = ledger.account(spec.account).day
     kinds = {one.terms.composition for one in now}
     composition = now[0].terms.composition if len(kinds) == 1 else "as they are"
-    forecasts: list[CompositionForecast | ImpossibleComposition] = [
-        _row(composition, now, plan, today, cadence)
-    ]
+    forecasts: list[dict[str, Any]] = [_forecast(composition, now, plan, today, cadence)]
     for other in COMPOSITIONS:
         if kinds == {other}:
             continue
         try:
             balances = ledger.balances(spec.account, other)
         except BadInput as error:
-            forecasts.append(ImpossibleComposition(other, False, error.message))
+            # The accounts cannot be restated to it.
+            forecasts.append({"composition": other, "now": False, "impossible": error.message})
             continue
-        forecasts.append(_row(other, balances, plan, today, cadence, now=False))
-    return Forecast(
-        release=spec.release,
-        account=spec.account,
-        accounts=[one.name for one in now],
-        epsilon=float(spec.privacy.epsilon),
-        delta=float(spec.privacy.delta),
-        currency=plan.currency.kind,
-        from_=today,
-        every=cadence,
-        forecasts=tuple(forecasts),
+        forecasts.append(_forecast(other, balances, plan, today, cadence, now=False))
+    values = {
+        "release": spec.release,
+        "account": spec.account,
+        "accounts": [one.name for one in now],
+        "epsilon": float(spec.privacy.epsilon),
+        "delta": float(spec.privacy.delta),
+        "currency": plan.currency.kind,
+        "from": today,
+        "every": cadence,
+        "forecasts": forecasts,
+    }
+    return CommandAnswer(values, (*_page(values),))
+
+
+def _page(answer: Mapping[str, Any]) -> Iterator[Block]:
+    every, forecasts = answer["every"], answer["forecasts"]
+    cadence = f", one each {every} from {answer['from']}" if every else ""
+    yield Title(
+        answer["release"],
+        f": epsilon {number(answer['epsilon'])}, delta {number(answer['delta'])}, from account"
+        f" {answer['account']!r}{cadence}",
     )
+    rows = []
+    for each in forecasts:
+        last = [each.get("last") or "-"] if every else []
+        stops = each["stopped_by"] + each["note"] if "releases" in each else ""
+        stops = stops or f"not possible: {each['impossible']}"
+        word = each["composition"] + (" (now)" if each["now"] else "")
+        rows.append((word, each.get("releases", "-"), *last, stops))
+    after = texts(*(["last"] if every else []), "stopped by")
+    yield Listing((*texts("composition"), *numbers("releases"), *after), rows)
+    if any("releases" in each for each in forecasts[1:]):
+        restated = " and ".join(repr(name) for name in answer["accounts"])
+        several = "s" if len(answer["accounts"]) > 1 else ""
+        yield Sentence(
+            f"The other rows assume that account{several} {restated} had that composition from the"
+            " start. Do not base a change of composition on released values."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +214,7 @@ def _count(left: Amount, asked: Amount) -> int:
     return int(min(has // wants for has, wants in parts if wants > 0))
 
 
-def _row(
+def _forecast(
     composition: str,
     balances: Sequence[Standing],
     plan: Plan,
@@ -230,18 +222,18 @@ def _row(
     every: Period | None,
     *,
     now: bool = True,
-) -> CompositionForecast:
+) -> dict[str, Any]:
     asked = [asked_of(one, plan) for one in balances]
     found = releases_that_fit(balances, asked, today=today, every=every)
-    return CompositionForecast(
-        composition=composition,
-        now=now,
-        releases=found.releases,
-        last=found.last if every else None,
-        days=found.days,
-        stopped_by=found.stopped_by,
-        note="" if now else _supposed(balances),
-    )
+    return {
+        "composition": composition,
+        "now": now,
+        "releases": found.releases,
+        "last": found.last if every else None,
+        "days": found.days,
+        "stopped_by": found.stopped_by,
+        "note": "" if now else _supposed(balances),
+    }
 
 
 def _supposed(balances: Sequence[Standing]) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,24 @@ from typing import Any
 from dp_core.errors import BadInput
 from dp_core.plan.plan import Plan
 from dp_core.schema.privacy import OCCASIONAL
-from dp_core.text.pages.answer import OMITTED, Answer
+from dp_core.text.pages.answer import CommandAnswer, known
+from dp_core.text.pages.number_texts import plural
+from dp_core.text.pages.page import Block, Fact, Listing, Sentence, Title, numbers, texts
 from dp_core.wall.ledger.approval import Gate
 from flows.answers.amounts import (
-    AccountAbove,
     PrivacyAmount,
     account_above,
     amount_left,
     amount_of,
+    left_words,
 )
 from tasks.ledger.accounts import Account, Used
+from tasks.ledger.leases import Holder
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.progress_note import read_note
 from tasks.run.release_run import CONFIDENTIAL_STAGES, OF_SETS
-from tasks.run.verification_note import Verified, last_verified
+from tasks.run.verification_note import last_verified
 from tasks.support.run_folder import RunFolder
 
 STAGE_NAMES = (
@@ -68,175 +70,6 @@ def stages_of(costs: Collection[str], sets: int = 1, *, reuses: bool = False) ->
     return tuple(stage for stage in STAGE_NAMES if stage not in left_out)
 
 
-@dataclass(frozen=True, slots=True)
-class Holder(Answer):
-    """The process that has the lease of a release."""
-
-    process: int
-    host: str
-    since: str
-    lease_ends: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class RunningStage(Answer):
-    """How far the running stage of a release is. For staff, as all durations of stages.
-
-    Attributes:
-        stage: Name of the stage.
-        percent: Estimated percentage of it that is done; None if it is unknown.
-        seconds: Seconds since its begin.
-        seconds_left: Expected seconds until its end; None if that is unknown, or if the stage takes
-            longer than expected.
-        in_words: The same for people.
-    """
-
-    stage: str
-    percent: int | None
-    seconds: int
-    seconds_left: int | None
-    in_words: str
-
-
-@dataclass(frozen=True, slots=True)
-class Approval(Answer):
-    """Since when a release waits for approval, who looked at it, and the decision.
-
-    Looks and decision are ledger entries, for staff: names and reasons are never published.
-    """
-
-    held: str | None
-    cause: str | None
-    looks: tuple[Mapping[str, Any], ...]
-    decision: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseStatus(Answer):
-    """The stages, budget and state of a release.
-
-    Attributes:
-        spent: What stays spent of a release that ended without a bundle; None for others.
-        spent_part: Charged share of the reservation, 0 to 1.
-        here: Whether its folder is in this home.
-        measurements: The release whose noisy tables it uses at no cost; None if it measures.
-        stopped: Why the ledger does not let the release open its data, and who must act before it
-            can be resumed; None if nothing stops it.
-        running: How far its running stage is; None if no process works on it, or if another
-            machine's process does.
-    """
-
-    release: str
-    account: str
-    state: str
-    outcome: str | None
-    reserved: PrivacyAmount
-    spent: PrivacyAmount | None
-    spent_part: float
-    charges: int
-    uncommitted: int
-    stages_done: list[str]
-    stages_open: list[str]
-    gate: Approval | None
-    out: Path | None
-    plan_hash: str
-    here: bool
-    holder: Holder | None
-    measurements: str | None = field(default=None, metadata=OMITTED)
-    stopped: str | None = field(default=None, metadata=OMITTED)
-    running: RunningStage | None = field(default=None, metadata=OMITTED)
-
-
-@dataclass(frozen=True, slots=True)
-class Need(Answer):
-    """What a person has to do about a release."""
-
-    release: str
-    do: str
-
-
-@dataclass(frozen=True, slots=True)
-class AllStatuses(Answer):
-    """The status of every release, and what a person has to do."""
-
-    releases: tuple[ReleaseStatus, ...]
-    needs: tuple[Need, ...]
-    ledger_verified: Verified | None
-
-
-@dataclass(frozen=True, slots=True)
-class EndedRelease(Answer):
-    """What a release that ended without a bundle spent, and what its account has left.
-
-    Attributes:
-        files: What became of the confidential files of an abandoned release: `deleted`, `none` (it
-            never read the data), `gone` (its folder is no longer in this home), or `elsewhere`
-            (another home began it and may still have them).
-        by: Who withdrew it.
-    """
-
-    release: str
-    outcome: str | None
-    account: str
-    composition: str
-    spent: PrivacyAmount
-    left: PrivacyAmount
-    above: AccountAbove | None
-    files: str | None = field(default=None, metadata=OMITTED)
-    by: str | None = field(default=None, metadata=OMITTED)
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedRelease(Answer):
-    """What a published release cost, where it is, and how accurate it is.
-
-    Attributes:
-        accuracy: The public figures of the check stage.
-        utility: Distances to the data, by number of columns; for the demo's public data only.
-        measurements: The release whose noisy tables it used at no cost; None if it measured.
-        rows: Records of the first set; of linked tables they are households.
-        persons: Persons of the first set of linked tables; otherwise None.
-    """
-
-    release: str
-    account: str
-    spent: PrivacyAmount
-    neighbours: str
-    charges: int
-    left: PrivacyAmount
-    above: AccountAbove | None
-    out: Path
-    sets: int
-    rows: int | None
-    accuracy: Mapping[str, Any]
-    internal: Path
-    seconds: float
-    utility: Mapping[str, float] | None = field(default=None, metadata=OMITTED)
-    measurements: str | None = field(default=None, metadata=OMITTED)
-    persons: int | None = field(default=None, metadata=OMITTED)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedLook(Answer):
-    """A look at the internal report of a release, now in the ledger."""
-
-    release: str
-    by: str
-    day: str
-    looks: tuple[str, ...]
-    held: str | None
-    outcome: str | None
-    internal: Path
-
-
-@dataclass(frozen=True, slots=True)
-class DataDocs(Answer):
-    """Great Expectations' pages of a validation, in the internal folder."""
-
-    release: str
-    page: Path
-
-
 def known_reservation(ledger: Ledger, release: str) -> Reservation:
     """Return the reservation of a release.
 
@@ -252,8 +85,8 @@ def known_reservation(ledger: Ledger, release: str) -> Reservation:
     return found
 
 
-def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
-    """Return the status of a release.
+def release_status(home: Path, ledger: Ledger, release: str) -> CommandAnswer:
+    """Return the stages, budget and state of a release.
 
     Raises:
         BadInput: if the ledger knows no such release.
@@ -262,56 +95,124 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
     folder = RunFolder(home, release, reservation.link)
     charges = ledger.charges(reservation)
     spent = sum((charge.cost for charge in charges), Fraction(0))
-    reuses = reservation.measurements is not None
-    stages = stages_of(reservation.costs, reservation.sets, reuses=reuses)
+    earlier = reservation.measurements
+    stages = stages_of(reservation.costs, reservation.sets, reuses=earlier is not None)
     done = [stage for stage in stages if folder.done(stage) is not None]
-    holder = _holder(ledger, release)
+    holder = ledger.holder(release)
     tidy = folder.done("tidy") is not None
     gate = _approval(ledger, reservation)
     state = "at work" if holder else _state(reservation, done, tidy=tidy, gate=gate)
     left = [stage for stage in stages if stage not in done]
     ended = reservation.outcome in WITHOUT_BUNDLE
     stopped = None
-    if not holder and reservation.outcome in (None, "returned") and not reuses:
+    if not holder and reservation.outcome in (None, "returned") and earlier is None:
         looks = set(CONFIDENTIAL_STAGES).intersection(left)
         stopped = ledger.opening_refusal(reservation) if looks else None
     if stopped is not None and reservation.outcome is None:
         state = "stopped by the ledger until a person has acted"
-    return ReleaseStatus(
-        release=release,
-        account=reservation.account,
-        state=state,
-        outcome=reservation.outcome,
-        reserved=PrivacyAmount(reservation.epsilon, reservation.delta),
-        spent=_spent(ledger, ledger.account(reservation.account), release) if ended else None,
-        spent_part=float(spent / reservation.currency.limit) if reservation.currency.limit else 0.0,
-        charges=len(charges),
-        uncommitted=sum(charge.result is None for charge in charges),
-        stages_done=done,
-        stages_open=[] if ended else left,
-        gate=gate,
-        out=_out(folder),
-        plan_hash=reservation.plan,
-        here=folder.exists(),
-        holder=holder,
-        measurements=reservation.measurements.release if reservation.measurements else None,
-        stopped=None if stopped is None else str(stopped),
-        running=_running(folder, holder),
-    )
+    values = {
+        "release": release,
+        "account": reservation.account,
+        "state": state,
+        "outcome": reservation.outcome,
+        "reserved": PrivacyAmount(reservation.epsilon, reservation.delta),
+        # What stays spent of a release that ended without a bundle.
+        "spent": _spent(ledger, ledger.account(reservation.account), release) if ended else None,
+        # The charged share of the reservation, 0 to 1.
+        "spent_part": float(spent / reservation.currency.limit)
+        if reservation.currency.limit
+        else 0.0,
+        "charges": len(charges),
+        "uncommitted": sum(charge.result is None for charge in charges),
+        "stages_done": done,
+        "stages_open": [] if ended else left,
+        "gate": gate,
+        "out": _out(folder),
+        "plan_hash": reservation.plan,
+        # Whether its folder is in this home.
+        "here": folder.exists(),
+        "holder": holder
+        and {
+            "process": holder.process,
+            "host": holder.host,
+            "since": holder.since,
+            "lease_ends": ledger.lease_ends(release),
+        },
+        **known(
+            # The release whose noisy tables it uses at no cost.
+            measurements=earlier and earlier.release,
+            # Why the ledger does not let it open its data, and who must act before it can go on.
+            stopped=None if stopped is None else str(stopped),
+            running=_running(folder, holder),
+        ),
+    }
+    return CommandAnswer(values, (*_status_page(values),))
 
 
-def _running(folder: RunFolder, holder: Holder | None) -> RunningStage | None:
-    """Return how far the running stage is, from the note of the process that works on it."""
+def _status_page(answer: Mapping[str, Any]) -> Iterator[Block]:
+    outcome, stopped = answer["outcome"], answer.get("stopped")
+    yield Title(answer["release"], f": {answer['state']}")
+    reserved, account = answer["reserved"].guarantee, f"account {answer['account']!r}"
+    if outcome == "returned":
+        yield Fact("Returned", f"{reserved} to {account}; the name can be used again.")
+        if stopped:
+            yield Fact("Stopped", stopped)
+        return
+    if answer["spent"]:
+        yield Fact("Spent", f"{answer['spent'].in_words} from {account}, permanently")
+    if earlier := answer.get("measurements"):
+        yield Fact("Reserved", f"nothing; uses the tables of {earlier}")
+    else:
+        waiting = answer["uncommitted"]
+        yield Fact(
+            "Reserved",
+            f"{reserved} from {account}; {answer['spent_part']:.0%} of it charged in"
+            f" {plural(answer['charges'], 'charge')}"
+            + (f", {waiting} not committed yet." if waiting else "."),
+        )
+    if holder := answer["holder"]:
+        process = f"process {holder['process']} on {holder['host']} since {holder['since']}"
+        yield Fact("Running", f"{process}; its lease ends {holder['lease_ends']} unless renewed")
+    if running := answer.get("running"):
+        yield Fact("Stage", f"{running['stage']}: {running['in_words']}")
+    if answer["charges"] and not answer["here"] and outcome is None:
+        yield Fact(
+            "Folder",
+            "not in this home: the release was started in another home, or its folder was deleted."
+            " Resume it in that home, or abandon it.",
+        )
+    if stopped:
+        yield Fact("Stopped", stopped)
+    yield Fact("Done", ", ".join(answer["stages_done"]) or "nothing yet")
+    if answer["stages_open"]:
+        yield Fact("Open", ", ".join(answer["stages_open"]))
+    if gate := answer["gate"]:
+        for look in gate["looks"]:
+            yield Fact("Look", f"on {look['day']} by {look['by']}: {look['reason']}")
+        if said := gate["decision"]:
+            words = f"{said['decision']} on {said['day']} by {said['by']}: {said['reason']}"
+            yield Fact("Decided", words)
+    if answer["out"] and outcome in (None, "finished"):
+        yet = "" if "publish" in answer["stages_done"] else " (not written yet)"
+        yield Fact("Bundle", f"{answer['out']}{yet}", whole=True)
+
+
+def _running(folder: RunFolder, holder: Holder | None) -> dict[str, Any] | None:
+    """Return how far the running stage is, from the note of the process that works on it.
+
+    For staff, as all durations of stages. `percent` and `seconds_left` are None if they are
+    unknown. None if no process works on the release, or another machine's process does.
+    """
     moment = None if holder is None else read_note(folder, holder.process)
     if moment is None:
         return None
-    return RunningStage(
-        moment.stage,
-        moment.percent,
-        round(moment.seconds),
-        None if moment.left is None else round(moment.left),
-        moment.in_words(),
-    )
+    return {
+        "stage": moment.stage,
+        "percent": moment.percent,
+        "seconds": round(moment.seconds),
+        "seconds_left": None if moment.left is None else round(moment.left),
+        "in_words": moment.in_words(),
+    }
 
 
 def _use(ledger: Ledger, account: str, release: str) -> Used:
@@ -325,80 +226,132 @@ def _spent(ledger: Ledger, account: Account, release: str) -> PrivacyAmount:
 
 def ended_release(
     ledger: Ledger, over: Reservation, *, files: str | None = None, by: str | None = None
-) -> EndedRelease:
-    """Return what a release that ended without a bundle spent, and what its account has left."""
+) -> CommandAnswer:
+    """Return what a release that ended without a bundle spent, and what its account has left.
+
+    Args:
+        ledger: The ledger.
+        over: The release.
+        files: What became of the confidential files of an abandoned release: `deleted`, `none` (it
+            never read the data), `gone` (its folder is no longer in this home), or `elsewhere`
+            (another home began it and may still have them); None if it was withdrawn.
+        by: Who withdrew it; None if it was abandoned.
+    """
     account = ledger.account(over.account)
-    return EndedRelease(
-        release=over.release,
-        outcome=over.outcome,
-        account=account.name,
-        composition=account.terms.composition,
-        spent=_spent(ledger, account, over.release),
-        left=amount_left(account.terms, account.left),
-        above=account_above(account.above),
-        files=files,
-        by=by,
-    )
+    spent, left = _spent(ledger, account, over.release), amount_left(account.terms, account.left)
+    above = account_above(account.above)
+    has_left = left_words(account.name, left, above)
+    if files is None:
+        sentence = (
+            f"Release {over.release!r} is withdrawn: {spent.permanently_spent}, its name stays"
+            f" used, and {has_left}. Its sets are deleted; its internal report remains and can be"
+            " read with `dp-release release look`."
+        )
+    else:
+        became = {
+            "deleted": "Its confidential files are deleted.",
+            "none": "It never read the data, so there were no files to delete.",
+            "gone": "Its folder is no longer in this home, so no file was deleted.",
+            "elsewhere": (
+                "It was started in another home: delete its confidential files there, in"
+                f" runs/{over.release}/confidential."
+            ),
+        }[files]
+        sentence = (
+            f"Release {over.release!r} is abandoned: {spent.permanently_spent}, and {has_left}."
+            f" {became}"
+        )
+    values = {
+        "release": over.release,
+        "outcome": over.outcome,
+        "account": account.name,
+        "composition": account.terms.composition,
+        "spent": spent,
+        "left": left,
+        "above": above,
+        **known(files=files, by=by),
+    }
+    return CommandAnswer(values, (Sentence(sentence),))
 
 
-def _approval(ledger: Ledger, reservation: Reservation) -> Approval | None:
-    """Return the looks and the decision of a release; None if it never waited for approval."""
+def _approval(ledger: Ledger, reservation: Reservation) -> dict[str, Any] | None:
+    """Return the looks and the decision of a release; None if it never waited for approval.
+
+    They are ledger entries, for staff: names and reasons are never published.
+    """
     gate = ledger.gate(reservation)
     if gate == Gate():
         return None
     kinds = ("look", "decide")
     found = ledger.entries(kinds=kinds, reservation=reservation.position)
     said = [{"day": one.receipt.at, "kind": one.kind, **one.body} for one in found]
-    return Approval(
-        held=gate.held,
-        cause=gate.cause,
-        looks=tuple(one for one in said if one["kind"] == "look"),
-        decision=next((one for one in said if one["kind"] == "decide"), None),
-    )
+    return {
+        "held": gate.held,
+        "cause": gate.cause,
+        "looks": [one for one in said if one["kind"] == "look"],
+        "decision": next((one for one in said if one["kind"] == "decide"), None),
+    }
 
 
-def _holder(ledger: Ledger, release: str) -> Holder | None:
-    """Return the process that works on a release, None if there is none."""
-    found = ledger.holder(release)
-    if found is None:
-        return None
-    return Holder(found.process, found.host, found.since, ledger.lease_ends(release))
-
-
-def all_statuses(home: Path, ledger: Ledger) -> AllStatuses:
+def all_statuses(home: Path, ledger: Ledger) -> CommandAnswer:
     """Return the status of every release in the ledger, and what a person has to do."""
-    found = tuple(release_status(home, ledger, release) for release in ledger.releases())
-    needs = [(release.release, _to_do(release)) for release in found]
-    needed = tuple(Need(release, do) for release, do in needs if do is not None)
-    return AllStatuses(found, needed, last_verified(home))
+    found = [release_status(home, ledger, release).values for release in ledger.releases()]
+    needs = [
+        {"release": one["release"], "do": do} for one in found if (do := _to_do(one)) is not None
+    ]
+    verified = last_verified(home)
+    values = {"releases": found, "needs": needs, "ledger_verified": verified}
+    if not found:
+        none = "No releases yet. To make one: dp-release run SPEC --out DIR"
+        return CommandAnswer(values, (Sentence(none),))
+    rows = []
+    for one in found:
+        charged, state = f"{one['spent_part']:.0%}", one["state"]
+        if earlier := one.get("measurements"):
+            charged = f"tables of {earlier}"
+        if running := one.get("running"):
+            state += f", {running['stage']} {running['in_words']}"
+        rows.append((one["release"], one["account"], one["reserved"].epsilon, charged, state))
+    columns = (*texts("release", "account"), *numbers("epsilon"), *texts("charged", "state"))
+    to_do = [Fact(f"{need['release']}:", need["do"]) for need in needs]
+    heading: Block = Title("Needs a person") if needs else Sentence("No release needs a person.")
+    words = "not verified from this home yet; run dp-release ledger verify"
+    if verified is not None:
+        at = verified.at.isoformat(timespec="seconds")
+        failed = f"FAILED verification {at} (runbook: ledger-changed)"
+        words = f"verified {at}" if verified.passed else failed
+    page = (Listing(columns, rows), heading, *to_do, Fact("Ledger", words))
+    return CommandAnswer(values, page)
 
 
-def _to_do(status: ReleaseStatus) -> str | None:
+def _to_do(status: Mapping[str, Any]) -> str | None:
     """Return what a person has to do about a release, None for nothing."""
-    name, outcome = status.release, status.outcome
-    if status.holder:
+    name, outcome = status["release"], status["outcome"]
+    if status["holder"]:
         return None
-    if outcome == "finished" and status.state != "finished":
+    if outcome == "finished" and status["state"] != "finished":
         return f"dp-release resume {name}"
     if outcome is not None:
         return None
-    if status.gate is not None:
+    if status["gate"] is not None:
         return f"somebody decides: dp-release release look {name}, then publish or withdraw"
-    if status.charges and not status.here:
+    if status["charges"] and not status["here"]:
         return "resume it in the home that began it, or abandon it"
-    stage = status.stages_open[0] if status.stages_open else "publish"
-    if status.stopped is not None:
-        return f"{status.stopped} `dp-release resume {name}` then continues with {stage!r}."
+    stage = (*status["stages_open"], "publish")[0]
+    if stopped := status.get("stopped"):
+        return f"{stopped} `dp-release resume {name}` then continues with {stage!r}."
     return f"it stopped before {stage!r} was done: dp-release resume {name}"
 
 
-def _state(reservation: Reservation, done: list[str], *, tidy: bool, gate: Approval | None) -> str:
+def _state(
+    reservation: Reservation, done: list[str], *, tidy: bool, gate: Mapping[str, Any] | None
+) -> str:
     if reservation.outcome == "finished" and "publish" not in done:
         return "paid, to be published: resume it"
     if reservation.outcome == "finished" and not tidy:
         return "finished; resume it to delete its confidential files"
     if reservation.outcome is None and gate is not None:
-        return f"held since {gate.held}, waits for a person: look, publish or withdraw it"
+        return f"held since {gate['held']}, waits for a person: look, publish or withdraw it"
     if reservation.outcome == "failed-thresholds":
         return "ended unpublished, by the thresholds of its spec"
     if reservation.outcome == "returned":
@@ -414,30 +367,84 @@ def _out(folder: RunFolder) -> Path | None:
 
 
 def published_release(
-    home: Path, ledger: Ledger, plan: Plan, out: Path, *, seconds: float
-) -> PublishedRelease:
+    home: Path,
+    ledger: Ledger,
+    plan: Plan,
+    out: Path,
+    *,
+    seconds: float,
+) -> CommandAnswer:
     """Return what a published release cost, where it is, and its public accuracy figures."""
     release = plan.spec.release
     folder = RunFolder(home, release)
     account = ledger.account(plan.spec.account)
-    reservation = known_reservation(ledger, release)
+    earlier = plan.spec.measurements
     synthesis, check = folder.done("synthesize") or {}, folder.done("check") or {}
-    return PublishedRelease(
-        release=release,
-        account=account.name,
-        spent=_spent(ledger, account, release),
-        neighbours=plan.spec.privacy.neighbours,
-        charges=len(ledger.charges(reservation)),
-        left=amount_left(account.terms, account.left),
-        above=account_above(account.above),
-        out=out.absolute(),
-        sets=plan.spec.sets,
-        rows=(synthesis.get("rows") or [None])[0],
-        accuracy={name: value for name, value in check.items() if name != "fits"},
-        internal=folder.internal,
-        seconds=round(seconds, 1),
-        measurements=reservation.measurements.release if reservation.measurements else None,
-        persons=(synthesis.get("persons") or [None])[0],
+    values = {
+        "release": release,
+        "account": account.name,
+        "spent": _spent(ledger, account, release),
+        "neighbours": plan.spec.privacy.neighbours,
+        "charges": len(ledger.charges(known_reservation(ledger, release))),
+        "left": amount_left(account.terms, account.left),
+        "above": account_above(account.above),
+        "out": out.absolute(),
+        "sets": plan.spec.sets,
+        # Records of the first set; of linked tables, households.
+        "rows": (synthesis.get("rows") or [None])[0],
+        "accuracy": {name: value for name, value in check.items() if name != "fits"},
+        "internal": folder.internal,
+        "seconds": round(seconds, 1),
+        **known(
+            measurements=earlier and earlier.release,
+            persons=(synthesis.get("persons") or [None])[0],
+        ),
+    }
+    return CommandAnswer(values, (*published_page(values),))
+
+
+def published_page(made: Mapping[str, Any]) -> Iterator[Block]:
+    """Yield what a published release cost, and where it is.
+
+    Args:
+        made: The values of `published_release`.
+    """
+    sets, earlier = "noisy tables only", made.get("measurements")
+    if made["sets"]:
+        size = f"{made['rows']:,} rows"
+        if "persons" in made:
+            size = f"{made['rows']:,} households with {made['persons']:,} persons"
+        sets = f"{plural(made['sets'], 'set')} of {size}"
+    yield Title(made["release"], f" is released: {sets} in {made['seconds']} s.")
+    spent = f"{made['spent'].in_words} ({made['neighbours']}) in {made['charges']} charges"
+    if earlier:
+        spent = f"nothing; the tables of {earlier} were used"
+    left = left_words(made["account"], made["left"], made["above"])
+    yield Fact("Spent", f"{spent}; {left}.")
+    yield from accuracy_facts(made["accuracy"])
+    yield Fact("Bundle", str(made["out"]), whole=True)
+    if made["sets"] and not earlier:
+        yield Fact("Internal", f"{made['internal']} (confidential, for staff)", whole=True)
+    first = f" --measurements DIR (the bundle of {earlier})" if earlier else ""
+    yield Fact("Check", f"dp-release verify {made['out']}{first}", whole=True)
+
+
+def accuracy_facts(accuracy: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield how far the sets are from the noisy tables; nothing if there are no sets.
+
+    Args:
+        accuracy: The public figures of the check stage.
+    """
+    if accuracy.get("mean_tvd_to_noisy") is None:
+        return
+    count = accuracy["tables"]
+    tables = f"the {count} noisy tables" if count != 1 else "the noisy table"
+    if beyond := accuracy.get("interactions"):
+        tables += f" and the {beyond} interactions" if beyond != 1 else " and the interaction"
+    yield Fact(
+        "Accuracy",
+        f"mean TVD between the sets and {tables}: {accuracy['mean_tvd_to_noisy']:.4f};"
+        f" {accuracy['mean_expected_tvd']:.4f} is expected from noise and sampling.",
     )
 
 

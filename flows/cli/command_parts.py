@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +15,16 @@ import click
 
 from dp_core.errors import BadInput, nearest
 from dp_core.text.documents.typed_text import plain_text
-from dp_core.text.pages.answer import Answer
+from dp_core.text.pages.answer import Answer, CommandAnswer, plain
+from dp_core.text.pages.page import Fact
 from flows.cli.arguments import person_and_reason
 from flows.cli.missing_packages import is_needed_by_pipeline
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from tasks.ledger.ledger import Ledger
 
-    View = Callable[[Console, Any], None]
-
+MOST_ROWS = 1000
+"""Most rows of a table that a terminal shows; a file, a pipe and `--json` get all."""
 
 PATH = click.Path(path_type=Path)
 """Type of an option or argument that names a file or folder, which need not exist."""
@@ -114,39 +112,40 @@ def cli() -> None:
     """  # noqa: D301 (click's sign for text that is not to be wrapped)
 
 
-def answering(view: str | View) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """Add `--json` to a command, and print the answer that it returns.
+def answering(command: Callable[..., Any]) -> Callable[..., None]:
+    """Add `--json` to a command, and print the answer that it returns."""
 
-    Args:
-        view: What prints the answer for a person: a function of the console and the answer, or the
-            name of one in `flows.cli.terminal`, such as `ledger_views.account`.
-    """
+    @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, as_json: bool, **options: Any) -> None:
+        context = click.get_current_context()
+        context.ensure_object(dict)["json"] = as_json
+        for parameter in context.command.params:
+            given = options.get(parameter.name or "")
+            if isinstance(given, str):
+                option = isinstance(parameter, click.Option)
+                name = parameter.opts[0] if option else parameter.human_readable_name
+                plain_text(name, given)
+        answer: Answer = command(*arguments, **options)
+        with pipe_may_close():
+            if as_json:
+                click.echo(json.dumps(plain(answer), indent=2, ensure_ascii=False))
+            elif answer.fault is not None:
+                click.echo(f"dp-release: {answer.fault}", err=True)
+            else:
+                _print(answer)
+        if answer.exit_code:
+            sys.exit(answer.exit_code)
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., None]:
-        @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-        @functools.wraps(command)
-        def wrapped(*arguments: Any, as_json: bool, **options: Any) -> None:
-            context = click.get_current_context()
-            context.ensure_object(dict)["json"] = as_json
-            for parameter in context.command.params:
-                given = options.get(parameter.name or "")
-                if isinstance(given, str):
-                    option = isinstance(parameter, click.Option)
-                    name = parameter.opts[0] if option else parameter.human_readable_name
-                    plain_text(name, given)
-            answer: Answer = command(*arguments, **options)
-            with pipe_may_close():
-                if as_json:
-                    plain = answer.to_json()
-                    click.echo(json.dumps(plain, indent=2, ensure_ascii=False, default=str))
-                else:
-                    _print(view, answer)
-            if answer.exit_code:
-                sys.exit(answer.exit_code)
+    return wrapped
 
-        return wrapped
 
-    return decorate
+def _print(answer: Answer) -> None:
+    from dp_core.text.pages.page_text import print_page
+    from flows.cli.terminal import console
+
+    opened = console.open_console()
+    print_page(opened, answer.page(), most=MOST_ROWS if opened.is_terminal else None)
 
 
 @contextlib.contextmanager
@@ -163,15 +162,10 @@ def pipe_may_close() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _print(view: str | View, answer: Answer) -> None:
-    from flows.cli.terminal.view_parts import open_console
-
-    if isinstance(view, str):
-        module, _, name = view.partition(".")
-        found: View = getattr(import_module(f"flows.cli.terminal.{module}"), name)
-    else:
-        found = view
-    found(open_console(), answer)
+def internal_result(release: str, file: Path, **more: str) -> CommandAnswer:
+    """Return where a confidential result about a release is; `more` are further keys of JSON."""
+    where = Fact("Result:", f"{file} (confidential, for staff)", whole=True)
+    return CommandAnswer({"release": release, **more, "internal": file}, (where,))
 
 
 def json_wanted() -> bool:

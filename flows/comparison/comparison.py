@@ -20,7 +20,8 @@ from dp_core.errors import BadInput, SchemaViolation, StageFailed
 from dp_core.lab.attacks.attack_audit import FEWEST
 from dp_core.lab.comparison.cells import Cell, CellStore, Result, write_text
 from dp_core.schema.definition import Schema
-from flows.answers.comparison_answers import ComparisonAnswer
+from dp_core.text.pages.answer import CommandAnswer
+from flows.answers.comparison_answers import comparison_answer
 from flows.comparison.cell_processes import Job, run_cells
 from flows.comparison.comparison_layout import RECORDS, Input, Prepared, prepare
 from flows.comparison.comparison_progress import ComparisonProgress
@@ -39,7 +40,7 @@ class Interrupted(KeyboardInterrupt):
         self.message = message
 
 
-def compare(request: Request, progress: ComparisonProgress) -> ComparisonAnswer:
+def compare(request: Request, progress: ComparisonProgress) -> CommandAnswer:
     """Start or resume a comparison; return the content of its tables.
 
     Raises:
@@ -99,7 +100,7 @@ def run(prepared: Prepared, progress: ComparisonProgress) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def report(prepared: Prepared) -> ComparisonAnswer:
+def report(prepared: Prepared) -> CommandAnswer:
     """Write tables and pictures; return their content.
 
     Raises:
@@ -118,7 +119,7 @@ def report(prepared: Prepared) -> ComparisonAnswer:
         refused = all(r is not None and r.outcome == "refused" for _, r in asked)
         kind = BadInput if refused else StageFailed
         raise kind(f"No run of a method finished. The first reason: {sentence}")
-    return ComparisonAnswer(
+    return comparison_answer(
         prepared.declaration.sentence, prepared.out, rows, pictures, _notes(prepared)
     )
 

@@ -8,12 +8,13 @@ Only the release spends anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dp_core.analysis.planned.plan_values import wanted_margins
 from dp_core.errors import BadInput, BudgetRefused, Held, Unpublished, similar
 from dp_core.plan.forecast.error_forecast import forecast_error
 from dp_core.plan.plan import Plan
@@ -21,11 +22,11 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.text.canonical import canonical_json, digest
 from dp_core.text.documents.typed_text import parse_fraction
-from dp_core.text.pages.answer import OMITTED, Answer
+from dp_core.text.pages.answer import OMITTED, Answer, exact_json
+from dp_core.text.pages.page import Fact, Page, Title
 from dp_core.wall.ledger.account_balance import room
 from flows.answers.amounts import PrivacyAmount, amount_left, amount_of
 from flows.answers.forecast_answers import asked_of, fitting_now
-from flows.answers.wanted_answers import wanted_margins
 from flows.desk import own_process
 from flows.desk.asked_question import AskedQuestion, Kind, read_asked
 from flows.desk.desk import Desk
@@ -44,7 +45,7 @@ CarryOut = Callable[[Path, Path], None]
 
 
 @dataclass(frozen=True, slots=True)
-class PayingAccount(Answer):
+class PayingAccount:
     """An account that pays for a question: the cost by its composition, and what it has left."""
 
     account: str
@@ -54,7 +55,7 @@ class PayingAccount(Answer):
     left_after: PrivacyAmount
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class QuestionPlan(Answer):
     """What a question costs, and how wide the intervals of its answer will be.
 
@@ -106,13 +107,63 @@ class QuestionPlan(Answer):
 
     def to_json(self) -> Any:
         """Return the fields, with epsilon and delta as numbers and exactly."""
-        found = Answer.to_json(self)
-        for name in ("epsilon", "delta"):
-            found |= {name: float(found[name]), f"{name}_exact": found[name]}
-        return found
+        return Answer.to_json(self) | exact_json(epsilon=self.epsilon, delta=self.delta)
+
+    def page(self) -> Page:
+        """Return the cost, the expected width and what must happen before."""
+        return (
+            Title(self.question, f"   ({self.kind})"),
+            *self._costs(),
+            *self._width(),
+            *self._state(),
+        )
+
+    def _costs(self) -> Iterator[Fact]:
+        if self.already is not None:
+            assert self.already_epsilon is not None
+            yield Fact(
+                "Cost",
+                f"nothing; it is answered from {self.already} (epsilon"
+                f" {float(self.already_epsilon):g}). --anew pays for another answer.",
+            )
+            return
+        for each in self.accounts:
+            yield Fact(
+                "Cost",
+                f"{each.cost.in_words}, from account {each.account}, which has"
+                f" {each.left_before.in_words} left, and {each.left_after.in_words} afterwards.",
+            )
+
+    def _width(self) -> Iterator[Fact]:
+        if self.kind == "regression":
+            width = "unknown without `rows_about` in the schema"
+            if self.expected_width is not None:
+                width = (
+                    f"about {self.expected_width:.2g} times as wide as from the file without noise;"
+                    " often wider with long tails, and occasionally far wider at low epsilon"
+                )
+            yield Fact("Intervals", f"{width}.")
+        elif self.expected_width is not None and self.table is not None:
+            points = "" if self.expected_points is None else f" ({self.expected_points:g} % of all)"
+            yield Fact(
+                "Margin",
+                f"±{self.expected_width:g} records{points} for one count of"
+                f" {' x '.join(self.table)} (95 %).",
+            )
+
+    def _state(self) -> Iterator[Fact]:
+        if self.awaits:
+            yield Fact(
+                "Approval",
+                "a person must approve the plan first: `dp-release ledger approve"
+                f" {self.plan_hash} --by NAME --reason TEXT`.",
+            )
+        if self.continues is not None:
+            again = f"asking again continues question {self.continues}"
+            yield Fact("State", f"not finished; {again}.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class QuestionAnswer(Answer):
     """The answer to a question, and what it cost.
 
@@ -149,8 +200,20 @@ class QuestionAnswer(Answer):
 
     def to_json(self) -> Any:
         """Return the fields, with epsilon as a number and exactly."""
-        found = Answer.to_json(self)
-        return found | {"epsilon": float(self.epsilon), "epsilon_exact": self.epsilon}
+        return Answer.to_json(self) | exact_json(epsilon=self.epsilon)
+
+    @property
+    def fault(self) -> str | None:
+        """Why the tables do not determine the answer."""
+        return self.answer.fault
+
+    def page(self) -> Page:
+        """Return the page of the answer, what it cost, and where its bundle is."""
+        paid = f"{self.paid.in_words}, from account {self.account}"
+        if self.already:
+            paid = f"nothing; answered from {self.release} (epsilon {float(self.epsilon):g})"
+        where = Fact("Bundle", str(self.folder), whole=True)
+        return (*self.answer.page(), Fact("Paid", f"{paid}."), where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -590,4 +653,4 @@ def _width(plan: Plan) -> tuple[float | None, float | None]:
     if plan.spec.analyses:
         return forecast_error(plan).widths[0], None
     margins = wanted_margins(plan)
-    return (margins[0].within, margins[0].within_points) if margins else (None, None)
+    return (margins[0]["within"], margins[0]["within_points"]) if margins else (None, None)

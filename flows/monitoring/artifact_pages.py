@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.plan.plan import Plan
+from dp_core.schema.privacy import cost_unit
 from dp_core.wall.accounting.composition import Amount
-from flows.answers.amounts import unit_of
 from flows.monitoring.outcome import Outcome
 from tasks.ledger.accounts import Account
 
@@ -42,7 +42,7 @@ def unit_words(plan: Plan) -> str:
     """Return what the budgets of a release's stages add up to, in their unit and as epsilon."""
     if plan.spec.measurements is not None:
         return "Its stages have no budget, because nothing is measured."
-    unit, privacy = unit_of(plan.currency.kind), plan.spec.privacy
+    unit, privacy = cost_unit(plan.currency.kind), plan.spec.privacy
     total = f"epsilon {float(privacy.epsilon):g}"
     if unit != "epsilon":
         total = (
@@ -102,7 +102,7 @@ def stage_rows(
                 "share of the release": f"{float(100 * share):.4g} %" if pays else "",
                 "budget": f"{float(budget):.6g}" if pays else "",
                 "spent": f"{float(charged):.6g}" if pays else "",
-                "unit": unit_of(plan.currency.kind) if pays else "",
+                "unit": cost_unit(plan.currency.kind) if pays else "",
             }
         )
     return rows

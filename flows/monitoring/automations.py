@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from dp_core.errors import BadInput, StageFailed
-from dp_core.text.pages.answer import Answer
+from dp_core.text.pages.answer import CommandAnswer
+from dp_core.text.pages.page import Block, Fact, Sentence
 from flows.engine.configured_server import require_server, shown_url
 
 WEBHOOK = "DP_RELEASE_ALERT_WEBHOOK"
@@ -63,22 +63,7 @@ def read_automations(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedAutomations(Answer):
-    """The result of `apply`.
-
-    Attributes:
-        made: Names of the automations that were created.
-        changed: Names of the automations that were updated.
-        told_by: Environment variable that names the recipient; None if neither is set.
-    """
-
-    made: list[str]
-    changed: list[str]
-    told_by: str | None
-
-
-def apply(path: Path) -> AppliedAutomations:
+def apply(path: Path) -> CommandAnswer:
     """Create or update the automations of a file on the server that `PREFECT_API_URL` names.
 
     Args:
@@ -123,7 +108,17 @@ def apply(path: Path) -> AppliedAutomations:
             f" automations ({type(error).__name__}). Check that it runs, then apply them again."
         ) from None
     told = WEBHOOK if os.environ.get(WEBHOOK) else BLOCK if os.environ.get(BLOCK) else None
-    return AppliedAutomations(made, changed, told)
+    page: list[Block] = [Fact("made", name) for name in made]
+    page += [Fact("changed", name) for name in changed]
+    if told is None:
+        page.append(
+            Sentence(
+                "No recipient is set: alerts appear only in Prefect's event feed. Set"
+                f" {WEBHOOK} or {BLOCK} to send them."
+            )
+        )
+    # `told_by` is the environment variable that names the recipient.
+    return CommandAnswer({"made": made, "changed": changed, "told_by": told}, tuple(page))
 
 
 def _action() -> Any:

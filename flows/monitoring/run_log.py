@@ -14,7 +14,7 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from flows.answers.amounts import unit_of
+from dp_core.schema.privacy import cost_unit
 from flows.answers.release_answers import stages_of
 from flows.monitoring.artifact_pages import unit_words
 
@@ -101,7 +101,7 @@ def _amount(run: Run, cost: Fraction) -> str:
     if not currency.limit:
         return "nothing"
     part = 100 * float(cost / currency.limit)
-    return f"{float(cost):.4g} {unit_of(currency.kind)} ({part:.3g} % of the release)"
+    return f"{float(cost):.4g} {cost_unit(currency.kind)} ({part:.3g} % of the release)"
 
 
 def _say(line: str) -> None:

@@ -19,7 +19,7 @@ from flows.cli.missing_packages import what_to_install
 from flows.processes.child_process import read_job
 
 if TYPE_CHECKING:
-    from flows.answers.release_answers import PublishedRelease
+    from dp_core.text.pages.answer import CommandAnswer
 
 
 def perform(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def perform(job: Mapping[str, Any]) -> dict[str, Any]:
         return {"interrupted": getattr(error.__cause__, "message", "")}
 
 
-def _make_release(job: Mapping[str, Any]) -> PublishedRelease:
+def _make_release(job: Mapping[str, Any]) -> CommandAnswer:
     from flows.cli.actions.run_release import make
     from flows.cli.arguments import check_release
     from flows.cli.command_parts import existing_ledger, this_home

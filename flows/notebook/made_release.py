@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dp_core.analysis.notebook.open_bundle import OpenBundle, read_bundle
-from dp_core.text.pages.number_texts import plural
-from dp_core.text.pages.page import Fact, Page, Sentence
+from dp_core.text.pages.page import Page, Sentence
 from dp_core.text.pages.printed import Printed
 
 
@@ -44,35 +42,13 @@ class MadeRelease(Printed):
 
     def page(self) -> Page:
         """Return what was released, what it cost, and where it is."""
-        made, accuracy = self._answer, self._answer["accuracy"]
-        rows = "noisy tables only"
-        if made["sets"]:
-            rows = f"{plural(made['sets'], 'set')} of {made['rows']:,} rows"
-        spent = f"{_amount(made['spent'])} ({made['neighbours']}) in {made['charges']} charges"
-        if made.get("measurements"):
-            spent = f"nothing; the tables of {made['measurements']} were used"
-        close = accuracy.get("mean_tvd_to_noisy")
-        return (
-            Sentence(f"{self.release} is released: {rows}, in {self.seconds:,.0f} s"),
-            Fact("Spent", f"{spent}; account {self.account} has {_amount(made['left'])} left."),
-            *(
-                ()
-                if close is None
-                else (
-                    Fact(
-                        "Accuracy",
-                        f"mean TVD between sets and noisy tables {close:.4f};"
-                        f" {accuracy['mean_expected_tvd']:.4f} is expected from noise and"
-                        " sampling.",
-                    ),
-                )
-            ),
-            Fact("Bundle", f"{self.out} (.bundle opens it)"),
-        )
+        from flows.answers.amounts import AccountAbove, PrivacyAmount
+        from flows.answers.release_answers import published_page
 
-
-def _amount(amount: Mapping[str, Any]) -> str:
-    """Return an amount of privacy budget in words."""
-    named = ((name, amount.get(name)) for name in ("epsilon", "delta", "rho", "own_delta"))
-    stated = [(name, float(Fraction(value))) for name, value in named if value is not None]
-    return ", ".join(f"{name} {value:.4g}" for name, value in stated)
+        amounts = {name: PrivacyAmount.of(self._answer[name]) for name in ("spent", "left")}
+        above = self._answer["above"]
+        if above is not None:
+            left = PrivacyAmount.of(above)
+            above = AccountAbove(above["account"], above["composition"], left)
+        page = published_page({**self._answer, **amounts, "above": above})
+        return (*page, Sentence("`.bundle` opens the bundle."))

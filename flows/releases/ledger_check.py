@@ -7,14 +7,15 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dp_core.errors import LedgerCorrupt
-from dp_core.wall.ledger.audit import Audit, audit
+from dp_core.text.pages.answer import CommandAnswer
+from dp_core.wall.ledger.audit import audit
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.export import read_export
-from dp_core.wall.ledger.signatures import fingerprint, read_public
-from flows.answers.ledger_answers import AnchorCheck, LedgerAdoption, LedgerCheck
+from dp_core.wall.ledger.signatures import read_public
+from flows.answers.ledger_answers import ledger_check
 from flows.monitoring.prefect_events import tell_ledger
 from tasks.run.verification_note import noting
 
@@ -29,7 +30,7 @@ _LEDGER_NEXT = (
 _EXPORT_NEXT = "Compare it with another export of the same ledger, and with its noted head."
 
 
-def check_ledger(ledger: Ledger, home: Path, keys: Sequence[Path], *, quiet: bool) -> LedgerCheck:
+def check_ledger(ledger: Ledger, home: Path, keys: Sequence[Path], *, quiet: bool) -> CommandAnswer:
     """Check every entry of a home's ledger.
 
     Args:
@@ -58,10 +59,10 @@ def check_ledger(ledger: Ledger, home: Path, keys: Sequence[Path], *, quiet: boo
         found = ledger.verify(key, trusted=trusted, progress=update)
     sealed = "checked" if key else "not checked" if ledger.knows_inputs() else "none"
     anchor = _anchor(ledger)
-    return _answer(found, trusted, ledger=home, export=None, seals=sealed, anchor=anchor)
+    return ledger_check(found, trusted, home=home, seals=sealed, anchor=anchor)
 
 
-def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> LedgerCheck:
+def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> CommandAnswer:
     """Check every entry of an export, without a ledger or a home.
 
     Args:
@@ -84,43 +85,22 @@ def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> LedgerChec
 
         found = audit(read_export(path), trusted=trusted, inspect=inspect)
     # The key of the seals never leaves the home, so an export cannot be checked for them.
-    return _answer(found, trusted, ledger=None, export=path, seals="not checked", anchor=None)
+    return ledger_check(found, trusted, export=path, seals="not checked")
 
 
-def _anchor(ledger: Ledger) -> AnchorCheck | None:
+def _anchor(ledger: Ledger) -> dict[str, Any] | None:
+    """Return the notes of a ledger's head and the place where the ledger is; None without any."""
     found = ledger.anchor_findings()
     if found is None:
         return None
-    return AnchorCheck(
-        noted=found.newest.position if found.newest else 0,
-        noted_in=sorted(path.parent for path in found.noted),
-        place="as recorded" if found.recorded else "not recorded",
-        unknown=sorted(name for name, value in found.now.items() if value is None),
-        adopted=[LedgerAdoption(day=one.day, behind=one.behind) for one in ledger.adoptions()],
-    )
-
-
-def _answer(
-    found: Audit,
-    trusted: Sequence[str],
-    *,
-    ledger: Path | None,
-    export: Path | None,
-    seals: str,
-    anchor: AnchorCheck | None,
-) -> LedgerCheck:
-    return LedgerCheck(
-        ledger=ledger,
-        export=export,
-        anchor=anchor,
-        seals=seals,
-        passed=True,
-        entries=found.entries,
-        head=found.head,
-        signed=found.signed,
-        keys=[fingerprint(public) for public in found.keys],
-        trusted=[fingerprint(public) for public in trusted],
-    )
+    return {
+        "noted": found.newest.position if found.newest else 0,
+        "noted_in": sorted(path.parent for path in found.noted),
+        "place": "as recorded" if found.recorded else "not recorded",
+        # What this process cannot know of the place, so that it was not compared.
+        "unknown": sorted(name for name, value in found.now.items() if value is None),
+        "adopted": [{"day": one.day, "behind": one.behind} for one in ledger.adoptions()],
+    }
 
 
 def _stated_entries(path: Path) -> int:

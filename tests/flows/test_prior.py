@@ -127,11 +127,11 @@ def test_the_plan_names_the_prior_and_costs_the_same(second):
     without = make_plan(load_release(second.spec))
     second.write(BUNDLE)
     plan = make_plan(load_release(second.spec))
-    told = plan_answer(plan, None).prior
+    told = plan_answer(plan, None)["prior"]
 
     assert plan.costs == without.costs
     assert plan.hash != without.hash
-    assert (told.kind, told.name, told.notes) == ("release", "town", ())
+    assert (told["kind"], told["name"], told["notes"]) == ("release", "town", ())
 
 
 def test_a_bundle_that_does_not_verify_is_no_prior(second):
@@ -200,9 +200,9 @@ def test_a_public_file_is_named_with_who_declared_it_public(second):
         "open data",
     )
     assert "does not protect anybody in that file" in stated["in_words"]
-    told = plan_answer(make_plan(load_release(second.spec)), None).prior
-    assert told.columns == 2
-    assert all("is not in the prior" in note for note in told.notes)
+    told = plan_answer(make_plan(load_release(second.spec)), None)["prior"]
+    assert told["columns"] == 2
+    assert all("is not in the prior" in note for note in told["notes"])
 
 
 @pytest.mark.parametrize(

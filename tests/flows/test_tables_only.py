@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dp_core as dp
+from dp_core.analysis.planned.plan_values import wanted_margins
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.memory_counter import MemoryCounter
@@ -23,7 +24,6 @@ from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from flows.answers.plan_answers import plan_answer
-from flows.answers.wanted_answers import wanted_margins
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
 from tests.full import some
 
@@ -215,7 +215,7 @@ def test_with_measurements_for_each_set_the_margin_is_that_of_all_together():
     outcome = carry_out(plan, MemoryCounter(Dataset(domain, codes)))
     pooled = pool(domain, outcome.released)
     for told in wanted_margins(plan):
-        assert pooled.half_width(told.columns) == pytest.approx(told.within, rel=0.06)
+        assert pooled.half_width(told["columns"]) == pytest.approx(told["within"], rel=0.06)
 
 
 def test_the_plan_says_if_other_noise_serves_the_wanted_tables_much_better(project):
@@ -227,9 +227,9 @@ def test_the_plan_says_if_other_noise_serves_the_wanted_tables_much_better(proje
     for method in ("auto", "fixed"):
         project.write_spec("tables: [{of: [c1, c2]}]\n", method=method)
         found.append(plan_answer(make_plan(load_spec(project.spec)), None))
-    assert found[0].wanted_by_other_noise.noise == "laplace"
-    assert found[0].wanted_by_other_noise.times > 1.5
-    assert found[1].wanted_by_other_noise is None  # it takes that kind by itself
+    assert found[0]["wanted_by_other_noise"]["noise"] == "laplace"
+    assert found[0]["wanted_by_other_noise"]["times"] > 1.5
+    assert "wanted_by_other_noise" not in found[1].values  # it takes that kind by itself
 
 
 def test_the_plan_shows_the_margin_of_every_wanted_table(project, command):

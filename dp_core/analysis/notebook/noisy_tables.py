@@ -17,7 +17,7 @@ from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput, nearest
 from dp_core.metrics.noise_size import half_width_in_units
 from dp_core.tables.domain import Clique
-from dp_core.text.pages.page import Listing, Page, Sentence
+from dp_core.text.pages.page import Listing, Page, Sentence, numbers, texts
 from dp_core.text.pages.printed import Printed
 from dp_core.wall.released import Answers, Measurement, Paid, SparseTable, Totals
 from dp_core.wall.statistics.counting_queries import Cells
@@ -26,8 +26,6 @@ from dp_core.wall.statistics.interactions import Interaction
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_SHOWN = 30
-"""Most measurements that the tables print."""
 _OWN = ("count", "margin", "table")
 
 
@@ -116,19 +114,15 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
         rows = [_row(number, item, shares) for number, item in enumerate(self._measured, start=1)]
         shown = tuple(
             (
-                *(str(row[name]) for name in ("columns", "kind", "stage")),
-                *(f"{row[name]:,}" for name in ("table", "values")),
+                *(row[name] for name in ("columns", "kind", "stage", "table", "values")),
                 "–" if row["margin"] is None else f"±{row['margin']:,}",
             )
-            for row in rows[:MOST_SHOWN]
+            for row in rows
         )
-        headings = ("columns", "kind", "stage", "table", "values", "margin")
-        left = len(rows) - len(shown)
-        more = (Sentence(f"... and {left:,} more; .frame has all."),) if left else ()
+        columns = (*texts("columns", "kind", "stage"), *numbers("table", "values", "margin"))
         return (
             Sentence(f"{len(rows):,} measurements; tables[COLUMNS] has the counts of a table."),
-            Listing(headings, shown, texts=3),
-            *more,
+            Listing(columns, shown),
         )
 
     def _cliques(self, item: Measured) -> Sequence[Clique]:

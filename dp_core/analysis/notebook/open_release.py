@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from numbers import Real
-from typing import Any, overload
+from typing import Any
 
 from dp_core.analysis.notebook.noisy_tables import NoisyTables
 from dp_core.analysis.notebook.statement import columns_words, sets_words, tables_words
 from dp_core.analysis.notebook.synthetic_sets import SyntheticSets
-from dp_core.analysis.query.changes.change_answer import ChangeAnswer, Release, answer_change
+from dp_core.analysis.query.changes.change_answer import Release, answer_change
 from dp_core.analysis.query.query_answer import QueryAnswer, answer_query
 from dp_core.analysis.query.sources import sources_of
 from dp_core.analysis.regression.regression_answer import RegressionAnswer
@@ -54,16 +54,6 @@ class OpenRelease(Printed):
         """The bundle with its pooled tables, from which `query` answers."""
         return Release(self._bundle, sources_of(self._bundle))
 
-    @overload
-    def query(
-        self, question: str, *, level: float = 0.95, sampling: bool = False, since: None = None
-    ) -> QueryAnswer: ...
-
-    @overload
-    def query(
-        self, question: str, *, level: float = 0.95, sampling: bool = False, since: OpenRelease
-    ) -> ChangeAnswer: ...
-
     @speaks_python
     def query(
         self,
@@ -72,7 +62,7 @@ class OpenRelease(Printed):
         level: float = 0.95,
         sampling: bool = False,
         since: OpenRelease | None = None,
-    ) -> QueryAnswer | ChangeAnswer:
+    ) -> QueryAnswer:
         """Return an answer from the noisy tables, as `dp-release query` gives it.
 
         If the tables do not determine the answer, `determined` is False, and `reason` says why.

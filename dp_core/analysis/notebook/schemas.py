@@ -15,7 +15,7 @@ from dp_core.schema.privacy import unit_words
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.text.documents.strict_yaml import Document, parse
 from dp_core.text.pages.number_texts import plural
-from dp_core.text.pages.page import Fact, Listing, Page, Sentence
+from dp_core.text.pages.page import Fact, Listing, Page, Sentence, Verbatim, numbers, texts
 from dp_core.text.pages.printed import Printed
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ class OpenSchema(Schema):
         rules = "; ".join(f"{{{rule.text}}}" for rule in self.zeros.rules)
         return (
             Sentence(f"{self.title} (protects {words}{about})"),
-            Listing(_HEADINGS, tuple(tuple(map(str, _row(each))) for each in self.released), 3),
+            Listing(
+                (*texts(*_HEADINGS[:3]), *numbers(_HEADINGS[3])), list(map(_row, self.released))
+            ),
             *ignored,
             *((Fact("Impossible", rules),) if rules else ()),
         )
@@ -165,12 +167,7 @@ class SchemaDraft(Printed):
         return file
 
     def page(self) -> Page:
-        return (Sentence(self.text),)
+        return (Verbatim(self.text),)
 
     def __str__(self) -> str:
         return self.text
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(self.text)}</pre>"

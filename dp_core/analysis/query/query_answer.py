@@ -1,4 +1,4 @@
-"""Estimates from the noisy tables, with margins of error: the answer of `dp-release query`."""
+"""The answer of `dp-release query`: estimates from the noisy tables, or their changes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from dp_core.analysis.query.answering import QueryResult, ask
+from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.asked_counts import Counted
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
+from dp_core.analysis.query.undetermined import Undetermined
 from dp_core.bundle.reading import Bundle
+from dp_core.bundle.report.provenance import enumeration
 from dp_core.schema.column_types.registry import type_with_texts, types_with_texts
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.documents.spreadsheet_text import spreadsheet_text
 from dp_core.text.pages.answer import OMITTED, Answer
 from dp_core.text.pages.number_texts import decimals
-from dp_core.text.pages.page import Bars, Fact, Listing, Page, Sentence
-from dp_core.text.pages.printed import Printed
+from dp_core.text.pages.page import Bars, Fact, Listing, Page, Sentence, numbers, texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,36 +32,39 @@ NUMBERS = ("estimate", "margin", "low", "high")
 WITHOUT_BINS = "margin_without_bins"
 OWN = (*NUMBERS, WITHOUT_BINS, "determined")
 """Keys of a cell besides its columns."""
-_COVERS = {
-    (False, False): "noise",
-    (True, False): "noise and sampling",
-    (False, True): "noise and bins",
-    (True, True): "noise, sampling and bins",
-}
-"""What intervals cover, by whether they cover sampling and bins."""
-MOST_SHOWN = 60
-"""Most answers that an answer prints."""
+CHANGES = ("earlier", "later", "change", "margin", "low", "high", "noise_explains")
+"""Keys of the numbers of a cell of a change."""
+OWN_OF_CHANGE = (*CHANGES, "explained_by", "determined")
+"""Keys of a cell of a change besides its columns."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class QueryAnswer(Printed, Answer):
-    """An answer from the noisy tables of a release.
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class QueryAnswer(Answer):
+    """An answer from the noisy tables of a release, or its change since an earlier release.
 
     Attributes:
-        question: The question as it was understood.
+        folder, release: Folder and name of the release; of a change, of the later one.
+        since, earlier_release: Of a change, folder and name of the earlier release; otherwise None.
+        question: The question as it was understood; of a change, as the later release understands
+            it.
         measure: `count`, `share`, `mean`, `total`, `ratio` or `quantile`; of a difference, that of
             its groups.
         unit: Unit of the numbers: `records` (of linked tables `households` or `persons`), `share`
-            (1 is all), `ratio`, `date` (with margins in days), `days`, `level` (a level of an
-            ordinal, which has no margin) or the name of a column, whose unit it is.
-        covers: What the intervals cover: `noise` or `noise and sampling`; for a mean or total over
-            bins of several values, `noise and bins` or `noise, sampling and bins`.
+            (1 is all), `ratio`, `date` (with margins and changes in days), `days`, `level` (a level
+            of an ordinal, which has no margin) or the name of a column, whose unit it is.
+        covers: What the intervals cover: `noise` (of a change, of both releases) or `noise and
+            sampling`; for a mean or total over bins of several values, `noise and bins` or `noise,
+            sampling and bins`.
         determined: Whether the published tables determine the answer.
         labels: Label of each level that occurs in the cells, by column and text of the file.
         cells: One object for each group: the text of the file of each column's level (or the label
             of its bin), and the estimate with its interval. Its margin is the distance from the
             estimate to the farther end of the interval. If the intervals cover bins,
-            `margin_without_bins` is half of the width that they would have without bins.
+            `margin_without_bins` is half of the width that they would have without bins. A change
+            has, for each group of both releases, the answers `earlier` and `later` and the `change`
+            in place of the estimate; `noise_explains`, the largest change in this direction that
+            noise alone could explain; and `explained_by`: `noise` if it explains the change,
+            otherwise what `covers` names if that does, otherwise null.
         reason: Why there is no answer.
         missing: Groups of columns that no published table has together.
         counted: What was counted, `households` or `persons`, of linked tables; otherwise None.
@@ -73,6 +77,8 @@ class QueryAnswer(Printed, Answer):
 
     folder: str
     release: str
+    since: str | None = field(default=None, metadata=OMITTED)
+    earlier_release: str | None = field(default=None, metadata=OMITTED)
     question: str
     measure: str
     unit: str
@@ -96,6 +102,16 @@ class QueryAnswer(Printed, Answer):
         return 0 if self.determined else 2
 
     @property
+    def fault(self) -> str | None:
+        """Why the published tables do not determine the answer."""
+        return None if self.determined else self.reason or ""
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it is the change since an earlier release."""
+        return self.since is not None
+
+    @property
     def in_bins(self) -> bool:
         """Whether the intervals cover the error of bins."""
         return self.covers.endswith("bins")
@@ -103,107 +119,152 @@ class QueryAnswer(Printed, Answer):
     @property
     def numbers(self) -> tuple[str, ...]:
         """Keys of the numbers of a cell; a level has no margin."""
+        if self.is_change:
+            return CHANGES
         if self.unit == "level":
             return "estimate", "low", "high"
         return (*NUMBERS, WITHOUT_BINS) if self.in_bins else NUMBERS
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The estimates: one row for each group.
+        """The estimates or changes: one row for each group.
 
-        A column of the file is a categorical of the labels that the synthetic sets have.
-        `estimate`, `margin`, `low` and `high` are numbers, NaN where they are not determined. If
-        the intervals cover bins, so is `margin_without_bins`. The mean of a date and its interval
-        are dates, with margins in days. A column of the file with one of these names is called
-        `column NAME`. Quantiles of an ordinal are labels of its levels. The frame is empty if the
-        tables do not determine the answer.
+        A column of the file is a categorical of the labels that the synthetic sets have; one that
+        has the name of another column of the frame is called `column NAME`. The other columns are
+        the keys of the numbers (`numbers`), NaN where they are not determined; for a change also
+        `explained`, which says in words whether it is within the noise. Dates are dates, with
+        margins and changes in days. Quantiles of an ordinal are labels of its levels. The frame is
+        empty if the tables do not determine the answer.
         """
         import pandas as pd
 
-        groups = list(zip(*(labels_of(self, cell) for cell in self.cells), strict=True))
+        groups = list(zip(*(self.labels_of(cell) for cell in self.cells), strict=True))
         found: dict[str, Any] = {}
         for place, name in enumerate(self.columns):
             labels = groups[place] if groups else ()
-            found[cell_key(name)] = pd.Categorical(labels, categories=list(dict.fromkeys(labels)))
+            found[self.key(name)] = pd.Categorical(labels, categories=list(dict.fromkeys(labels)))
         of = type_with_texts(self.unit)
-        own = () if of is None else ("estimate", "low", "high")
         for name in self.numbers:
             values = [cell[name] for cell in self.cells]
             if self.unit == "level":
                 found[name] = [value and self._level(value) for value in values]
-            elif of is not None and name in own:
+            elif of is not None and any(isinstance(value, str) for value in values):
                 found[name] = [value and of.python(int(of.parse(value))) for value in values]
             else:
                 found[name] = pd.array(values, dtype="float64")
+        if self.is_change:
+            found["explained"] = [self.in_words(cell) for cell in self.cells]
         return pd.DataFrame(found)
 
-    def page(self, most: int = MOST_SHOWN, whole: str = ".frame") -> Page:
-        """Return the table of estimates, what the margins cover, and the notes.
-
-        Args:
-            most: Most groups in the table; 60 by default.
-            whole: Where all groups are, for a sentence.
-        """
-        asked = Sentence(f"{self.question}   ({self._unit_words()})")
+    def page(self) -> Page:
+        """Return the table of estimates or changes, what the margins cover, and the notes."""
+        change = "change in " if self.is_change else ""
+        asked = Sentence(f"{change}{self.question}   ({self._unit_words()})")
         if not self.determined:
             return asked, Sentence(self.reason or "", warns=True)
-        shown = self.cells[:most]
-        least = min((cell["margin"] for cell in shown if cell["margin"]), default=0.0)
-        of = type_with_texts(self.unit)
-        integers = self.measure == "quantile" and all(
-            float(cell[name]).is_integer()
-            for cell in shown
-            for name in ("estimate", "low", "high")
-            if cell["determined"] and self.unit != "level" and of is None
-        )
         percent = f"{100 * self.level:.4g} % from"
-        # An interval that covers bins comes first: the estimate is one of many possible values.
-        order = ("low", "high", "estimate", WITHOUT_BINS) if self.in_bins else self.numbers
-        heads = {"low": percent, "high": "to", WITHOUT_BINS: "margin without bins"}
-        listing = Listing(
-            (*self.columns, *(heads.get(name, name) for name in order)),
-            tuple(
-                (*labels_of(self, cell), *self._texts(cell, least, order, integers))
-                for cell in shown
-            ),
-            texts=len(self.columns),
+        order, heads = self.numbers, {"low": percent, "high": "to"}
+        if self.is_change:
+            order = tuple(name for name in order if name not in heads)
+        elif self.in_bins:
+            # An interval that covers bins comes first: the estimate is one of many possible values.
+            order = ("low", "high", "estimate", WITHOUT_BINS)
+        cells = self._texts(order)
+        columns = (
+            *texts(*self.columns),
+            *numbers(*(heads.get(name, name.replace("_", " ")) for name in order)),
+            *texts(*(["the change is"] if self.is_change else [])),
         )
-        left = len(self.cells) - len(shown)
-        more = (Sentence(f"... and {left:,} more; {whole} has all."),) if left else ()
-        notes = (Fact("Note", text, warns=True) for text in self.notes)
-        margin = Fact(self._width_word.capitalize(), self._margin_words())
-        return asked, listing, *more, *self._plot(), margin, *notes
+        return (
+            asked,
+            Listing(columns, cells),
+            *self._plot(f"{change}{self.question}"),
+            *(
+                (
+                    Fact("Earlier", f"{self.earlier_release} ({self.since})"),
+                    Fact("Later", f"{self.release} ({self.folder})"),
+                )
+                if self.is_change
+                else ()
+            ),
+            Fact(self._width_word.capitalize(), self._margin_words()),
+            *(Fact("Note", text, warns=True) for text in self.notes),
+        )
 
-    def _texts(
-        self, cell: Mapping[str, Any], least: float, order: Sequence[str], integers: bool
-    ) -> tuple[str, ...]:
-        """Return the numbers of a cell as texts; see the function of this name."""
-        if self.unit == "level" and cell["determined"]:
-            return tuple(self._level(cell[name]) for name in order)
-        return _texts(cell, self.unit, least, order, integers=integers)
+    def in_words(self, cell: Mapping[str, Any]) -> str:
+        """Return whether the noise explains the change of a group."""
+        if not cell["determined"]:
+            return "not determined"
+        if cell["explained_by"] is None:
+            return f"more than {self.covers}"
+        named = cell["explained_by"]
+        return "within the noise" if named == "noise" else f"within {named}"
 
-    def number_text(self, cell: Mapping[str, Any], name: str) -> Any:
-        """Return a number of a cell, or the label of a level, safe in a spreadsheet."""
-        value = cell[name]
-        if self.unit != "level" or value is None:
-            return value
-        return spreadsheet_text(self._level(value))
+    def csv(self) -> str:
+        """Return a header and one line for each group, with the labels that the sets have.
+
+        An apostrophe stands before a label that a spreadsheet would run as a formula.
+        """
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        last = ["explained"] if self.is_change else []
+        writer.writerow([*map(spreadsheet_text, self.columns), *self.numbers, *last])
+        for cell in self.cells:
+            values = ["" if cell[name] is None else cell[name] for name in self.numbers]
+            if self.unit == "level":
+                values = [spreadsheet_text(self._level(value)) for value in values]
+            labels = map(spreadsheet_text, self.labels_of(cell))
+            words = [self.in_words(cell)] if self.is_change else []
+            writer.writerow([*labels, *values, *words])
+        return out.getvalue()
+
+    def key(self, column: str) -> str:
+        """Return the key of a column of the file in a cell."""
+        return cell_key(column, OWN_OF_CHANGE if self.is_change else OWN)
+
+    def labels_of(self, cell: Mapping[str, Any]) -> list[str]:
+        """Return the labels of a cell's group, for people."""
+        named = [(name, cell[self.key(name)]) for name in self.columns]
+        return [self.labels[name].get(text, text) for name, text in named]
+
+    def _texts(self, order: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the labels and the numbers of every group as texts."""
+        known = [cell for cell in self.cells if cell["determined"]]
+        whole: Sequence[str] = ()
+        if self.unit not in ("share", "level") and type_with_texts(self.unit) is None:
+            whole = order if self.is_change else NUMBERS if self.measure == "quantile" else ()
+        integers = bool(whole) and all(
+            float(cell[name]).is_integer()
+            for cell in known
+            for name in whole
+            if self.is_change or name != "margin"
+        )
+        widths = [cell.get(name) for cell in known for name in ("margin", "noise_explains")]
+        least = min(filter(None, widths), default=0.0)
+        rows = []
+        for cell in self.cells:
+            if self.unit == "level" and cell["determined"]:
+                found = tuple(self._level(cell[name]) for name in order)
+            else:
+                found = _texts(cell, self.unit, least, order, integers=integers)
+            words = [self.in_words(cell) if cell["determined"] else ""] if self.is_change else []
+            rows.append((*self.labels_of(cell), *found, *words))
+        return rows
 
     def _level(self, text: str) -> str:
         """Return the label of a level of `levels_of`."""
         return self.labels[str(self.levels_of)].get(text, text)
 
-    def _plot(self) -> tuple[Bars, ...]:
-        """Return the estimates as bars with their intervals; of a few groups only."""
+    def _plot(self, heading: str) -> tuple[Bars, ...]:
+        """Return the numbers as bars with their intervals; of a few groups only."""
         known = [cell for cell in self.cells if cell["determined"]]
-        if not 1 < len(known) <= MOST_BARS or self.unit == "level" or type_with_texts(self.unit):
+        drawn = "change" if self.is_change else "estimate"
+        if not 1 < len(known) <= MOST_BARS or any(isinstance(each[drawn], str) for each in known):
             return ()
         return (
             Bars(
-                self.question,
-                tuple(
-                    (", ".join(labels_of(self, each)), float(each["estimate"])) for each in known
-                ),
+                heading,
+                tuple((", ".join(self.labels_of(each)), float(each[drawn])) for each in known),
                 tuple((float(each["low"]), float(each["high"])) for each in known),
                 percent=self.unit == "share",
             ),
@@ -211,16 +272,22 @@ class QueryAnswer(Printed, Answer):
 
     def _unit_words(self) -> str:
         points = re.match(r"\s*(change|difference)\b", self.question, re.IGNORECASE)
-        shares = "percentage points" if points else "percent"
-        words = {"share": shares, "ratio": "ratio"}
-        words |= {unit: unit for unit in ("records", "households", "persons", "level")}
+        words = {"share": "percentage points" if points else "percent"}
         words |= {of.word: of.word for of in types_with_texts()}
+        if self.is_change:
+            words = {"share": "percent; changes in percentage points"}
+            words |= {
+                of.word: f"{of.word}; changes in {of.difference}" for of in types_with_texts()
+            }
+        words |= {unit: unit for unit in ("ratio", "records", "households", "persons", "level")}
         differences = {of.difference for of in types_with_texts()}
         own = f"{self.measure}, in {self.unit if self.unit in differences else 'its own unit'}"
         return words.get(self.unit, own)
 
     @property
     def _width_word(self) -> str:
+        if self.is_change:
+            return "margin"
         return "interval" if self.in_bins or self.unit == "level" else "margin"
 
     def _margin_words(self) -> str:
@@ -232,44 +299,23 @@ class QueryAnswer(Printed, Answer):
                 f"{percent} for the value in the confidential file: the margin covers the privacy"
                 f" noise{more}. It does not cover the error of the file as a sample."
             )
-        if "sampling" not in self.covers:
-            also = f"the privacy noise and {bins}" if self.in_bins else "the privacy noise only"
-            told = f"{percent} for the value in the confidential file: the {what} covers {also}."
-            if self.counted == "persons":  # for them, --sampling is refused
-                return told
-            return f"{told} --sampling adds the error of the file as a sample."
-        return (
-            f"{percent} for the population: the {what} covers the privacy noise"
-            f"{f', {bins},' if self.in_bins else ''} and the error of the file as a simple random"
-            " sample of a large population."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class QueryFile(Answer):
-    """An answer as CSV text, with the labels that the synthetic sets have.
-
-    An apostrophe stands before a label that a spreadsheet would run as a formula.
-    """
-
-    answer: QueryAnswer
-
-    @property
-    def exit_code(self) -> int:
-        """As of the answer."""
-        return self.answer.exit_code
-
-    def text(self) -> str:
-        """Return a header and one line for each group."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        names = self.answer.numbers
-        writer.writerow([*map(spreadsheet_text, self.answer.columns), *names])
-        for cell in self.answer.cells:
-            labels = map(spreadsheet_text, labels_of(self.answer, cell))
-            numbers = [self.answer.number_text(cell, name) for name in names]
-            writer.writerow([*labels, *("" if n is None else n for n in numbers)])
-        return out.getvalue()
+        value, of, noise = "value in the confidential file", "population", "privacy noise"
+        error, drawn = "error of the file", "a simple random sample of a large population"
+        sample = "a sample"
+        if self.is_change:
+            value, of = "change between the two confidential files", "change in the population"
+            noise = "noise of both releases"
+            error, drawn = "errors of both files", "simple random samples of large populations"
+            sample = "samples"
+        if "sampling" in self.covers:
+            within = f", {bins}," if self.in_bins else ""
+            covered = f"{noise}{within} and the {error} as {drawn}"
+            return f"{percent} for the {of}: the {what} covers the {covered}."
+        also = f" and {bins}" if self.in_bins else " only"
+        words = f"{percent} for the {value}: the {what} covers the {noise}{also}."
+        if self.counted == "persons":  # for them, --sampling is refused
+            return words
+        return f"{words} --sampling adds the {error} as {sample}."
 
 
 def answer_query(
@@ -290,31 +336,20 @@ def answer_query(
     schema = sources.schema
     result = ask(sources, text, level=level, sampling=sampling)
     why, unit = result.undetermined, unit_of(result.question, schema, result.counted)
-    columns = [schema.column(name) for name in result.columns]
 
     def stated(value: float | None) -> float | str | None:
         if unit != "level" or value is None:
             return stated_value(value, unit)
         return text_of(schema.column(str(result.question.number)), round(value))
 
-    return QueryAnswer(
-        folder=bundle.place,
-        release=bundle.claims.name,
-        question=result.question.in_words,
-        measure=result.question.measure,
-        unit=unit,
-        level=level,
-        covers=_COVERS[sampling, result.in_bins],
-        determined=why is None,
-        columns=result.columns,
-        labels=_labels(result, columns, schema),
-        levels_of=result.question.number if unit == "level" else None,
-        cells=tuple(
+    found = stated_answer(
+        bundle,
+        (result.question, schema, result.counted),
+        why,
+        result.columns,
+        [cell.codes for cell in result.cells],
+        [
             {
-                **{
-                    cell_key(column.name): text_of(column, code)
-                    for column, code in zip(columns, cell.codes, strict=True)
-                },
                 "estimate": stated(cell.estimate),
                 "margin": cell.margin if unit != "level" else None,
                 "low": stated(cell.low),
@@ -323,25 +358,88 @@ def answer_query(
                 "determined": cell.determined,
             }
             for cell in result.cells
-        ),
+        ],
+        level=level,
+        covers=coverage(sampling=sampling, in_bins=result.in_bins),
         notes=result.notes,
-        reason=why.sentence if why else None,
-        missing=why.missing if why else None,
-        needed=why.needed if why else None,
-        counted=None if schema.linked is None else result.counted,
         answered_from="declared" if result.answered_from == "declared" else None,
+    )
+    if unit != "level":
+        return found
+    own = schema.column(str(result.question.number))
+    ends = ((cell.estimate, cell.low, cell.high) for cell in result.cells)
+    met = sorted({round(code) for each in ends for code in each if code is not None})
+    labels = {**found.labels.get(own.name, {}), **_labelled(own, met)}
+    return replace(found, labels={**found.labels, own.name: labels}, levels_of=own.name)
+
+
+def stated_answer(
+    bundle: Bundle,
+    asked: tuple[Question, Schema, Counted],
+    why: Undetermined | None,
+    columns: tuple[str, ...],
+    groups: Sequence[Sequence[int]],
+    numbers: Sequence[Mapping[str, Any]],
+    **stated: Any,
+) -> QueryAnswer:
+    """Return an answer with the texts and the labels of its groups.
+
+    Args:
+        bundle: The release; of a change, the later one.
+        asked: The question, the schema by which it was understood, and what was counted.
+        why: Why there is no answer; None if there is one.
+        columns: Columns of the groups.
+        groups: Codes of each group, in the order of the columns.
+        numbers: The other keys of each group's cell.
+        stated: Further fields of the answer.
+    """
+    question, schema, counted = asked
+    parts = [schema.column(name) for name in columns]
+    own = OWN if stated.get("since") is None else OWN_OF_CHANGE
+    fields: dict[str, Any] = {
+        "folder": bundle.place,
+        "release": bundle.claims.name,
+        "question": question.in_words,
+        "measure": question.measure,
+        "unit": unit_of(question, schema, counted),
+        "determined": why is None,
+        "columns": columns,
+        "labels": {
+            column.name: _labelled(column, dict.fromkeys(codes[place] for codes in groups))
+            for place, column in enumerate(parts)
+        },
+        "cells": tuple(
+            {
+                **{
+                    cell_key(column.name, own): text_of(column, code)
+                    for column, code in zip(parts, codes, strict=True)
+                },
+                **cell,
+            }
+            for codes, cell in zip(groups, numbers, strict=True)
+        ),
+        "reason": why.sentence if why else None,
+        "missing": why.missing if why else None,
+        "needed": why.needed if why else None,
+        "counted": None if schema.linked is None else counted,
+    }
+    return QueryAnswer(**fields | stated)
+
+
+def coverage(*, sampling: bool, in_bins: bool) -> str:
+    """Return what intervals cover, as `QueryAnswer.covers` states it.
+
+    >>> coverage(sampling=False, in_bins=False), coverage(sampling=True, in_bins=True)
+    ('noise', 'noise, sampling and bins')
+    """
+    return enumeration(
+        ["noise", *(["sampling"] if sampling else []), *(["bins"] if in_bins else [])]
     )
 
 
-def cell_key(name: str) -> str:
+def cell_key(name: str, own: Sequence[str] = OWN) -> str:
     """Return the key of a column in a cell: its name, unless that is a key of every cell."""
-    return f"column {name}" if name in OWN else name
-
-
-def labels_of(answer: QueryAnswer, cell: Mapping[str, Any]) -> list[str]:
-    """Return the labels of a cell's group, for people."""
-    texts = [(name, cell[cell_key(name)]) for name in answer.columns]
-    return [answer.labels[name].get(text, text) for name, text in texts]
+    return f"column {name}" if name in own else name
 
 
 def _texts(
@@ -364,34 +462,28 @@ def _texts(
     """
     if not cell["determined"]:
         return "not determined", *["–"] * (len(order) - 1)
-    if of := type_with_texts(unit):
-        return tuple(
-            f"{float(cell[name]):,.0f} {of.difference}" if name.startswith("margin") else cell[name]
-            for name in order
-        )
-    scale, sign = (100.0, " %") if unit == "share" else (1.0, "")
-    exact = least <= 0 and unit != "share"
-    whole = integers or (exact and all(float(cell[name]).is_integer() for name in order))
-    digits = dict.fromkeys(order, 0 if whole else decimals(scale * least))
-    if WITHOUT_BINS in digits and float(cell[WITHOUT_BINS]) > 0:
+    of, scale = type_with_texts(unit), 100.0 if unit == "share" else 1.0
+    values = {name: cell[name] for name in order}
+    stated = {name: scale * float(n) for name, n in values.items() if not isinstance(n, str)}
+    exact = least <= 0 and unit != "share" and all(n.is_integer() for n in stated.values())
+    whole = integers or exact or of is not None
+    digits = dict.fromkeys(stated, 0 if whole else decimals(scale * least))
+    if WITHOUT_BINS in stated and stated[WITHOUT_BINS] > 0 and of is None:
         # A margin of 0, or of a rounding error only, does not add decimals.
         digits[WITHOUT_BINS] = decimals(max(float(cell[WITHOUT_BINS]), scale * least / 1000))
-    return tuple(f"{float(cell[name]) * scale:z,.{digits[name]}f}{sign}" for name in order)
-
-
-def _labels(
-    result: QueryResult, columns: list[Column], schema: Schema
-) -> dict[str, dict[str, str]]:
-    found = {}
-    for place, column in enumerate(columns):
-        codes = dict.fromkeys(cell.codes[place] for cell in result.cells)
-        found[column.name] = _labelled(column, codes)
-    if unit_of(result.question, schema, result.counted) == "level":
-        own = schema.column(str(result.question.number))
-        ends = ((cell.estimate, cell.low, cell.high) for cell in result.cells)
-        met = {round(code) for each in ends for code in each if code is not None}
-        found[own.name] = {**found.get(own.name, {}), **_labelled(own, sorted(met))}
-    return found
+    found = []
+    for name in order:
+        if name not in stated:
+            found.append(values[name])
+            continue
+        number = stated[name]
+        sign = "+" if name == "change" and round(number, digits[name]) else ""
+        # Changes of shares, and their margins, are in percentage points.
+        in_points = "change" in cell and name not in ("earlier", "later")
+        percent = " %" if unit == "share" and not in_points else ""
+        after = percent if of is None else f" {of.difference}"
+        found.append(f"{number:{sign}z,.{digits[name]}f}{after}")
+    return tuple(found)
 
 
 def _labelled(column: Column, codes: Iterable[int]) -> dict[str, str]:

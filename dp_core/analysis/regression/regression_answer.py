@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from dp_core.analysis.regression.survey_answer import DesignUsed
 from dp_core.inference.combining_rules import WARNED_COVERAGE
-from dp_core.text.pages.answer import INLINE, OMITTED, Answer, fields_of
+from dp_core.text.pages.answer import INLINE, OMITTED, Answer
 from dp_core.text.pages.number_texts import degrees, four_digits, probability
-from dp_core.text.pages.page import Block, Fact, Listing, Page, Sentence
-from dp_core.text.pages.printed import Printed
+from dp_core.text.pages.page import Block, Fact, Listing, Page, Sentence, numbers, texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +21,7 @@ AnsweredFrom: TypeAlias = Literal["sets", "declared"]
 
 
 @dataclass(frozen=True, slots=True)
-class SetRows(Answer):
+class SetRows:
     """The rows of one set that were used, and those dropped for a missing value."""
 
     set: int
@@ -31,7 +30,7 @@ class SetRows(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class CombiningRule(Answer):
+class CombiningRule:
     """The rule that combined the sets, and why its intervals are not valid for the formula, if so.
 
     Attributes:
@@ -49,7 +48,7 @@ class CombiningRule(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class SetFit(Answer):
+class SetFit:
     """The fit of one set."""
 
     estimate: float
@@ -57,7 +56,7 @@ class SetFit(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class NaiveFit(Answer):
+class NaiveFit:
     """A fit that treats synthetic rows as people, and its interval."""
 
     estimate: float
@@ -67,7 +66,7 @@ class NaiveFit(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class CombinedFit(Answer):
+class CombinedFit:
     """A combined coefficient: `low` to `high` is its interval."""
 
     estimate: float
@@ -82,7 +81,7 @@ class CombinedFit(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Coefficient(Answer):
+class Coefficient:
     """A coefficient: combined if there are several sets, and the naive fits.
 
     A regression that was answered without the sets has no naive fits: `one_set` and `stacked` are
@@ -114,7 +113,7 @@ class Coefficient(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class JointTest(Answer):
+class JointTest:
     """The test that no term but the intercept matters."""
 
     statistic: float
@@ -124,7 +123,7 @@ class JointTest(Answer):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RegressionAnswer(Printed, Answer):
+class RegressionAnswer(Answer):
     """A combined regression, its rule, and what to beware of.
 
     Attributes:
@@ -171,7 +170,9 @@ class RegressionAnswer(Printed, Answer):
 
         rows = []
         for row in self.coefficients:
-            values = fields_of(row.combined or row.one_set)
+            first = row.combined or row.one_set
+            assert first is not None
+            values = asdict(first)
             if row.combined and row.combined.degrees_of_freedom is None:
                 values["degrees_of_freedom"] = np.inf
             rows.append({**values, "concerns": ", ".join(row.concerns)})
@@ -253,7 +254,7 @@ class RegressionAnswer(Printed, Answer):
                     _range(found),
                 ]
             rows.append((*cells, *([_range(alone)] if alone else [])))
-        return Listing(headings, tuple(rows), texts=1)
+        return Listing((*texts(headings[0]), *numbers(*headings[1:])), rows)
 
     def _narrower(self) -> str:
         """Return how much narrower the naive intervals are."""

@@ -24,7 +24,6 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.definition import Schema
 from dp_core.schema.survey.primary_units import primary_units
 from dp_core.tables.domain import Clique
-from dp_core.text.pages.answer import Answer
 
 NOISY = 1.0
 """Variance of a cluster's mean by the noise of its table, relative to that of independent rows,
@@ -35,7 +34,7 @@ In `benchmarks/survey_design.py`, W was 1.1 times the variance by the design at 
 
 
 @dataclass(frozen=True, slots=True)
-class DesignUsed(Answer):
+class DesignUsed:
     """The sample design by which standard errors within the sets were computed.
 
     Attributes:

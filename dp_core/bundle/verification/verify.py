@@ -47,8 +47,7 @@ from dp_core.text.canonical import digest
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.pages.answer import Answer
 from dp_core.text.pages.number_texts import plural
-from dp_core.text.pages.page import Listing, Page, Sentence
-from dp_core.text.pages.printed import Printed
+from dp_core.text.pages.page import Fact, Page, Sentence
 from dp_core.wall.accounting.composition import Composition, Terms
 from dp_core.wall.ledger.entries import signed_message
 from dp_core.wall.ledger.receipts import first_bad_link
@@ -90,7 +89,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verification(Printed, Answer):
+class Verification(Answer):
     """All checks of one bundle.
 
     Attributes:
@@ -156,10 +155,12 @@ class Verification(Printed, Answer):
         }
 
     def page(self) -> Page:
-        """Return the verdict and the checks, in their order."""
-        rows = tuple((check.mark, check.name, check.sentence) for check in self.checks)
-        verdict = Sentence(self.verdict, warns=not self.passed)
-        return verdict, Listing(("result", "check", "detail"), rows, texts=3)
+        """Return the checks in their order, and the verdict."""
+        checks = (
+            Fact(check.mark, f"{check.name}: {check.sentence}", warns=not check.passed)
+            for check in self.checks
+        )
+        return *checks, Sentence(self.verdict, warns=not self.passed)
 
 
 def verify(

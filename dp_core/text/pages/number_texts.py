@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from datetime import date
+from fractions import Fraction
 
 
 def plural(count: int, word: str) -> str:
@@ -13,6 +15,33 @@ def plural(count: int, word: str) -> str:
     """
     words = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
     return f"{count:,} {word if count == 1 else words}"
+
+
+def number(value: float | Fraction | str) -> str:
+    """Return a number with four significant digits; an exact one may be a text.
+
+    >>> number(0.5), number(1e-9), number("1/3")
+    ('0.5', '1e-09', '0.3333')
+    """
+    return f"{float(Fraction(value) if isinstance(value, str) else value):.4g}"
+
+
+def cell_text(value: str | int | float | Fraction | date | None) -> str:
+    """Return what stands in a cell of a table.
+
+    >>> cell_text("1/3"), cell_text(12345), cell_text(1 / 3), cell_text(None)
+    ('1/3', '12,345', '0.3333', '')
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return number(value) if isinstance(value, float | Fraction) else value.isoformat()
+
+
+def within(half_width: float) -> float:
+    """Return a half width with two significant digits, or in whole records."""
+    return float(f"{half_width:.2g}") if half_width < 100 else float(round(half_width))
 
 
 def percentage(part: int, whole: int) -> str:

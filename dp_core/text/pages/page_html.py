@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from html import escape
 
 from dp_core.text.pages.bars_svg import bars_svg
-from dp_core.text.pages.page import Bars, Fact, Listing, Page, Sentence
+from dp_core.text.pages.number_texts import cell_text
+from dp_core.text.pages.page import (
+    MOST_IN_NOTEBOOK,
+    Bars,
+    Fact,
+    Listing,
+    Page,
+    Sentence,
+    Title,
+    Verbatim,
+)
 
 # Notebooks would set what stands between two dollar signs as a formula.
 _PLAIN = "tex2jax_ignore mathjax_ignore"
@@ -41,12 +51,16 @@ def page_html(page: Page) -> str:
 def _lines(page: Page) -> Iterator[str]:
     for block in page:
         match block:
+            case Title(name, text):
+                yield f"<p{_style(False)}><b>{escape(name)}</b>{prose_html(text)}</p>"
             case Listing():
                 yield from _table(block)
             case Fact(label, text, warns):
                 yield f"<p{_style(warns)}><b>{escape(label)}</b> {prose_html(text)}</p>"
             case Sentence(text, warns):
                 yield f"<p{_style(warns)}>{prose_html(text)}</p>"
+            case Verbatim(text):
+                yield f"<pre>{escape(text)}</pre>"
             case Bars():
                 yield bars_svg(block)
 
@@ -56,15 +70,18 @@ def _style(warns: bool) -> str:
 
 
 def _table(listing: Listing) -> Iterator[str]:
-    sides = ["left" if place < listing.texts else "right" for place in range(len(listing.headings))]
+    rows, more = listing.shown(MOST_IN_NOTEBOOK, ".frame")
+    sides = ["right" if column.is_number else "left" for column in listing.columns]
     yield "<table>"
-    yield from _row('th scope="col"', listing.headings, sides)
-    for row in listing.rows:
-        yield from _row("td", row, sides)
+    yield from _row('th scope="col"', [column.heading for column in listing.columns], sides)
+    for row in rows:
+        yield from _row("td", [cell_text(cell) for cell in row], sides)
     yield "</table>"
+    if more:
+        yield f"<p{_style(False)}>{more}</p>"
 
 
-def _row(element: str, cells: tuple[str, ...], sides: list[str]) -> Iterator[str]:
+def _row(element: str, cells: list[str], sides: list[str]) -> Iterator[str]:
     name = element.partition(" ")[0]
     texts = [
         f'<{element} style="text-align: {side}; padding: 0.1em 0.6em">{escape(cell)}</{name}>'

@@ -5,13 +5,26 @@ from __future__ import annotations
 import io
 import shutil
 import textwrap
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dp_core.text.pages.page import Bars, Fact, Listing, Page, Sentence
+from dp_core.text.pages.column_widths import column_widths, fitting_columns
+from dp_core.text.pages.number_texts import cell_text
+from dp_core.text.pages.page import (
+    MOST_IN_NOTEBOOK,
+    Bars,
+    Cell,
+    Fact,
+    Listing,
+    Page,
+    Sentence,
+    Title,
+    Verbatim,
+)
 
 LABEL = 9
 """Width of the labels on the left, in characters."""
@@ -26,7 +39,8 @@ def page_text(page: Page) -> str:
     Paragraphs are as wide as the terminal, or 100 characters without one. Tables are as wide as
     they need, so that no number is cut off.
 
-    >>> listing = Listing(("sex", "share"), (("male", "0.5"),), texts=1)
+    >>> from dp_core.text.pages.page import numbers, texts
+    >>> listing = Listing((*texts("sex"), *numbers("share")), [("male", 0.5)])
     >>> print(page_text((Fact("Note", "No margin."), listing)))
     Note     No margin.
     <BLANKLINE>
@@ -37,80 +51,84 @@ def page_text(page: Page) -> str:
     width = shutil.get_terminal_size((_USUAL_WIDTH, 24)).columns
     console = Console(file=out, width=width, highlight=False, color_system=None)
     wide = Console(file=out, width=_WIDEST, highlight=False, color_system=None)
-    print_page(console, page, tables=wide)
+    print_page(console, page, tables=wide, most=MOST_IN_NOTEBOOK, whole=".frame")
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
     return "\n".join(lines).strip("\n")
 
 
-def print_page(console: Console, page: Page, *, tables: Console | None = None) -> None:
+def print_page(
+    console: Console,
+    page: Page,
+    *,
+    tables: Console | None = None,
+    most: int | None = None,
+    whole: str = "--json",
+) -> None:
     """Print a page, with an empty line around each table.
 
     Args:
         console: Where it is printed.
         page: The page.
-        tables: Console of the tables; by default the same, which shortens what does not fit.
+        tables: Console of the tables; by default the same, which wraps what does not fit.
+        most: Most rows of a table; None (the default) for all.
+        whole: Where all rows are; `--json` by default.
     """
-    for place, block in enumerate(page):
+    blocks = [block for block in page if not isinstance(block, Bars)]  # words say the same
+    for place, block in enumerate(blocks):
         match block:
             case Listing():
-                if place:
+                if place and not isinstance(blocks[place - 1], Listing):
                     console.print()
-                (tables or console).print(_table(block, cut=tables is None))
-                if place < len(page) - 1:
+                rows, more = block.shown(most, whole)
+                width = console.width if tables is None else None
+                (tables or console).print(_table(block, rows, width))
+                if more:
+                    console.print(more)
+                if place < len(blocks) - 1:
                     console.print()
-            case Fact(label, text):
-                fact(console, label, text)
+            case Title(name, text):
+                console.print(Text.assemble((name, "bold"), text))
+            case Fact():
+                _print_fact(console, block)
             case Sentence(text):
-                sentence(console, text)
-            case Bars():
-                pass  # the page says the same in words
+                console.print(text, markup=False)
+            case Verbatim(text):
+                console.file.write(text)
 
 
-def fact(console: Console, label: str, text: str) -> None:
-    """Print a labelled sentence, wrapped under its own beginning."""
-    indent = " " * LABEL
-    lines = textwrap.fill(
-        text,
-        console.width,
-        initial_indent=f"{label:<{LABEL - 1}} ",
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-    console.print(lines, markup=False, soft_wrap=True)
+def _print_fact(console: Console, fact: Fact) -> None:
+    """Print a labelled sentence, wrapped under its own beginning unless it stays whole."""
+    lines = f"{fact.label:<{LABEL - 1}} {fact.text}"
+    if not fact.whole:
+        lines = textwrap.fill(
+            fact.text,
+            console.width,
+            initial_indent=f"{fact.label:<{LABEL - 1}} ",
+            subsequent_indent=" " * LABEL,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+    text = Text(lines)
+    if fact.warns:
+        text.stylize("yellow", 0, len(fact.label))
+    console.print(text, soft_wrap=True)
 
 
-def sentence(console: Console, text: str) -> None:
-    """Print a sentence without interpreting markup."""
-    console.print(text, markup=False)
-
-
-def table_of(*names: str, right: tuple[str, ...] = (), fold: tuple[str, ...] = ()) -> Table:
-    """Return an empty table with these columns.
-
-    Args:
-        names: Column headings.
-        right: Headings of right-aligned columns.
-        fold: Headings of columns whose values may wrap; others are shortened.
-    """
+def _table(listing: Listing, rows: Sequence[Sequence[Cell]], width: int | None) -> Table:
+    """Return a table; without a width, a long text goes on in the next line of its cell."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in names:
-        justify: Any = "right" if name in right else "left"
-        overflow: Any = "fold" if name in fold else "ellipsis"
-        table.add_column(name, justify=justify, overflow=overflow)
-    return table
-
-
-def _table(listing: Listing, *, cut: bool) -> Table:
-    """Return a table; without `cut`, a long text goes on in the next line of its cell."""
-    table = table_of()
-    for place, name in enumerate(listing.headings):
-        if place < listing.texts:
-            widest = None if cut else _WIDEST_TEXT
-            # Brackets in a label or in the name of a column are no markup.
-            table.add_column(Text(name), overflow="fold", max_width=widest)
-        else:
-            table.add_column(Text(name), justify="right", overflow="ellipsis", no_wrap=not cut)
-    for row in listing.rows:
+    cells = [[cell_text(cell) for cell in row] for row in rows]
+    columns, most = list(listing.columns), [_WIDEST_TEXT] * len(listing.columns)
+    if width is not None:
+        fitting = fitting_columns(columns, cells, width)
+        columns = [columns[place] for place in fitting]
+        cells = [[row[place] for place in fitting] for row in cells]
+        most = column_widths(columns, cells, width)
+    for column, widest in zip(columns, most, strict=True):
+        side: Literal["left", "right"] = "right" if column.is_number else "left"
+        # Brackets in a label or in the name of a column are no markup.
+        name = Text(column.heading)
+        table.add_column(name, justify=side, overflow="fold", max_width=widest)
+    for row in cells:
         table.add_row(*map(Text, row))
     return table

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
 from dp_core.errors import ReleaseError
-from dp_core.text.pages.page import Fact, Page, Sentence
+from dp_core.text.pages.page import Fact, Page, Sentence, Title
 
 _FLAGS = "naive|weighted|design|sampling"
 _OPTION = re.compile(
@@ -46,7 +46,9 @@ def in_python(text: str) -> str:
 def page_in_python(page: Page) -> Page:
     """Return a page whose sentences name parameters."""
     return tuple(
-        replace(block, text=in_python(block.text)) if isinstance(block, Sentence | Fact) else block
+        replace(block, text=in_python(block.text))
+        if isinstance(block, Title | Sentence | Fact)
+        else block
         for block in page
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dp_core.errors import BadInput
-from flows.answers.release_answers import EndedRelease, ended_release, known_reservation
+from dp_core.text.pages.answer import CommandAnswer
+from flows.answers.release_answers import ended_release, known_reservation
 from flows.releases.start_check import require_known_results
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import home_id
@@ -13,7 +14,7 @@ from tasks.run.release_cleanup import clear_leftovers
 from tasks.support.run_folder import RunFolder
 
 
-def abandon(home: Path, ledger: Ledger, name: str) -> EndedRelease:
+def abandon(home: Path, ledger: Ledger, name: str) -> CommandAnswer:
     """Give back what a release reserved and did not charge, and delete its confidential files.
 
     The charges stay spent, and the name stays used. Where the release pays on a curve (delta above

@@ -10,7 +10,9 @@ from prefect import Task
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
 from dp_core.plan.plan import Plan
-from flows.answers.release_answers import RecordedLook, known_reservation
+from dp_core.text.pages.answer import CommandAnswer
+from dp_core.text.pages.page import Block, Fact, Sentence
+from flows.answers.release_answers import known_reservation
 from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import Outcome
 from flows.release import carry_out
@@ -24,7 +26,7 @@ from tasks.stages.gates.publication_approval import require_unchanged
 from tasks.support.run_folder import RunFolder
 
 
-def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> RecordedLook:
+def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> CommandAnswer:
     """Record a look at the internal files of a release, and then return their folder.
 
     Args:
@@ -53,15 +55,25 @@ def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Reco
         )
     with ledger.lease(name, home_id(home)) as writer:
         gate = writer.look(by=by, reason=reason)
-    return RecordedLook(
-        release=name,
-        by=by,
-        day=gate.looks[-1],
-        looks=gate.looks,
-        held=gate.held,
-        outcome=reservation.outcome,
-        internal=folder.internal_name,
-    )
+    day, internal = gate.looks[-1], folder.internal_name
+    page: list[Block] = [
+        Sentence(f"Recorded: {by} looked at {name} on {day} (look number {len(gate.looks)})."),
+        Fact("Internal", f"{internal} (confidential, for staff)", whole=True),
+    ]
+    if reservation.outcome is None:
+        words = f"{name} --by NAME --reason TEXT"
+        page.append(Fact("Decide", f"dp-release release publish {words}"))
+        page.append(Fact("or", f"dp-release release withdraw {words}"))
+    values = {
+        "release": name,
+        "by": by,
+        "day": day,
+        "looks": gate.looks,
+        "held": gate.held,
+        "outcome": reservation.outcome,
+        "internal": internal,
+    }
+    return CommandAnswer(values, tuple(page))
 
 
 def publish(

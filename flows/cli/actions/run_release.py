@@ -20,7 +20,7 @@ from tasks.run.machine_note import calibrate
 from tasks.support.run_folder import FAILURE, REFUSAL, RunFolder
 
 if TYPE_CHECKING:
-    from flows.answers.release_answers import PublishedRelease
+    from dp_core.text.pages.answer import CommandAnswer
 
 
 def make(
@@ -34,7 +34,7 @@ def make(
     log_file: str | None = None,
     log_format: str | None = None,
     **options: Any,
-) -> PublishedRelease:
+) -> CommandAnswer:
     """Run the release flow with progress on the terminal."""
     require_pipeline()
     from flows.cli.terminal.progress import StageProgress
@@ -189,8 +189,7 @@ def _on_terminal() -> bool:
 
 def _show_refusals(account: str) -> None:
     """Print how many attempts were refused; the ledger publishes the number in any case."""
-    from flows.answers.ledger_answers import recent_refusals
-    from flows.cli.terminal.view_parts import refusals_so_far
+    from flows.answers.ledger_answers import recent_refusals, refusals_so_far
 
     refused = recent_refusals(open_ledger(), account)
     click.echo(refusals_so_far(account, refused), err=True)

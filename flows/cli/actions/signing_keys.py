@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from dp_core.errors import BadInput, nearest
+from dp_core.text.pages.answer import CommandAnswer
+from dp_core.text.pages.page import Fact, Sentence
 from dp_core.wall.ledger.signatures import make_key
-from flows.answers.ledger_answers import SigningKey
 from tasks.ledger.database.transaction import valid_keys
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import SIGNING_KEY
@@ -14,7 +15,7 @@ from tasks.run.home import SIGNING_KEY
 
 def make_signing_key(
     ledger: Ledger, home: Path, file: Path, *, replaces: str | None, by: str, reason: str
-) -> SigningKey:
+) -> CommandAnswer:
     """Make a key and add it to the ledger; if the ledger refuses it, delete the key.
 
     Args:
@@ -48,12 +49,41 @@ def make_signing_key(
             for path in (file, public):
                 path.unlink(missing_ok=True)
         raise
-    return SigningKey(
-        key=str(file.absolute()),
-        public_key_file=str(public.absolute()),
-        public_key=signer.public,
-        fingerprint=signer.fingerprint,
-        replaces=replaces,
-        found_by_itself=file.absolute() == (home / SIGNING_KEY).absolute(),
-        signing=sorted((current - {str(replaces)}) | {signer.fingerprint}),
+    signing = sorted((current - {str(replaces)}) | {signer.fingerprint})
+    key, in_place = file.absolute(), file.absolute() == (home / SIGNING_KEY).absolute()
+    values = {
+        "key": key,
+        "public_key_file": public.absolute(),
+        "public_key": signer.public,
+        "fingerprint": signer.fingerprint,
+        "replaces": replaces,
+        # Whether it is in the default place, so that no setting is needed.
+        "found_by_itself": in_place,
+        "signing": signing,
+    }
+    page = [
+        Fact("Key", f"{key} (mode 0600)", whole=True),
+        Fact("Public", str(public.absolute()), whole=True),
+        Fact("Name", f"{signer.fingerprint} (fingerprint)", whole=True),
+    ]
+    if replaces:
+        page.append(Fact("Replaces", f"{replaces}, which no longer signs"))
+    if others := [each for each in signing if each != signer.fingerprint]:
+        page.append(Fact("Beside", f"{', '.join(others)}: any of these keys may sign"))
+    sign = Fact("- Sign", f"export DP_RELEASE_SIGNING_KEY={key}", whole=True)
+    if in_place:
+        sign = Fact("- Sign", "nothing to set: the key is in its default place.")
+    return CommandAnswer(
+        values,
+        (*page, Sentence("From now on every entry of this ledger is signed."), sign, *_ADVICE),
     )
+
+
+_ADVICE = (
+    Fact(
+        "- Keep",
+        "the key out of the backups of the ledger, and one copy in a safe: anyone with the key and"
+        " the ledger can forge entries, and without the key no entry can be added.",
+    ),
+    Fact("- Give", "the public key to auditors: dp-release ledger verify --public-key FILE"),
+)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dp_core.audit.configurations import Configuration
-    from flows.answers.audit_answers import AuditAnswer
+    from dp_core.text.pages.answer import CommandAnswer
 
 
 @cli.command("audit")
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seed of the generated files and the search.",
 )
-@answering("audit_views.audited")
-def audit(quick: bool, methods: tuple[str, ...], seed: int) -> AuditAnswer:
+@answering
+def audit(quick: bool, methods: tuple[str, ...], seed: int) -> CommandAnswer:
     """Compare charges with exact answers on neighbours.
 
     Makes releases of tiny generated files in memory, with every preset and option, for rows, for

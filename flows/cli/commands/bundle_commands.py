@@ -10,20 +10,7 @@ import click
 from flows.cli.command_parts import PATH, answering, cli
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from dp_core.bundle.verification.verify import Verification
-
-
-def _print(console: Console, found: Verification) -> None:
-    from rich.markup import escape
-
-    colours = {"ok": "green", "FAIL": "red", "?": "yellow"}
-    for check in found.checks:
-        mark = f"[{colours[check.mark]}]{check.mark:<4}[/]"
-        # Details quote the bundle, which is not trusted.
-        console.print(f"{mark} {check.name}: {escape(check.sentence)}")
-    console.print(escape(found.verdict), soft_wrap=True)
 
 
 @cli.command()
@@ -41,7 +28,7 @@ def _print(console: Console, found: Verification) -> None:
     type=PATH,
     help="Bundle of the release whose noisy tables DIR uses.",
 )
-@answering(_print)
+@answering
 def verify(folder: Path, keys: tuple[Path, ...], measurements: Path | None) -> Verification:
     """Check a bundle: files, receipts and privacy arithmetic."""
     from dp_core.bundle.verification.verify import verify as check

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dp_core.text.documents.typed_text import plain_text
-from dp_core.text.pages.answer import Answer
-from flows.cli.command_parts import PATH, answering, cli, json_wanted, this_home
+from flows.cli.command_parts import PATH, answering, cli, internal_result, json_wanted, this_home
 from flows.cli.commands.release_commands import release_group
 from flows.cli.completion import METHOD
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from flows.answers.comparison_answers import ComparisonAnswer
+    from dp_core.text.pages.answer import CommandAnswer
 
 
 @cli.command("compare")
@@ -48,8 +44,8 @@ if TYPE_CHECKING:
 @click.option("--seed", metavar="S", help="Seed of the first run; default: the spec's.")
 @click.option("--jobs", default="1", metavar="N", help="Parallel runs; 1.")
 @click.option("--limit", default="1800", metavar="SECONDS", help="Time limit of a run; 1800.")
-@answering("comparison_views.compared")
-def compare(**options: Any) -> ComparisonAnswer:
+@answering
+def compare(**options: Any) -> CommandAnswer:
     """Compare methods on public data; nothing is charged.
 
     Runs each spec with each --method and --epsilon several times. A bootstrap of the file and
@@ -64,18 +60,6 @@ def compare(**options: Any) -> ComparisonAnswer:
 
     prepare(this_home())
     return carry_out(request, ComparisonProgress(quiet=json_wanted()))
-
-
-@dataclass(frozen=True, slots=True)
-class InternalEvaluation(Answer):
-    """Where the evaluation is."""
-
-    release: str
-    internal: Path
-
-
-def _print(_: Console, answer: InternalEvaluation) -> None:
-    click.echo(f"Result: {answer.internal} (confidential, for staff)")
 
 
 @release_group.command("evaluate")
@@ -93,7 +77,7 @@ def _print(_: Console, answer: InternalEvaluation) -> None:
 @click.option("--quasi", multiple=True, metavar="COLUMN", help="Quasi-identifier; repeatable.")
 @click.option("--line", metavar="Y~X", help="Regression line to compare by group.")
 @click.option("--attacks", is_flag=True, help="Attack the method; takes minutes.")
-@answering(_print)
+@answering
 def evaluate(
     folder: Path,
     groups: tuple[str, ...],
@@ -101,7 +85,7 @@ def evaluate(
     quasi: tuple[str, ...],
     line: str | None,
     attacks: bool,
-) -> InternalEvaluation:
+) -> CommandAnswer:
     """Compare a published release with its file, for staff.
 
     Computes the scores of NIST's SDNist report, error by subgroup, classifiers and attacks.
@@ -116,4 +100,4 @@ def evaluate(
     release, page = evaluate_release(
         this_home(), folder, by=groups, targets=targets, quasi=quasi, line=line, attacks=attacks
     )
-    return InternalEvaluation(release, page)
+    return internal_result(release, page)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,31 +11,11 @@ import click
 
 from dp_core.errors import BadInput
 from dp_core.text.documents.typed_text import exact_number, plain_text
-from dp_core.text.pages.answer import Answer
-from flows.cli.command_parts import PATH, answering, cli, this_home
+from dp_core.text.pages.answer import CommandAnswer
+from flows.cli.command_parts import PATH, answering, cli, internal_result, this_home
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from dp_core.analysis.regression.regression_answer import RegressionAnswer
-
-
-@dataclass(frozen=True, slots=True)
-class InternalComparison(Answer):
-    """Where the regression on the confidential file is."""
-
-    release: str
-    formula: str
-    internal: Path
-
-
-def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> None:
-    if isinstance(answer, InternalComparison):
-        click.echo(f"Result: {answer.internal} (confidential, for staff)")
-        return
-    from dp_core.text.pages.page_text import print_page
-
-    print_page(console, answer.page())
 
 
 @cli.command("infer")
@@ -60,7 +39,7 @@ def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> N
     is_flag=True,
     help="Compute standard errors from the survey's sample design and weights.",
 )
-@answering(_print)
+@answering
 def infer(
     folder: Path,
     formula: tuple[str, ...],
@@ -70,7 +49,7 @@ def infer(
     against_confidential: bool,
     weighted: bool,
     design: bool,
-) -> RegressionAnswer | InternalComparison:
+) -> RegressionAnswer | CommandAnswer:
     """Fit a regression on every set, and combine the results.
 
     \b
@@ -118,7 +97,7 @@ def infer(
         raise BadInput(f"{error.message} Type: {shlex.join(words)}") from None
 
 
-def _against(folder: Path, formula: str) -> InternalComparison:
+def _against(folder: Path, formula: str) -> CommandAnswer:
     """Compare with the confidential file; return only where the result is.
 
     Privacy:
@@ -128,7 +107,7 @@ def _against(folder: Path, formula: str) -> InternalComparison:
     from flows.cli.actions.internal_regression import against_file
 
     release, page = against_file(this_home(), folder, formula)
-    return InternalComparison(release, formula, page)
+    return internal_result(release, page, formula=formula)
 
 
 def one_formula(folder: Path, words: tuple[str, ...]) -> str:

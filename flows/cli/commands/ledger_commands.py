@@ -15,6 +15,9 @@ import click
 from dp_core.errors import BadInput
 from dp_core.text.documents.typed_text import exact_number
 from dp_core.text.names import check_name
+from dp_core.text.pages.answer import CommandAnswer
+from dp_core.text.pages.number_texts import plural
+from dp_core.text.pages.page import Fact, Sentence
 from flows.cli.arguments import (
     account_calendar,
     account_terms,
@@ -44,8 +47,6 @@ from flows.cli.completion import ACCOUNT, RELEASE, WORD
 
 if TYPE_CHECKING:
     from dp_core.wall.ledger.budget_periods import Period
-    from flows.answers import ledger_answers as answers
-    from flows.answers.forecast_answers import Forecast
 
 _LARGE_EPSILON = "Confirm a total epsilon above 100."
 _OWN_DELTA = "Part of delta reserved for methods with a threshold (sba, sbhg)."
@@ -81,7 +82,7 @@ def ledger() -> None:
 @click.option("--approved-plans-only", is_flag=True, help="Run approved plans only.")
 @click.option("--large-epsilon", "meant", is_flag=True, help=_LARGE_EPSILON)
 @decided
-@answering("ledger_views.opened")
+@answering
 def ledger_open(
     account: str,
     epsilon: str,
@@ -100,9 +101,9 @@ def ledger_open(
     meant: bool,
     by: str,
     reason: str,
-) -> answers.AccountAnswer:
+) -> CommandAnswer:
     """Open an account with a total budget."""
-    from flows.answers.ledger_answers import account_answer
+    from flows.answers.account_answers import account_answer
 
     name = check_name(account, what="account")
     terms = account_terms(
@@ -131,7 +132,7 @@ def ledger_open(
         within=within,
         approved_only=approved_plans_only,
     )
-    return account_answer(found, name)
+    return account_answer(found, name, opened=True)
 
 
 @ledger.command("raise")
@@ -144,7 +145,7 @@ def ledger_open(
 )
 @click.option("--large-epsilon", "meant", is_flag=True, help=_LARGE_EPSILON)
 @decided
-@answering("ledger_views.changed")
+@answering
 def ledger_raise(
     account: str,
     epsilon: str | None,
@@ -154,9 +155,9 @@ def ledger_raise(
     meant: bool,
     by: str,
     reason: str,
-) -> answers.AccountRaise:
+) -> CommandAnswer:
     """Raise the total, or the allowance per period."""
-    from flows.answers.ledger_answers import AccountRaise, account_answer
+    from flows.answers.account_answers import account_answer, changed_account
 
     new_epsilon, new_delta = exact_epsilon("--epsilon", epsilon), exact_delta("--delta", delta)
     if (epsilon, delta, period_epsilon, period_delta) == (None, None, None, None):
@@ -178,7 +179,7 @@ def ledger_raise(
     found.raise_account(
         account, epsilon=new_epsilon, delta=new_delta, calendar=calendar, by=by, reason=reason
     )
-    return AccountRaise(before, account_answer(found, account))
+    return changed_account(before, account_answer(found, account))
 
 
 @ledger.command("restate")
@@ -191,12 +192,12 @@ def ledger_raise(
     "--period-delta", metavar="D", help="New delta of one period; for zcdp, its own delta."
 )
 @decided
-@answering("ledger_views.changed")
+@answering
 def ledger_restate(
     account: str, composition: str, own_delta: str, period_delta: str | None, by: str, reason: str
-) -> answers.AccountChange:
+) -> CommandAnswer:
     """Change the composition, for past releases too."""
-    from flows.answers.ledger_answers import RESTATING, AccountChange, account_answer
+    from flows.answers.account_answers import account_answer, changed_account
 
     kind = composition_word(composition)
     part = exact_number("--own-delta", own_delta, below_one=True)
@@ -219,40 +220,43 @@ def ledger_restate(
         by=by,
         reason=reason,
     )
-    return AccountChange(before, account_answer(found, account), RESTATING)
+    return changed_account(before, account_answer(found, account), restated=True)
 
 
 @ledger.command("close")
 @click.argument("account", type=ACCOUNT)
 @decided
-@answering("ledger_views.closed")
-def ledger_close(account: str, by: str, reason: str) -> answers.ClosedAccount:
+@answering
+def ledger_close(account: str, by: str, reason: str) -> CommandAnswer:
     """Close an account; it takes no more releases."""
-    from flows.answers.ledger_answers import ClosedAccount
-
-    found = existing_ledger()
-    found.close_account(account, by=by, reason=reason)
-    return ClosedAccount(account)
+    existing_ledger().close_account(account, by=by, reason=reason)
+    page = (Sentence(f"Account {account!r} is closed."),)
+    return CommandAnswer({"account": account, "closed": True}, page)
 
 
 @ledger.command("allow-retry")
 @click.argument("account", type=ACCOUNT)
 @decided
-@answering("ledger_views.retry_allowed")
-def ledger_allow_retry(account: str, by: str, reason: str) -> answers.AllowedAttempts:
+@answering
+def ledger_allow_retry(account: str, by: str, reason: str) -> CommandAnswer:
     """Allow further attempts after the data refused three."""
-    from flows.answers.ledger_answers import AllowedAttempts
-
     ledger = existing_ledger()
-    attempts = ledger.allow_retry(account, by=by, reason=reason)
-    return AllowedAttempts(account, attempts.refused, ledger.new_attempts(account), by)
+    refused = ledger.allow_retry(account, by=by, reason=reason).refused
+    new = ledger.new_attempts(account)
+    sentence = (
+        f"Account {account!r} allows further attempts; it has"
+        f" {plural(refused, 'refused attempt')} so far. Together with the accounts above and within"
+        f" it, it may begin {plural(new, 'new attempt')}."
+    )
+    values = {"account": account, "refused_attempts": refused, "new_attempts": new, "by": by}
+    return CommandAnswer(values, (Sentence(sentence),))
 
 
 @ledger.command("approve")
 @click.argument("plan", metavar="PLAN-HASH|SPEC")
 @decided
-@answering("ledger_views.decision")
-def ledger_approve(plan: str, by: str, reason: str) -> answers.PlanDecision:
+@answering
+def ledger_approve(plan: str, by: str, reason: str) -> CommandAnswer:
     """Approve a plan, given its hash or spec."""
     return _decide(plan, approved=True, by=by, reason=reason)
 
@@ -260,28 +264,28 @@ def ledger_approve(plan: str, by: str, reason: str) -> answers.PlanDecision:
 @ledger.command("withdraw")
 @click.argument("plan", metavar="PLAN-HASH|SPEC")
 @decided
-@answering("ledger_views.decision")
-def ledger_withdraw(plan: str, by: str, reason: str) -> answers.PlanDecision:
+@answering
+def ledger_withdraw(plan: str, by: str, reason: str) -> CommandAnswer:
     """Withdraw the approval of a plan."""
     return _decide(plan, approved=False, by=by, reason=reason)
 
 
-def _decide(plan: str, *, approved: bool, by: str, reason: str) -> answers.PlanDecision:
-    from flows.answers.ledger_answers import PlanDecision, decided_plan
+def _decide(plan: str, *, approved: bool, by: str, reason: str) -> CommandAnswer:
+    from flows.answers.ledger_answers import plan_decision
 
     digest, made = plan_named(plan)
     found = existing_ledger()
     decide = found.approve if approved else found.withdraw
     decide(digest, by=by, reason=reason)
-    return PlanDecision(digest, approved, by, decided_plan(found, made) if made else None)
+    return plan_decision(found, digest, made, approved=approved, by=by)
 
 
 @ledger.command("keygen")
 @click.argument("file", type=PATH)
 @click.option("--replaces", metavar="FINGERPRINT", help="Key that the new one replaces.")
 @decided
-@answering("ledger_views.key")
-def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> answers.SigningKey:
+@answering
+def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> CommandAnswer:
     """Make a key that signs every entry from now on."""
     from flows.cli.actions.signing_keys import make_signing_key
 
@@ -292,22 +296,20 @@ def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> ans
 
 @ledger.command("show")
 @click.argument("account", type=ACCOUNT, required=False)
-@answering("ledger_views.shown")
-def ledger_show(account: str | None) -> answers.AccountAnswer | answers.AllAccounts:
+@answering
+def ledger_show(account: str | None) -> CommandAnswer:
     """Show total, reserved, spent and left."""
-    from flows.answers.ledger_answers import AllAccounts, account_answer
+    from flows.answers.account_answers import account_answer, all_accounts
 
     found = existing_ledger()
-    if account is not None:
-        return account_answer(found, account)
-    return AllAccounts(tuple(account_answer(found, one.name) for one in found.accounts()))
+    return all_accounts(found) if account is None else account_answer(found, account)
 
 
 @ledger.command("charges")
 @click.argument("account", type=ACCOUNT)
 @click.option("--release", type=RELEASE, metavar="NAME", help="Charges of this release only.")
-@answering("ledger_views.charges")
-def ledger_charges(account: str, release: str | None) -> answers.Charges:
+@answering
+def ledger_charges(account: str, release: str | None) -> CommandAnswer:
     """List the charges to an account."""
     from flows.answers.ledger_answers import charges_to
 
@@ -317,8 +319,8 @@ def ledger_charges(account: str, release: str | None) -> answers.Charges:
 @ledger.command("forecast")
 @click.argument("spec", type=PATH)
 @click.option("--every", type=WORD, metavar="PERIOD", help="Make one each month, quarter or year.")
-@answering("ledger_views.forecast")
-def ledger_forecast(spec: Path, every: str | None) -> Forecast:
+@answering
+def ledger_forecast(spec: Path, every: str | None) -> CommandAnswer:
     """Show how many more releases of a spec fit, and until when.
 
     SPEC is the file of a release such as those to come; it names the account.
@@ -354,18 +356,30 @@ def _refuse_name(spec: Path) -> None:
 
 @ledger.command("export")
 @click.argument("file", type=PATH)
-@answering("ledger_views.exported")
-def ledger_export(file: Path) -> answers.LedgerExport:
+@answering
+def ledger_export(file: Path) -> CommandAnswer:
     """Write the ledger to a file for auditors."""
     from dp_core.wall.ledger.export import write_export
-    from flows.answers.ledger_answers import LedgerExport
 
     found = existing_ledger()
     head = found.head()
     entries = (entry for entry, _ in found.all_entries())
     write_export(file, entries, count=head.position, head=head.link)
-    signed = head.signature is not None
-    return LedgerExport(file.absolute(), head.position, head.link, signed)
+    where, signed = file.absolute(), head.signature is not None
+    trusted = " --public-key KEY.pub" if signed else ""
+    return CommandAnswer(
+        {"file": where, "entries": head.position, "head": head.link, "signed": signed},
+        (
+            Fact("Export", f"{plural(head.position, 'entry')} in {where} (mode 0600)", whole=True),
+            Fact("Check", f"dp-release ledger verify {where}{trusted}", whole=True),
+            Fact("", "This check needs neither the ledger nor its home."),
+            Fact(
+                "Keep",
+                "the file among staff and auditors: it contains times of day and keyed hashes of"
+                " inputs, which are not published.",
+            ),
+        ),
+    )
 
 
 @ledger.command("verify")
@@ -378,8 +392,8 @@ def ledger_export(file: Path) -> answers.LedgerExport:
     metavar="FILE",
     help="Key that must have signed the last entry; repeatable.",
 )
-@answering("ledger_views.verified")
-def ledger_verify(export: Path | None, keys: tuple[Path, ...]) -> answers.LedgerCheck:
+@answering
+def ledger_verify(export: Path | None, keys: tuple[Path, ...]) -> CommandAnswer:
     """Check every entry, and name the first invalid one."""
     from flows.releases.ledger_check import check_export, check_ledger
 

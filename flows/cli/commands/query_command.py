@@ -9,11 +9,12 @@ import click
 
 from dp_core.errors import BadInput
 from dp_core.text.documents.typed_text import exact_number, plain_text
+from dp_core.text.pages.answer import CommandAnswer
+from dp_core.text.pages.page import Verbatim
 from flows.cli.command_parts import PATH, answering, cli, json_wanted
 
 if TYPE_CHECKING:
-    from dp_core.analysis.query.changes.change_answer import ChangeAnswer, ChangeFile
-    from dp_core.analysis.query.query_answer import QueryAnswer, QueryFile
+    from dp_core.text.pages.answer import Answer
 
 
 @cli.command("query")
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     "--since", metavar="DIR", type=PATH, multiple=True, help="Answer the change since this release."
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print the answer as CSV.")
-@answering("query_views.answered")
+@answering
 def query(
     folder: Path,
     question: tuple[str, ...],
@@ -33,7 +34,7 @@ def query(
     sampling: bool,
     since: tuple[Path, ...],
     as_csv: bool,
-) -> QueryAnswer | QueryFile | ChangeAnswer | ChangeFile:
+) -> Answer:
     """Answer a question from the noisy tables, with a margin.
 
     \b
@@ -59,19 +60,21 @@ def query(
         raise BadInput("Give --since once: a change is that between two releases.")
     if as_csv and json_wanted():
         raise BadInput("Give --csv or --json, not both.")
-    from dp_core.analysis.query.query_answer import QueryFile, answer_query
+    from dp_core.analysis.query.query_answer import answer_query
     from dp_core.analysis.query.sources import sources_of
     from dp_core.bundle.reading import read_bundle
 
     bundle, part = read_bundle(folder), float(stated)
     asked = " ".join(question)
     if since:
-        from dp_core.analysis.query.changes.change_answer import ChangeFile, Release, answer_change
+        from dp_core.analysis.query.changes.change_answer import Release, answer_change
 
         later, earlier = (
             Release(each, sources_of(each)) for each in (bundle, read_bundle(since[0]))
         )
-        change = answer_change(later, earlier, asked, level=part, sampling=sampling)
-        return ChangeFile(change) if as_csv else change
-    found = answer_query(bundle, sources_of(bundle), asked, level=part, sampling=sampling)
-    return QueryFile(found) if as_csv else found
+        found = answer_change(later, earlier, asked, level=part, sampling=sampling)
+    else:
+        found = answer_query(bundle, sources_of(bundle), asked, level=part, sampling=sampling)
+    if as_csv and found.determined:
+        return CommandAnswer({}, (Verbatim(found.csv()),))
+    return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from dp_core.errors import StageFailed
+from dp_core.text.pages.answer import CommandAnswer
+from dp_core.text.pages.page import Fact
 from flows.cli.arguments import check_release
 from flows.cli.command_parts import (
     PATH,
@@ -26,10 +27,6 @@ from flows.cli.command_parts import (
 )
 from flows.cli.completion import RELEASE, STAGE
 from flows.monitoring.log import FORMATS
-
-if TYPE_CHECKING:
-    from flows.answers import release_answers as answers
-    from flows.answers.plan_answers import PlanAnswer
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,8 +49,8 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--households", is_flag=True, help="Release generated households and persons instead."
 )
 @click.option("--verbose", is_flag=True, help="Show Prefect's own log.")
-@answering("release_views.demo")
-def demo(out: Path | None, households: bool, verbose: bool) -> answers.PublishedRelease:
+@answering
+def demo(out: Path | None, households: bool, verbose: bool) -> CommandAnswer:
     """Make a release of the built-in survey; needs no set-up.
 
     With --households, it releases two linked tables: 2,000 generated households, and the
@@ -63,7 +60,8 @@ def demo(out: Path | None, households: bool, verbose: bool) -> answers.Published
     from flows.cli.actions.demo_job import HOUSEHOLDS, SURVEY, prepare_demo
     from flows.cli.actions.run_release import make
 
-    home, spec = prepare_demo(this_home(), HOUSEHOLDS if households else SURVEY)
+    demo = HOUSEHOLDS if households else SURVEY
+    home, spec = prepare_demo(this_home(), demo)
     os.environ["DP_RELEASE_HOME"] = str(home)
     os.environ.pop("DP_RELEASE_LEDGER", None)
     if not json_wanted():
@@ -75,13 +73,25 @@ def demo(out: Path | None, households: bool, verbose: bool) -> answers.Published
         # The next command would look in the usual home.
         click.echo(f"For this demo, use: DP_RELEASE_HOME={home} dp-release", err=True)
         raise
-    return replace(answer, utility=utility_means(answer.internal))
+    utility, linked = utility_means(answer["internal"]), "persons" in answer.values
+    data, are = ("files", "are generated") if linked else ("survey", "is public")
+    means = ", ".join(f"{name} {value:.4f}" for name, value in utility.items() if value)
+    truth = Fact(
+        "Truth",
+        f"average TVD between the sets and the {data}: {means}. (Computed from the data, and"
+        f" printed only because the demo's {data} {are}.)",
+    )
+    tries = (
+        Fact("Try", f'dp-release {command} {answer["out"]} "{asked}"', whole=True)
+        for command, asked in demo.questions
+    )
+    return CommandAnswer(answer.values | {"utility": utility}, (*answer.blocks, truth, *tries))
 
 
 @cli.command()
 @click.argument("spec", type=PATH)
-@answering("release_views.plan")
-def plan(spec: Path) -> PlanAnswer:
+@answering
+def plan(spec: Path) -> CommandAnswer:
     """Show the cost and noise of a release; opens no data.
 
     The exit code is 3 if the ledger would refuse the release.
@@ -100,8 +110,8 @@ def plan(spec: Path) -> PlanAnswer:
 @click.argument("spec", type=PATH)
 @click.option("--out", metavar="DIR", type=PATH, required=True, help="New folder.")
 @run_options
-@answering("release_views.published")
-def run(spec: Path, out: Path, **options: Any) -> answers.PublishedRelease:
+@answering
+def run(spec: Path, out: Path, **options: Any) -> CommandAnswer:
     """Make a release and write its bundle to a new folder."""
     from flows.cli.actions.run_release import make
 
@@ -114,8 +124,8 @@ def run(spec: Path, out: Path, **options: Any) -> answers.PublishedRelease:
     "--from", "stage", type=STAGE, metavar="STAGE", help="Make a finished stage again from here."
 )
 @run_options
-@answering("release_views.published")
-def resume(release: str, stage: str | None, **options: Any) -> answers.PublishedRelease:
+@answering
+def resume(release: str, stage: str | None, **options: Any) -> CommandAnswer:
     """Continue from the stage that failed; nothing is paid twice."""
     from flows.cli.actions.run_release import make
     from tasks.support.run_folder import RunFolder
@@ -130,22 +140,20 @@ def resume(release: str, stage: str | None, **options: Any) -> answers.Published
 
 @cli.command()
 @click.argument("release", type=RELEASE, required=False)
-@answering("release_views.shown")
-def status(release: str | None) -> answers.ReleaseStatus | answers.AllStatuses:
+@answering
+def status(release: str | None) -> CommandAnswer:
     """Show stages, budget, and which process is at work."""
     from flows.answers.release_answers import all_statuses, release_status
 
     name = check_release(release) if release is not None else None
-    ledger = existing_ledger()
-    if name is None:
-        return all_statuses(this_home(), ledger)
-    return release_status(this_home(), ledger, name)
+    home, ledger = this_home(), existing_ledger()
+    return all_statuses(home, ledger) if name is None else release_status(home, ledger, name)
 
 
 @cli.command()
 @click.argument("release", type=RELEASE)
-@answering("release_views.abandoned")
-def abandon(release: str) -> answers.EndedRelease:
+@answering
+def abandon(release: str) -> CommandAnswer:
     """Abandon a release; its charges and name stay used."""
     from flows.cli.actions.abandonment import abandon as give_up
 
@@ -160,8 +168,8 @@ def release_group() -> None:
 @release_group.command()
 @click.argument("release", type=RELEASE)
 @decided
-@answering("release_views.looked")
-def look(release: str, by: str, reason: str) -> answers.RecordedLook:
+@answering
+def look(release: str, by: str, reason: str) -> CommandAnswer:
     """Record a look at a release, and show its internal report."""
     from flows.cli.actions.publication_decisions import look as record
 
@@ -171,25 +179,26 @@ def look(release: str, by: str, reason: str) -> answers.RecordedLook:
 
 @release_group.command("data-docs")
 @click.argument("release", type=RELEASE)
-@answering("release_views.documented")
-def data_docs(release: str) -> answers.DataDocs:
+@answering
+def data_docs(release: str) -> CommandAnswer:
     """Make Great Expectations' pages of a validation, for staff."""
-    from flows.answers.release_answers import DataDocs
     from tasks.support.run_folder import RunFolder
     from tasks.validation.data_docs import write_data_docs
 
     name = check_release(release)
     folder = RunFolder(this_home(), name)
     folder.remembered()  # refuses an unknown release
-    return DataDocs(release=name, page=write_data_docs(folder.internal))
+    page = write_data_docs(folder.internal)
+    where = Fact("Data Docs", f"{page} (confidential, for staff)", whole=True)
+    return CommandAnswer({"release": name, "page": page}, (where,))
 
 
 @release_group.command()
 @click.argument("release", type=RELEASE)
 @click.option("--out", metavar="DIR", type=PATH, help="New folder; default: that of `run`.")
 @decided
-@answering("release_views.published")
-def publish(release: str, out: Path | None, by: str, reason: str) -> answers.PublishedRelease:
+@answering
+def publish(release: str, out: Path | None, by: str, reason: str) -> CommandAnswer:
     """Publish a release that waits for approval, unchanged."""
     from flows.answers.release_answers import published_release
     from flows.cli.actions.publication_decisions import publish as decide
@@ -203,8 +212,8 @@ def publish(release: str, out: Path | None, by: str, reason: str) -> answers.Pub
 @release_group.command()
 @click.argument("release", type=RELEASE)
 @decided
-@answering("release_views.withdrawn")
-def withdraw(release: str, by: str, reason: str) -> answers.EndedRelease:
+@answering
+def withdraw(release: str, by: str, reason: str) -> CommandAnswer:
     """End a release that waits for approval, without a bundle."""
     from flows.answers.release_answers import ended_release
     from flows.cli.actions.publication_decisions import withdraw as decide

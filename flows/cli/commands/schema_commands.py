@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dp_core.errors import BadInput
-from dp_core.text.pages.answer import Answer
+from dp_core.text.pages.answer import CommandAnswer
+from dp_core.text.pages.page import Verbatim
 from flows.cli.arguments import person_and_reason
 from flows.cli.command_parts import PATH, CommandGroup, answering, cli
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from dp_core.inspection.findings import FileCheck
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaDraft(Answer):
-    """The text of a draft."""
-
-    schema: str
-
-
-def _print_draft(_console: Console, answer: SchemaDraft) -> None:
-    click.echo(answer.schema, nl=False)
 
 
 @cli.group(cls=CommandGroup)
@@ -53,7 +40,7 @@ def schema() -> None:
 @click.option("--by", metavar="NAME", help="Who declares the data public; with --public-data.")
 @click.option("--reason", metavar="TEXT", help="Why the data are public; with --public-data.")
 @click.option("--database", metavar="VARIABLE", help="Environment variable with a database's URL.")
-@answering(_print_draft)
+@answering
 def schema_draft(
     file: str | None,
     persons: Path | None,
@@ -62,7 +49,7 @@ def schema_draft(
     by: str | None,
     reason: str | None,
     database: str | None,
-) -> SchemaDraft:
+) -> CommandAnswer:
     """Print a schema to complete, from the column names and a codebook.
 
     \b
@@ -95,14 +82,16 @@ def schema_draft(
                 "A draft of linked tables is made from the two files alone; name both, and leave"
                 " out --codebook, --public-data and --database."
             )
-        return SchemaDraft(draft_linked(Path(file), persons))
-    return SchemaDraft(draft(file, database=database, codebook=codebook, public=public))
+        text = draft_linked(Path(file), persons)
+    else:
+        text = draft(file, database=database, codebook=codebook, public=public)
+    return CommandAnswer({"schema": text}, (Verbatim(text),))
 
 
 @schema.command("check")
 @click.argument("file", metavar="SCHEMA", type=PATH)
 @click.argument("data", metavar="FILE...", nargs=-1, required=True)
-@answering("schema_views.checked")
+@answering
 def schema_check(file: Path, data: tuple[str, ...]) -> FileCheck:
     """Show everything in a file that does not fit a schema.
 
@@ -116,23 +105,14 @@ def schema_check(file: Path, data: tuple[str, ...]) -> FileCheck:
     return check(file, data)
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaSuite(Answer):
-    """The suite of a schema, in the JSON form of Great Expectations."""
-
-    suite: dict[str, Any]
-
-
-def _print_suite(_console: Console, answer: SchemaSuite) -> None:
-    click.echo(json.dumps(answer.suite, ensure_ascii=False, indent=2))
-
-
 @schema.command("suite")
 @click.argument("file", metavar="SCHEMA", type=PATH)
-@answering(_print_suite)
-def schema_suite(file: Path) -> SchemaSuite:
+@answering
+def schema_suite(file: Path) -> CommandAnswer:
     """Print the suite by which Great Expectations judges the data."""
     from dp_core.schema.expectations.suite import suite_document
     from dp_core.schema.reading.schema_file import load_schema
 
-    return SchemaSuite(suite_document(load_schema(file).stored))
+    suite = suite_document(load_schema(file).stored)
+    text = json.dumps(suite, ensure_ascii=False, indent=2)
+    return CommandAnswer({"suite": suite}, (Verbatim(f"{text}\n"),))

@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dp_core.errors import BadInput
-from dp_core.text.pages.answer import Answer
-from flows.cli.command_parts import PATH, CommandGroup, answering, cli, this_home
+from dp_core.text.pages.answer import CommandAnswer
+from dp_core.text.pages.page import Verbatim
+from flows.cli.command_parts import PATH, CommandGroup, answering, cli, json_wanted, this_home
 from flows.cli.missing_packages import require_pipeline
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from flows.monitoring.automations import AppliedAutomations
     from flows.monitoring.home_state import Health
 
 LOOPBACK = "127.0.0.1"
@@ -113,23 +110,10 @@ def _run(flow: Any) -> None:
     click.echo(state.message)
 
 
-def _print_alerts(_console: Console, answer: AppliedAutomations) -> None:
-    from flows.monitoring.automations import BLOCK, WEBHOOK
-
-    for verb, names in (("made", answer.made), ("changed", answer.changed)):
-        for name in names:
-            click.echo(f"{verb:<9}{name}")
-    if answer.told_by is None:
-        click.echo(
-            f"No recipient is set: alerts appear only in Prefect's event feed. Set {WEBHOOK} or"
-            f" {BLOCK} to send them."
-        )
-
-
 @server.command("alerts")
 @click.argument("file", type=PATH)
-@answering(_print_alerts)
-def alerts(file: Path) -> AppliedAutomations:
+@answering
+def alerts(file: Path) -> CommandAnswer:
     """Create or update the alerts that a file describes.
 
     PREFECT_API_URL names the server. DP_RELEASE_ALERT_WEBHOOK (a URL) or DP_RELEASE_ALERT_BLOCK (a
@@ -144,51 +128,26 @@ def alerts(file: Path) -> AppliedAutomations:
     return apply(file)
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsAnswer(Answer):
-    """The metrics of a home; None after they were served."""
-
-    health: Health | None
-
-    def to_json(self) -> Any:
-        """Return every sample; an empty object after the metrics were served."""
-        from flows.monitoring.metrics import families
-
-        if self.health is None:
-            return {}
-        return {
-            "fault": self.health.fault or None,
-            "metrics": [
-                {"name": sample.name, "labels": sample.labels, "value": sample.value}
-                for family in families(self.health)
-                for sample in family.samples
-            ],
-        }
-
-
-def _print_metrics(_console: Console, answer: MetricsAnswer) -> None:
-    from flows.monitoring.metrics import text_of
-
-    if answer.health is None:
-        return
-    if answer.health.fault:
-        click.echo(f"dp-release: {answer.health.fault}", err=True)
-    click.echo(text_of(answer.health), nl=False)
-
-
 @server.command("metrics")
 @click.option(
     "--listen", metavar="ADDRESS:PORT", help="Serve them over HTTP; default address: 127.0.0.1."
 )
-@answering(_print_metrics)
-def metrics(listen: str | None) -> MetricsAnswer:
+@answering
+def metrics(listen: str | None) -> CommandAnswer:
     """Print Prometheus metrics of the ledger and its releases."""
     from flows.monitoring.home_state import read_health
+    from flows.monitoring.metrics import families, text_of
 
     if listen is not None:
         serve_metrics(*listening(listen))
-        return MetricsAnswer(None)
-    return MetricsAnswer(read_health())
+        return CommandAnswer({}, ())
+    health = read_health()
+    if health.fault and not json_wanted():
+        click.echo(f"dp-release: {health.fault}", err=True)
+    samples = [sample for family in families(health) for sample in family.samples]
+    found = [{"name": each.name, "labels": each.labels, "value": each.value} for each in samples]
+    values = {"fault": health.fault or None, "metrics": found}
+    return CommandAnswer(values, (Verbatim(text_of(health)),))
 
 
 def listening(text: str) -> tuple[str, int]:

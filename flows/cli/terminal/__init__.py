@@ -1,4 +1,1 @@
-"""How the answers of `flows.answers` look on a terminal.
-
-One file per kind of answer (`release_views` has `status`); `progress` shows a run while it lasts.
-"""
+"""What only a terminal needs: the `console` of all answers, and the `progress` of a run."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any, NoReturn
 
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.errors import BadInput, BudgetRefused, StageFailed
+from dp_core.text.pages.answer import plain
 from dp_core.wall.ledger.account_balance import room
 from flows.answers.amounts import PrivacyAmount, amount_left
 from flows.desk.asked_question import read_asked
@@ -63,7 +63,7 @@ class OpenDesks:
         found = planned.to_json()
         own = found["accounts"][0]
         known = planned.continues is not None
-        return plain_json(
+        return plain(
             {key: found[key] for key in _PLANNED if key in found}
             | {"account": own["account"], "cost": own["cost"]}
             | {"left_before": own["left_before"], "left_after": own["left_after"]}
@@ -142,7 +142,7 @@ class OpenDesks:
         ledger, own = open_ledger(desk.home), desk.terms.users[user]
         standing, day = ledger.balances(own)[0], ledger.account(own).day
         left = amount_left(standing.terms, room(standing, day))
-        return plain_json(
+        return plain(
             {
                 "user": user,
                 "account": own,
@@ -156,7 +156,7 @@ class OpenDesks:
     def schema(self, account: str) -> Mapping[str, Any]:
         """Return the desk's schema, which is public, and its privacy terms."""
         terms = find_desk(account).terms
-        return plain_json(
+        return plain(
             {
                 "neighbours": terms.neighbours,
                 "delta": float(terms.delta),
@@ -236,19 +236,8 @@ def _answer(desk: Desk, number: int) -> Mapping[str, Any]:
     answer = found.answer.to_json()
     if "folder" in answer:  # a path of this machine
         answer["folder"] = f"/v1/questions/{number}/bundle"
-    return plain_json({**answer, "cost": cost, "receipt": receipt})
+    return plain({**answer, "cost": cost, "receipt": receipt})
 
 
 def _carry_out_nothing(_spec: Path, _out: Path) -> None:
     raise StageFailed("The question is not answered yet.")
-
-
-def plain_json(value: Any) -> Any:
-    """Return a value as JSON values: fractions as text, and null for a float that is not finite."""
-    if isinstance(value, Mapping):
-        return {str(name): plain_json(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_json(part) for part in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dp_core.analysis.planned.plan_values import stage_words
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.independent import Independent
@@ -25,7 +26,7 @@ from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import interactions_of
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts
-from flows.answers.plan_answers import _what, plan_answer
+from flows.answers.plan_answers import plan_answer
 from tasks.stages.measure_marginals import read_selections, write_selections
 from tests.measured import noisy_sums
 from tests.specs import SCHEMA, write_spec
@@ -89,7 +90,7 @@ def test_they_cost_their_weight_and_are_as_exact_as_planned(tmp_path, mode, priv
 
 def test_a_plan_says_that_they_are_none_of_its_tables(tmp_path):
     plan = planned(tmp_path)
-    assert _what(plan, "measure", None) == "3 tables and 2 interactions, 27 cells"
+    assert stage_words(plan, "measure", None) == "3 tables and 2 interactions, 27 cells"
     facts = plan_answer(plan, None).to_json()["tables"]
     marked = [tuple(table["columns"]) for table in facts if table.get("interaction")]
     assert marked == list(BEYOND)

@@ -262,5 +262,5 @@ def test_the_plan_prints_what_is_measured(made):
 
     assert {"a", "b", "c"} <= {*frame["columns"]}
     assert (frame["margin"] >= 0).all()
-    assert "Budget" in str(made.plan)
+    assert "share" in str(made.plan)
     assert "<svg" in made.plan._repr_html_()

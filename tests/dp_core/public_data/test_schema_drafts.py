@@ -129,4 +129,4 @@ def test_it_shows_itself_as_text_and_escaped_in_html():
     draft = dp.SchemaDraft("a: <b>\n")
 
     assert str(draft) == repr(draft) == "a: <b>\n"
-    assert draft._repr_html_() == "<pre>a: &lt;b&gt;\n</pre>"
+    assert "<pre>a: &lt;b&gt;\n</pre>" in draft._repr_html_()

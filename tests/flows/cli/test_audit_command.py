@@ -7,7 +7,7 @@ import pytest
 from dp_core.audit import report
 from dp_core.audit.report import MECHANISMS, QUESTIONS
 from dp_core.wall.accounting import sensitivity
-from flows.cli.terminal import audit_views
+from flows.answers import audit_answers
 
 FEW = ("audit", "--quick", "--method", "fdh", "--method", "independent")
 
@@ -60,7 +60,7 @@ def test_every_unit_has_a_name_of_its_own(relation):
 
 
 def test_every_unit_has_a_column_of_the_table():
-    assert len(audit_views.UNITS_SHOWN) == len({*audit_views.UNITS_SHOWN})
-    assert [name for name, _ in audit_views.UNITS_SHOWN] == [
+    assert len(audit_answers.UNITS_SHOWN) == len({*audit_answers.UNITS_SHOWN})
+    assert [name for name, _ in audit_answers.UNITS_SHOWN] == [
         report.unit_name(each) for each in (*report.UNITS, *report.HOUSEHOLDS)
     ]

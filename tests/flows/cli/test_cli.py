@@ -806,12 +806,11 @@ def test_a_reader_that_closes_the_pipe_changes_no_exit_code(tmp_path, code, as_j
         "import sys, click",
         "from flows.cli import main",
         "from flows.cli.command_parts import answering, cli",
-        "class Said:",
-        f"    exit_code = {code}",
-        "    def to_json(self): return ['line'] * 50_000",
+        "from dp_core.text.pages.answer import CommandAnswer",
+        "from dp_core.text.pages.page import Sentence",
         "@cli.command()",
-        "@answering(lambda console, said: [console.print('line') for _ in range(50_000)])",
-        "def talk(): return Said()",
+        "@answering",
+        f"def talk(): return CommandAnswer(['l'] * 50_000, (Sentence('l'),) * 50_000, {code})",
         "main.main()",
     )
     script = tmp_path / "talk.py"

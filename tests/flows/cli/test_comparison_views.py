@@ -6,11 +6,11 @@ from rich.console import Console
 
 from dp_core.lab.comparison.cells import Cell
 from dp_core.lab.comparison.summary import Row, Spread
-from flows.answers.comparison_answers import ComparisonAnswer
-from flows.cli.terminal.comparison_views import compared
+from dp_core.text.pages.page_text import print_page
+from flows.answers.comparison_answers import comparison_answer
 
 
-def answer():
+def compared_rows():
     names = ("tvd1", "tvd2", "tvd3", "cell", "kl2", "ranges", "relative", "cpu", "memory")
     bootstrap = Cell(
         file="town",
@@ -41,19 +41,15 @@ def answer():
         outcomes={"refused": 3},
         sentences=("The table [of all] has too many cells.",),
     )
-    return ComparisonAnswer(
-        declared_public="Data declared public by A. [Person] on 2026-11-21: why",
-        out=Path("/somewhere"),
-        rows=(floor, method, refused, replace(refused, cell=replace(refused.cell, epsilon="1"))),
-        notes={},
-        plots=(),
-    )
+    return (floor, method, refused, replace(refused, cell=replace(refused.cell, epsilon="1")))
 
 
-def shown(width, found=None):
+def shown(width, rows=None):
     console = Console(width=width, highlight=False)
+    public = "Data declared public by A. [Person] on 2026-11-21: why"
+    found = comparison_answer(public, Path("/somewhere"), rows or compared_rows(), (), {})
     with console.capture() as text:
-        compared(console, found or answer())
+        print_page(console, found.page())
     return text.get().splitlines()
 
 
@@ -87,11 +83,8 @@ def test_a_wide_line_holds_every_figure_in_the_order_of_the_files():
 
 def test_the_spread_is_told_where_there_is_one():
     def told(runs):
-        rows = tuple(replace(row, runs=runs, outcomes={"done": runs}) for row in answer().rows)
-        console = Console(width=200, highlight=False)
-        with console.capture() as text:
-            compared(console, replace(answer(), rows=rows))
-        return text.get()
+        changed = {"runs": runs, "outcomes": {"done": runs}}
+        return "\n".join(shown(200, [replace(row, **changed) for row in compared_rows()]))
 
     assert "no standard deviation" not in told(3)
     assert "standard deviation" in told(3)
@@ -108,16 +101,10 @@ def test_what_was_refused_is_told_once_for_all_epsilons():
 
 
 def test_the_line_below_speaks_of_deviations_only_where_the_table_has_them():
-    pairs = answer()
-    kinds = replace(
-        pairs,
-        rows=tuple(
-            replace(
-                row, figures={name: row.figures[name] for name in row.figures if name != "tvd2"}
-            )
-            for row in pairs.rows
-        ),
-    )
+    kinds = [
+        replace(row, figures={name: row.figures[name] for name in row.figures if name != "tvd2"})
+        for row in compared_rows()
+    ]
 
     assert "followed by ± their" in " ".join(shown(200))
     assert "±" not in " ".join(shown(200, kinds))

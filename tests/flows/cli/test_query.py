@@ -11,7 +11,7 @@ import shutil
 import numpy as np
 import pytest
 
-from dp_core.analysis.query.query_answer import QueryAnswer, QueryFile, cell_key
+from dp_core.analysis.query.query_answer import QueryAnswer, cell_key
 from dp_core.wall.released import tables_of
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 
@@ -208,13 +208,20 @@ def test_no_label_or_column_of_the_csv_is_a_formula_in_a_spreadsheet():
     texts = ('=cmd("x")', "+1", "-x", "@x", "-10 to -5", "-9", "Yes")
     number = {"estimate": -2.5, "margin": 1.5, "low": -4.0, "high": -1.0, "determined": True}
     answer = QueryAnswer(
-        *("first", "survey", "count by =sex", "count", "records", 0.95, "noise", True),
+        folder="first",
+        release="survey",
+        question="count by =sex",
+        measure="count",
+        unit="records",
+        level=0.95,
+        covers="noise",
+        determined=True,
         columns=("=sex",),
         labels={"=sex": {str(code): text for code, text in enumerate(texts)}},
         cells=tuple({"=sex": str(code), **number} for code in range(len(texts))),
         notes=(),
     )
-    header, *rows = csv.reader(QueryFile(answer).text().splitlines())
+    header, *rows = csv.reader(answer.csv().splitlines())
 
     assert header == ["'=sex", "estimate", "margin", "low", "high"]
     written = [row[0] for row in rows]

@@ -16,7 +16,7 @@ from flows.cli.actions.publication_decisions import publish, withdraw
 from flows.desk import own_process
 from flows.desk.asking import admit_question, answer_question, plan_question
 from flows.desk.desk import close_desk, find_desk, open_desk
-from flows.desk.desk_answers import desk_shown
+from flows.desk.desk_answers import desk_answer
 from flows.desk.kept_questions import KeptQuestions
 from tests.flows.conftest import COLUMNS, plainly, stopping, survey
 from tests.flows.desk.conftest import WHO, fits
@@ -393,8 +393,8 @@ def test_a_question_that_stopped_continues_and_pays_once(office):
     charges = office.project.kinds().count("charge")
     assert charges > 0
     assert office.plan("count by sex").continues == 1
-    (shown,) = desk_shown(office.desk, office.project.ledger()).questions
-    assert (shown.state, shown.begun) == ("waiting", True)
+    (shown,) = desk_answer(office.desk, office.project.ledger())["questions"]
+    assert (shown["state"], shown["begun"]) == ("waiting", True)
     office.perform = plainly
     found = office.ask("count by sex")
     assert (found.number, found.already) == (1, False)
@@ -584,8 +584,8 @@ def test_the_ledger_records_who_opened_and_closed_a_desk_under_which_terms(offic
     assert first != second
     assert all({name: each.body[name] for name in WHO} == WHO for each in entries)
     assert ledger.verify() is not None
-    shown = desk_shown(office.desk, ledger)
-    assert (shown.closed, shown.terms_hash) == (True, second)
+    shown = desk_answer(office.desk, ledger)
+    assert (shown["closed"], shown["terms_hash"]) == (True, second)
 
 
 def test_an_opening_that_the_ledger_does_not_record_opens_no_desk(office, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from dp_core.errors import BudgetRefused, DataRefused
 from flows.desk.desk import find_desk, open_desk
-from flows.desk.desk_answers import desk_shown
+from flows.desk.desk_answers import desk_answer
 from tasks.run.declared_public.file_hashes import file_hashes
 from tasks.run.home import home_key
 from tests.flows.conftest import as_csv, survey
@@ -131,7 +131,8 @@ def test_a_file_that_another_account_used_since_is_refused_at_a_plan(shut, use, 
     use("town")
     first = command("desk", "ask", "rand", "count by sex", "--epsilon", "1", "--plan")
     assert (first.code, "(runbook: desk-closed)" in first.err) == (3, True)
-    assert (counted(shut), desk_shown(find_desk("rand"), shut.project.ledger()).closed) == (1, True)
+    shown = desk_answer(find_desk("rand"), shut.project.ledger())
+    assert (counted(shut), shown["closed"]) == (1, True)
     before = shut.project.ledger().head().position
     for _ in range(4):
         closed(lambda: shut.plan("count by sex"))

@@ -38,7 +38,7 @@ def test_a_question_is_planned_answered_and_listed(office, typed, tmp_path):
     shown = typed("desk", "show", "rand")
     assert "share by sex" in shown.out
     assert "0 (paid before)" in shown.out
-    assert "rand  open  2 questions" in typed("desk", "show").out
+    assert typed("desk", "show").out.splitlines()[1].split() == ["rand", "open", "2"]
 
 
 def test_json_holds_the_plan_the_answer_and_the_list(typed):

@@ -9,12 +9,10 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from dp_core.bundle.quality.table_fit import MOST_FACTS, TableFit, fit_facts
 from dp_core.wall.accounting.composition import Amount
-from flows.answers.release_answers import stages_of
-from flows.cli.terminal import release_views
+from flows.answers.release_answers import accuracy_facts, stages_of
 from flows.monitoring.artifact_pages import (
     _STATES,
     account_page,
@@ -196,11 +194,10 @@ def test_accuracy_begins_with_the_table_that_is_furthest_from_its_plan():
         ({"interactions": 40}, "the 3 noisy tables and the 40 interactions: 0.1000"),
     ],
 )
-def test_the_terminal_names_what_the_sets_were_compared_with(interactions, said, capsys):
-    console = Console(width=300)
+def test_the_terminal_names_what_the_sets_were_compared_with(interactions, said):
     means = {"mean_tvd_to_noisy": 0.1, "mean_expected_tvd": 0.1}
-    release_views._accuracy(console, {"tables": 3, **means, **interactions})
-    assert said in capsys.readouterr().out
+    (fact,) = accuracy_facts({"tables": 3, **means, **interactions})
+    assert said in fact.text
 
 
 def test_runs_of_an_earlier_version_left_no_fits():

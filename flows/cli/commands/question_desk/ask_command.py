@@ -31,7 +31,7 @@ _FORM = 'dp-release desk ask ACCOUNT "QUESTION" --epsilon E'
 @click.option("--level", default="0.95", metavar="LEVEL", help="Confidence level; 0.95.")
 @click.option("--sampling", is_flag=True, help="Tables: add the file's sampling error.")
 @click.option("--out", metavar="DIR", type=PATH, help="New folder for a copy of the bundle.")
-@answering("question_views.asked")
+@answering
 def ask(
     account: str,
     question: tuple[str, ...],

@@ -12,7 +12,7 @@ from flows.cli.completion import ACCOUNT
 from flows.cli.missing_packages import require_pipeline
 
 if TYPE_CHECKING:
-    from flows.desk.desk_answers import AllDesks, DeskShown
+    from dp_core.text.pages.answer import CommandAnswer
 
 
 @cli.group("desk", cls=CommandGroup)
@@ -23,8 +23,8 @@ def desk() -> None:
 @desk.command("open")
 @click.argument("file", type=PATH)
 @decided
-@answering("question_views.desk")
-def open_(file: Path, by: str, reason: str) -> DeskShown:
+@answering
+def open_(file: Path, by: str, reason: str) -> CommandAnswer:
     """Open a question desk, or apply a change of its file.
 
     It checks the file, the schema and the accounts, and that the data exist. It opens no data and
@@ -33,34 +33,32 @@ def open_(file: Path, by: str, reason: str) -> DeskShown:
     require_pipeline()
     ledger = existing_ledger()
     from flows.desk.desk import open_desk
-    from flows.desk.desk_answers import desk_shown
+    from flows.desk.desk_answers import desk_answer
 
-    return desk_shown(open_desk(file, ledger, by=by, reason=reason), ledger)
+    return desk_answer(open_desk(file, ledger, by=by, reason=reason), ledger)
 
 
 @desk.command("show")
 @click.argument("account", type=ACCOUNT, required=False)
-@answering("question_views.shown")
-def show(account: str | None) -> DeskShown | AllDesks:
+@answering
+def show(account: str | None) -> CommandAnswer:
     """Show a desk with its questions, or list all desks.
 
     It also shows what the account of the desk, and that of each user, has left.
     """
     require_pipeline()
     ledger = existing_ledger()
-    from flows.desk.desk import all_desks, find_desk
-    from flows.desk.desk_answers import AllDesks, desk_shown
+    from flows.desk.desk import find_desk
+    from flows.desk.desk_answers import all_desks_answer, desk_answer
 
-    if account is None:
-        return AllDesks(tuple(desk_shown(each, ledger) for each in all_desks()))
-    return desk_shown(find_desk(account), ledger)
+    return all_desks_answer(ledger) if account is None else desk_answer(find_desk(account), ledger)
 
 
 @desk.command("close")
 @click.argument("account", type=ACCOUNT)
 @decided
-@answering("question_views.desk")
-def close(account: str, by: str, reason: str) -> DeskShown:
+@answering
+def close(account: str, by: str, reason: str) -> CommandAnswer:
     """Close a desk: it takes no new questions.
 
     Answers can still be read at no cost. The ledger records who closed it, and why.
@@ -68,6 +66,6 @@ def close(account: str, by: str, reason: str) -> DeskShown:
     require_pipeline()
     ledger = existing_ledger()
     from flows.desk.desk import close_desk, find_desk
-    from flows.desk.desk_answers import desk_shown
+    from flows.desk.desk_answers import desk_answer
 
-    return desk_shown(close_desk(find_desk(account), ledger, by=by, reason=reason), ledger)
+    return desk_answer(close_desk(find_desk(account), ledger, by=by, reason=reason), ledger)

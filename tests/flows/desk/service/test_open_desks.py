@@ -8,11 +8,12 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput, BudgetRefused
+from dp_core.text.pages.answer import plain
 from dp_core.wall.accounting.composition import Terms
 from flows.desk.asking import answer_question
 from flows.desk.desk import close_desk
 from flows.desk.service.desk_port import NotAllowed
-from flows.desk.service.open_desks import ABOVE, OpenDesks, plain_json
+from flows.desk.service.open_desks import ABOVE, OpenDesks
 from tests.flows.desk.conftest import WHO
 
 USERS = "users: {anna: {account: rand-anna}, ben: {account: rand-ben}}\n"
@@ -57,7 +58,7 @@ def test_an_answer_is_that_of_query_with_its_cost_and_receipt(desks, office):
     assert [each.state for each in desks.questions()] == ["answered"]
     found = desks.answer("rand", number)
     assert list(found) == [*made.answer.to_json(), "cost", "receipt"]
-    assert found["cells"] == plain_json(made.answer.to_json()["cells"])
+    assert found["cells"] == plain(made.answer.to_json()["cells"])
     assert found["cost"]["epsilon"] == 0.25
     assert found["cost"]["delta"] == 0  # Laplace noise, although the desk allows a delta
     assert found["receipt"]["release"] == made.release
@@ -145,7 +146,7 @@ def test_the_schema_is_the_public_one(desks, office):
 
 
 def test_numbers_that_are_none_are_null():
-    assert plain_json({"a": float("nan"), "b": [float("inf"), Fraction(1, 3)], "c": True}) == {
+    assert plain({"a": float("nan"), "b": [float("inf"), Fraction(1, 3)], "c": True}) == {
         "a": None,
         "b": [None, "1/3"],
         "c": True,
