@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 import flows
 from dp_core import errors
+from flows.answers.amounts import PrivacyAmount
 from flows.notebook import running
 from tests.dp_core.test_face import loaded_after
 
@@ -135,8 +137,10 @@ def test_the_answer_is_printed_with_what_was_spent_and_left(tmp_path):
     answer = {
         "release": "town",
         "account": "town",
-        "spent": {"epsilon": "1/2", "delta": "1/1000000"},
-        "left": {"epsilon": 0.5, "delta": 0.0},
+        "spent": PrivacyAmount(Fraction(1, 2), Fraction(1, 1_000_000)).to_json(),
+        "left": PrivacyAmount(Fraction(1, 2), Fraction(0)).to_json(),
+        "above": None,
+        "internal": str(tmp_path / "internal"),
         "neighbours": "add-remove",
         "charges": 7,
         "out": str(tmp_path),
@@ -147,7 +151,7 @@ def test_the_answer_is_printed_with_what_was_spent_and_left(tmp_path):
     }
     made = flows.MadeRelease(json.loads(json.dumps(answer)))
 
-    assert "town is released: 1 set of 400 rows, in 3 s" in str(made)
+    assert "town is released: 1 set of 400 rows in 3.2 s." in str(made)
     assert "Spent    epsilon 0.5, delta 1e-06 (add-remove) in 7 charges" in str(made)
     assert "<b>Spent</b>" in made._repr_html_()
     with pytest.raises(errors.BadInput, match="not a release"):
