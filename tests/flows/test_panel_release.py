@@ -116,7 +116,9 @@ def test_another_method_has_as_many_records_as_there_are_persons_if_that_is_publ
 def test_noisy_tables_count_each_person_once_within_and_across_waves(town, data):
     across = "  - of: [work_2023, work_2024, work_2025]\n"
     town.write_spec(
-        f"tables:\n{across}  - of: [sex, income_2023, in_2025]\n", privacy=HIGH, data=data
+        f"tables:\n{across}  - of: [sex, income_2023, in_2025]\nsynthesize: {{sets: 1}}\n",
+        privacy=HIGH,
+        data=data,
     )
     write_schema(town, wave=None if data == BY_WAVE else "year")
     town.release()
@@ -146,6 +148,7 @@ def test_noisy_tables_count_each_person_once_within_and_across_waves(town, data)
 
 @pytest.mark.usefixtures("quick")
 def test_a_person_changes_each_table_by_one(town):
+    town.write_spec(synthesize="{sets: 1}")
     town.release()
     (reserved,) = town.ledger().entries(kinds=("reserve",))
     assert (reserved.body["unit"], reserved.body["max_rows"]) == ("person", 1)
@@ -278,17 +281,16 @@ def cross_section(project, data, most, account="town"):
         column.pop("constant", None)
     document |= {"unit": {"column": "id", "max_rows": str(most)}, "ignore": ["year"]}
     (project.folder / "rows.schema.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
-    project.write_spec(release="rows", data=data, schema="rows.schema.yaml", account=account)
+    keys = {"release": "rows", "data": data, "schema": "rows.schema.yaml", "account": account}
+    project.write_spec(synthesize="{sets: 1}", **keys)
 
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("data", "most"), [("town.csv", 3), ("wave-2024.csv", 1)])
 def test_releases_of_one_wave_and_of_the_panel_are_charged_to_one_account(town, data, most):
-    town.write_spec(data=BY_WAVE)
-    write_schema(town, wave=None)
-    if data == "town.csv":
-        town.write_spec()
-        write_schema(town)
+    by_wave = data != "town.csv"
+    town.write_spec(data=BY_WAVE if by_wave else "town.csv", synthesize="{sets: 1}")
+    write_schema(town, wave=None if by_wave else "year")
     town.release()
     cross_section(town, data, most)
     town.release(town.folder / "rows")
@@ -300,9 +302,9 @@ def test_releases_of_one_wave_and_of_the_panel_are_charged_to_one_account(town, 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("data", "most"), [("town.csv", 3), ("wave-2024.csv", 1)])
 def test_the_same_rows_under_a_second_account_are_refused(town, data, most):
-    if data != "town.csv":
-        town.write_spec(data=BY_WAVE)
-        write_schema(town, wave=None)
+    by_wave = data != "town.csv"
+    town.write_spec(data=BY_WAVE if by_wave else "town.csv", synthesize="{sets: 1}")
+    write_schema(town, wave=None if by_wave else "year")
     town.release()
     town.open_account("second", unit="person", terms=SMALL)
     cross_section(town, data, most, account="second")
