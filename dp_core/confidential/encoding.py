@@ -37,7 +37,7 @@ from dp_core.confidential.values.raw_values import (
     State,
     Values,
 )
-from dp_core.schema.decoding import legal_range
+from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.problems import Problem, refused
 from dp_core.schema.rules.column_rules import RuleRows

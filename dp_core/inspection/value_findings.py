@@ -14,7 +14,7 @@ from dp_core.errors import MOST_KNOWN, appearance, similar
 from dp_core.inspection.advice import Advice, how_to_encode, in_quotes
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
 from dp_core.inspection.findings import Example, Finding, Severity, examples_of, some_rows
-from dp_core.schema.decoding import legal_range
+from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
 from dp_core.schema.problems import Problem, refused
 from dp_core.text.documents.typed_text import parse_fraction, shown

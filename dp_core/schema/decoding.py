@@ -6,9 +6,7 @@ This is post-processing: it takes codes of synthetic records and public knowledg
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.schema.bin_pieces import BinPieces, drawn_places, spread, weights_of
+from dp_core.schema.bin_values import float_bounds, legal_range, units_of_bins, whole_bounds
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, parts, value_sources
 from dp_core.tables.codes import Codes, code_type
@@ -205,55 +204,6 @@ def _codes_of_labels(column: Column, values: pa.Array) -> Codes:
 def _check_chosen(column: Column) -> None:
     if column.unknown:
         raise ValueError(f"The bins or levels of {column.name!r} are not chosen yet.")
-
-
-def legal_range(column: Column) -> tuple[Fraction, Fraction]:
-    """Return the smallest and the largest legal value of an integer, number or date column."""
-    low = column.edges[0] if column.minimum is None else column.minimum
-    if column.type.continuous:
-        return low, column.edges[-1] if column.maximum is None else column.maximum
-    # A bin ends before its upper edge.
-    high = math.ceil(column.edges[-1]) - 1 if column.maximum is None else column.maximum
-    return Fraction(math.ceil(low)), Fraction(math.floor(high))
-
-
-def units_of_bins(
-    column: Column, decimals: int = 0, edges: Sequence[Fraction] = ()
-) -> tuple[list[int], list[int]]:
-    """Return the first and the last value of each bin as whole numbers of units.
-
-    The last value of a bin without a value is before its first one.
-
-    Args:
-        column: A column with bins.
-        decimals: A unit is 10^-decimals; by default 1.
-        edges: The edges of the bins; by default the column's.
-    """
-    edges = edges or column.edges
-    scale = 10**decimals
-    # Quotients of whole numbers, rounded up: a grid has thousands of edges.
-    starts = [-(-edge.numerator * scale // edge.denominator) for edge in edges]
-    firsts, lasts = starts[:-1], [start - 1 for start in starts[1:]]
-    if column.type.continuous:
-        lasts[-1] = math.floor(edges[-1] * scale)
-        return firsts, lasts
-    least, most = map(int, legal_range(column))
-    return [max(first, least) for first in firsts], [min(last, most) for last in lasts]
-
-
-def whole_bounds(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the smallest and the largest whole number of each bin."""
-    firsts, lasts = units_of_bins(column)
-    return np.array(firsts, dtype=np.int64), np.array(lasts, dtype=np.int64)
-
-
-def float_bounds(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the smallest and the largest binary64 of each bin of a number."""
-    low = np.array([float(edge) for edge in column.edges[:-1]])
-    # The last bin contains its upper end; the others end at the value just below their upper edge.
-    last = np.nextafter([float(edge) for edge in column.edges[1:]], -np.inf)
-    last[-1] = float(column.edges[-1])
-    return low, last
 
 
 def _uniform_numbers(

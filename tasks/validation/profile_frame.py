@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_core.confidential.column_profiles import Profile, Profiler
-from dp_core.schema.decoding import legal_range
+from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, bounds, outside, unlisted, unreadable
 from dp_core.schema.problems import Problem, refused

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dp_core.confidential.column_profiles import Profile
-from dp_core.schema.decoding import legal_range
+from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule
 from dp_core.schema.problems import Problem, refused

@@ -11,7 +11,7 @@ from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
 from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
-from dp_core.schema.decoding import legal_range
+from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
 from dp_core.tables.linked_columns import MEMBERS
 

@@ -28,7 +28,7 @@ from dp_core.inference.quantile_intervals import cut_weights
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.methods.replicates.kept_moments import points_of
-from dp_core.schema.decoding import legal_range, whole_bounds
+from dp_core.schema.bin_values import legal_range, whole_bounds
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
 from dp_core.tables.households_with_members import codes_with_members

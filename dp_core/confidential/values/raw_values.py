@@ -58,6 +58,7 @@ from dp_core.confidential.values.stored_texts import (
     whole_limit,
 )
 from dp_core.errors import SchemaViolation
+from dp_core.schema.bin_values import legal_range
 from dp_core.schema.column_types.parsed_texts import (
     DATE_TEXT,
     INT64_MAX,
@@ -67,7 +68,6 @@ from dp_core.schema.column_types.parsed_texts import (
     numbers_of,
     texts_in_format,
 )
-from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column
 
 Array: TypeAlias = NDArray[Any]

@@ -15,7 +15,7 @@ from dp_core.methods.bin_density.neighbours import falls
 from dp_core.methods.bin_density.tilted import below
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.bin_pieces import WHOLE, BinPieces
-from dp_core.schema.decoding import whole_bounds
+from dp_core.schema.bin_values import whole_bounds
 from dp_core.schema.definition import Column, Schema
 from dp_core.wall.released import Released
 

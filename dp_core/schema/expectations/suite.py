@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from dp_core.schema.decoding import legal_range
+from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.problems import Problem, applies, refused

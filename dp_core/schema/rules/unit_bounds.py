@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.decoding import float_bounds, units_of_bins
+from dp_core.schema.bin_values import float_bounds, units_of_bins
 from dp_core.schema.definition import Column
 from dp_core.schema.rules.column_rules import Array, Units
 
