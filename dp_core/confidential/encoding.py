@@ -7,7 +7,7 @@ problem       `reject`            `clip`               `missing`              mi
 ============  ==================  ===================  =====================  ================
 out of range  refused             nearest legal value  the missing level      refused
 not a level   refused             refused: no order    the missing level      refused
-unreadable    refused             refused              the missing level      refused
+unreadable    refused             refused              refused                refused
 missing       refused, unless missing is a level of the column
 ============  ==================  ===================  =====================  ================
 

@@ -15,7 +15,7 @@ from dp_core.inspection.findings import EXAMPLES, Example, Finding
 from dp_core.inspection.value_findings import FEWEST_ROWS, far_codes, offer_codes
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.problems import Problem, refused
+from dp_core.schema.problems import Problem
 from dp_core.text.pages.number_texts import percentage
 
 FEW_VALUES = 20
@@ -130,7 +130,7 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
         )
     missing = _codes_for_missing(tally)
     codes_shown = {example.text for example in missing.examples} if missing else set[str]()
-    retyped = tally.problems[Problem.TYPE] and Problem.TYPE in refused(column)
+    retyped = tally.problems[Problem.TYPE]
     # A private choice, or a finer grid, is stored in other bins than those of the schema.
     if schema.column(column.name) == column and column.bins > 1 and not retyped:
         if (heaped := None if few else _heaped(tally, whole, codes_shown)) is not None:

@@ -119,8 +119,8 @@ def far_codes(tally: Tally) -> dict[str, int]:
 def offer_codes(sentence: str, advice: Advice, texts: Iterable[str]) -> str:
     """Return the advice to list texts as `missing_values`, without a full stop; or nothing.
 
-    The list has all such texts of the column, so that the advice of one finding keeps what the
-    advice of another one lists.
+    The list has such texts of all findings of the column, so that the advice of one finding keeps
+    what the advice of another one lists.
 
     Args:
         sentence: The advice, with `{}` for the change.
@@ -130,8 +130,9 @@ def offer_codes(sentence: str, advice: Advice, texts: Iterable[str]) -> str:
     tally, own = advice.tally, list(texts)
     codes = own[:MOST_CODES]
     if not tally.column.levels:
-        unreadable = Problem.TYPE in refused(tally.column)
-        codes = [text for text in tally.strangers if unreadable and looks_missing(text)]
+        causes = ("missing-codes", "unreadable")
+        codes = [text for text in tally.strangers if _type_cause(tally.column, text) in causes]
+        codes.sort(key=lambda text: not looks_missing(text))
         codes = [*codes[:MOST_CODES], *_codes_outside(tally), *far_codes(tally)]
     listed = tuple(dict.fromkeys((*tally.column.missing_values, *codes)))
     others = set(codes) - {*own, NULL}
@@ -208,10 +209,11 @@ def _levels(tally: Tally) -> Iterator[Finding]:
 
 def _as_missing(advice: Advice, cause: str, group: Mapping[str, int]) -> str:
     """Return how to make texts missing, for causes in which they may mean missing."""
-    if cause == "missing-codes":
+    if cause in ("missing-codes", "unreadable"):
         said = offer_codes("If they mean missing, write {}", advice, group)
-        return f"{said.strip()}." if said else "Correct the file, or complete it."
-    if cause in ("levels", "unreadable"):
+        rest = "" if cause == "unreadable" else "Correct the file, or complete it."
+        return f"{said.lstrip() if rest else said}." if said else rest
+    if cause == "levels":
         return advice.offer(
             "To treat such texts as missing, write {}.", missing="level", out_of_range="missing"
         )
@@ -318,7 +320,6 @@ def _joined(level: str, texts: Set[str]) -> tuple[str, ...]:
 
 def _unreadable(tally: Tally) -> Iterator[Finding]:
     column = tally.column
-    severity = _severity(column, Problem.TYPE)
     groups: dict[str, dict[str, int]] = {}
     for text, rows in tally.strangers.items():
         groups.setdefault(_type_cause(column, text), {})[text] = rows
@@ -331,11 +332,9 @@ def _unreadable(tally: Tally) -> Iterator[Finding]:
             message += f": {_NUMBER_CAUSES[cause][1 if rows == 1 else 2]}"
         message += "."
         advice = Advice(tally, group)
-        fix = _settled(column, Problem.TYPE)
-        if severity == "refusal":
-            fix = _type_fix(tally, advice, cause, group)
+        fix = _type_fix(tally, advice, cause, group)
         examples = _quoted(group)
-        yield Finding(severity, cause, column.name, message, fix, rows, examples, advice.changes)
+        yield Finding("refusal", cause, column.name, message, fix, rows, examples, advice.changes)
 
 
 def _is_number(text: str) -> bool:
@@ -385,8 +384,8 @@ row and for several, and the fix, empty if it depends on the column. The first t
 
 def _type_cause(column: Column, text: str) -> str:
     """Return the kind of the finding about a text that is not of a column's type."""
-    if column.type.own_texts:
-        return "missing-codes" if looks_missing(text) else "dates"
+    if column.type.own_texts and not looks_missing(text):
+        return "dates" if re.search("[0-9]", text) else "unreadable"
     fitting = (kind for kind, cause in _NUMBER_CAUSES.items() if cause[0](text.strip()))
     return next(fitting, "unreadable")
 
@@ -401,7 +400,8 @@ def _type_fix(tally: Tally, advice: Advice, cause: str, group: Mapping[str, int]
     if cause == "fractions":
         rest = "or round the values in the file."
         return f"{advice.offer('Write {}, ', **_as_number(tally.column))}{rest}".strip()
-    codes = "" if tally.column.role else " If these are codes, write `type: category`."
+    coded = not (tally.column.role or tally.column.type.own_texts)
+    codes = " If these are codes, write `type: category`." if coded else ""
     return f"Correct the file.{codes}{_as_missing(advice, cause, group)}"
 
 
@@ -424,7 +424,9 @@ def _date_fix(tally: Tally, advice: Advice, group: Mapping[str, int]) -> str:
     """Return the format to state, or how to write the dates if no format fits all of them."""
     own = tally.column.format or "%Y-%m-%d"
     example = EXAMPLE_DAY.strftime(own)
-    formats = [form for form in fitting_formats({**group, **tally.days}) if form != own]
+    # A column with a format also has ISO dates.
+    written = {text: 1 for text in (*group, *tally.days) if not _is_day(text, "%Y-%m-%d")}
+    formats = [form for form in fitting_formats(written) if form != own]
     offers = [offer for form in formats if (offer := advice.offer("{}", format=form))]
     if len(offers) == 1:
         return f"Write{offers[0]}."

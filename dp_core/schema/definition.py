@@ -105,7 +105,7 @@ class Column:
         decimals: Number: digits after the point in the synthetic file, None for full precision.
         missing: Whether a missing value is refused or is a level of its own (the last code).
         missing_values: Texts of the file that mean missing.
-        out_of_range: What happens to a value outside the schema.
+        out_of_range: What happens to a value of the column's type outside the schema.
         description: Description for the codebook.
         stands_for: Category and ordinal: for each level, the texts of the file that become it;
             empty if each level is its own text only.

@@ -13,15 +13,20 @@ def validate_schema(run: ConfidentialRun) -> None:
     """Check every value of the file against the schema.
 
     Raises:
-        BadInput: if the library cannot judge a team's own expectation; the data are not opened.
+        BadInput: if two levels are one number or time, or if the library cannot judge a team's own
+            expectation; the data are not opened.
         SchemaViolation: if a value does not fit, or rows break a rule between columns.
     """
     from dp_core.confidential.linked.linked_source import LinkedSource
+    from dp_core.confidential.values.raw_values import Reader
     from tasks.validation.expectations import validate
     from tasks.validation.linked_validation import validate_linked
     from tasks.validation.trial import try_expectations
 
-    try_expectations(run.schema.stored)  # before `run.source`, which begins an attempt
+    # Before `run.source`, which begins an attempt.
+    for column in run.schema.columns:
+        Reader(column)
+    try_expectations(run.schema.stored)
     progress = partial(run.progress, "validate")
     if isinstance(run.opened, LinkedSource):
         validate_linked(run.opened, run.schema, run.folder.internal, progress, run.codes)

@@ -145,7 +145,11 @@ def _said(column: Column, problem: Problem) -> tuple[str, str]:
         )
     if problem is Problem.TYPE:
         form = f" ({column.format or column.scale.form})" if column.type.own_texts else ""
-        return f"holds values that are not {column.scale.values}{form} {policy}", to_missing
+        level = "" if column.missing == "level" else " with missing: level"
+        return (
+            f"holds values that are not {column.scale.values}{form}",
+            f"list texts that mean missing under missing_values{level}",
+        )
     clip = "clip or missing" if column.missing == "level" else "clip"
     return f"holds values outside {_bounds(column)} {policy}", f"set out_of_range to {clip}"
 

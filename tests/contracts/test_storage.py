@@ -7,7 +7,10 @@ unit whose value changes the type of a column changes no code of another unit.
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import datetime
+import io
 import itertools
 from collections import Counter
 from decimal import Decimal
@@ -15,6 +18,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,7 +27,10 @@ from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import open_source
-from dp_core.errors import SchemaViolation
+from dp_core.confidential.source_files import is_readable
+from dp_core.confidential.values.common_types import in_common_type
+from dp_core.confidential.values.stored_texts import canonical_texts
+from dp_core.errors import BadInput, SchemaViolation
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.linked_frames import pair_row_codes
@@ -40,6 +47,8 @@ COLUMNS = {
     "works": {"type": "category", "levels": ["true", "false"], **LENIENT},
     "smokes": {"type": "category", "levels": ["0", "1"], **LENIENT},
     "moved": {"type": "category", "levels": ["2000-02-29", "2001-01-01"], **LENIENT},
+    "starts": {"type": "category", "levels": ["08:00", "12:30:00", "20:15:30.50"], **LENIENT},
+    "colour": {"type": "category", "levels": ["0x10", "0X1f", "42"], **LENIENT},
     "sick": {"type": "integer", "min": "0", "max": "1", **LENIENT},
     "age": {"type": "integer", "min": "0", "max": "99", "edges": ["0", "1", "18", "100"]}
     | {"missing": "level", "out_of_range": "clip", "missing_values": ["", "-9", "999"]},
@@ -64,6 +73,7 @@ COLUMNS = {
 SMALL, LARGE = [0, 1, 7, 17, 18, 99, 999, -9], [7, 12345678901, 20000000000, -30000000000]
 SHARES, DAYS = [0.5, 0.7, 3.0, 0.1, 0.3, 0.9, 99.9], ["2000-02-29", "2001-01-01", "9999-12-31"]
 FLOATS = (pa.float32(), pa.float64())
+TIMES = (pa.time32("ms"), pa.time64("us"), pa.time64("ns"))
 FORMS = ("{:f}", "{:.2f}", "{:e}", "{:+.3f}", " {:08.4f}")
 
 
@@ -99,6 +109,9 @@ def days(values, form="%Y-%m-%d"):
     yield pa.array([f"{day.strftime(form)} 00:00:00" for day in found])
     yield from (pa.array(found, kind) for kind in (pa.date32(), pa.date64()))
     yield from (pa.array(found).cast(pa.timestamp(unit)) for unit in ("s", "ms", "us"))
+    if form != "%Y-%m-%d":
+        yield pa.array(values)
+        yield pa.array([f"{value} 12:30" for value in values])
     if form in ("%Y%m%d", "%d%m%Y"):
         yield from whole_numbers([int(day.strftime(form)) for day in found])
 
@@ -119,6 +132,14 @@ def times(values):
         yield pa.array([time.strftime(form) for time in found])
 
 
+def hours(values):
+    """Yield arrays of the same times of a day."""
+    found = [datetime.time.fromisoformat(value) for value in values]
+    yield pa.array(values)
+    yield from (pa.array(found, kind).cast(pa.string()) for kind in TIMES)
+    yield pa.array([f" {time:%H:%M:%S.%f} " for time in found])
+
+
 ARRAYS = {
     "firm": whole_numbers(LARGE[:3]),
     "share": numbers(SHARES),
@@ -129,6 +150,10 @@ ARRAYS = {
     "works": truths([True, False]),
     "smokes": itertools.chain(whole_numbers([1, 0]), truths([True, False])),
     "moved": days(DAYS),
+    "starts": hours(["08:00", "12:30", "20:15:30.500", "07:00"]),
+    "colour": itertools.chain(
+        [pa.array(["0x10", "0x1F", "0x2a", "0X7"])], whole_numbers([16, 31, 42, 7])
+    ),
     "sick": itertools.chain(whole_numbers([1, 0]), truths([True, False])),
     "age": whole_numbers(SMALL),
     "debt": whole_numbers(LARGE),
@@ -229,31 +254,97 @@ def test_texts_that_lost_digits_of_large_whole_numbers_are_refused(definition, w
             Encoder(column).encode(pa.array(["7", text]))
 
 
-def test_levels_that_no_number_tells_apart_match_texts_exactly_and_no_other_values():
-    document = {"version": "1", "title": "t", "columns": {}}
-    numbers = {"type": "category", "levels": ["007", "7", "250", "a"], **LENIENT}
-    times = {"type": "category", "levels": ["2000-01-01", "2000-01-01 00:00"], **LENIENT}
-    coded = {"type": "category", "levels": ["1", "9"], **LENIENT, "missing_values": ["", "09"]}
-    document["columns"] = {"x": numbers, "t": times, "c": coded}
-    schema = parse_schema(document)
-    assert code(schema.column("x"), pa.array(["007", "7", "250.0", "a"])) == [0, 1, 2, 3]
-    assert code(schema.column("t"), pa.array(times["levels"])) == [0, 1]
-    assert code(schema.column("c"), pa.array(["1.0", "9", "09"])) == [0, 1, 2]
-    day = datetime.date(2000, 1, 1)
-    for name, texts, stored in (
-        ("x", ["7.0", "07"], [pa.array([250]), pa.array([True]), pa.array([Decimal("250.0")])]),
-        ("t", ["2000-01-01T00:00"], [pa.array([day]), pa.array([day]).cast(pa.timestamp("s"))]),
-        ("c", ["9.0"], [pa.array([1]), pa.array([1.0])]),
-    ):
-        for text in texts:
-            with pytest.raises(SchemaViolation, match=f"'{name}' has texts that may stand for"):
-                Encoder(schema.column(name)).encode(pa.array([text]))
-        for array in stored:  # by the type alone
-            for some in (array, array.dictionary_encode()):
-                with pytest.raises(SchemaViolation, match=f"'{name}' is stored as .* cannot tell"):
-                    Encoder(schema.column(name)).encode(some)
-            with pytest.raises(SchemaViolation, match=f"'{name}' is stored as .* cannot tell"):
-                Encoder(schema.column(name)).reader.texts(array)
+@pytest.mark.parametrize(
+    ("levels", "missing"),
+    [
+        (["007", "7", "250", "a"], [""]),
+        (["2000-01-01", "2000-01-01 00:00"], [""]),
+        (["12:30", "12:30:00.0"], [""]),
+        (["0x10", "16"], [""]),
+        (["true", "1"], [""]),
+        (["1e5", "100000"], [""]),
+        (["inf", "Infinity"], [""]),
+        (["1", "9"], ["", "09"]),
+    ],
+)
+def test_a_schema_with_two_texts_of_one_number_or_time_is_refused(levels, missing):
+    definition = {"type": "category", "levels": levels, "missing_values": missing}
+    document = {"version": "1", "title": "t", "columns": {"x": definition}}
+    with pytest.raises(BadInput, match=r"Column 'x' of the schema has .* one number or time"):
+        Encoder(parse_schema(document).column("x"))
+
+
+# Texts that a program may read as numbers, dates or times, and writes in its own form.
+
+WRITTEN_COLUMNS = COLUMNS | {
+    "thousands": {"type": "integer", "min": "0", "max": "9999", "bins": "10", **LENIENT},
+    "comma": {"type": "number", "min": "0", "max": "100", "bins": "10", **LENIENT},
+    "american": COLUMNS["born"] | {"format": "%m/%d/%Y"},
+    "endless": {"type": "category", "levels": ["Infinity", "-inf", "1"], **LENIENT},
+}
+TEXTS = {name: canonical_texts(array).to_pylist() for name, array in FIRST.items()} | {
+    "visit": ["2000-02-29 00:00:00", "2001-01-01T12:30"],
+    "thousands": ["1,000", "9,999", "12"],
+    "comma": ["1,5", "50,25", "99,0"],
+    "american": ["02/29/2000", "12/31/2001"],
+    "endless": ["Infinity", "-inf", "1"],
+}
+ODD = ("", "NA", "abc", "none", "1.5", "1,5", "1,000", "0x10", "1e5", "inf", "true", "12:30",
+       "99.9", "2000-02-29", "2000-02-29 10:00", "29.02.2000", "9" * 20, "-9")  # fmt: skip
+PANDAS = {
+    "": {
+        "pandas": {},
+        "nullable": {"dtype_backend": "numpy_nullable"},
+        "no missing": {"keep_default_na": False},
+        "arrow engine": {"engine": "pyarrow"},
+    },
+    "integer": {"thousands": {"thousands": ","}},
+    "number": {"thousands": {"thousands": ","}, "comma": {"decimal": ","}},
+    "date": {"dates": {"parse_dates": ["x"]}},
+}
+"""Options of pandas for columns of all types, and those for a column of one type."""
+
+
+def rewritten(name, cells):
+    """Yield arrays of the same cells as programs that infer a column's type write them."""
+    buffer = io.StringIO()
+    csv.writer(buffer, quoting=csv.QUOTE_ALL).writerows([["x", "z"], *([c, "z"] for c in cells)])
+    written = buffer.getvalue().encode()
+    yield "text", pa.array(cells)
+    table = pyarrow.csv.read_csv(io.BytesIO(written))
+    yield "arrow", table["x"].combine_chunks()
+    definition = WRITTEN_COLUMNS[name]
+    for how, options in (PANDAS[""] | PANDAS.get(definition["type"], {})).items():
+        if "parse_dates" in options:
+            options = {**options, "date_format": definition.get("format", "%Y-%m-%d")}
+        frame = pd.read_csv(io.BytesIO(written), **options)
+        with contextlib.suppress(pa.ArrowException, OverflowError):
+            yield how, pa.table(frame)["x"].combine_chunks()
+        lines = io.StringIO(frame.to_csv(index=False))
+        yield f"{how}, csv", pa.array([row["x"] for row in csv.DictReader(lines)], pa.string())
+
+
+def codes_or_refusal(column, array):
+    if not is_readable(array.type):
+        return None
+    try:
+        encoded = Encoder(column).encode(in_common_type(array))
+    except SchemaViolation:
+        return None
+    return None if encoded.bad is not None else encoded.codes.tolist()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_an_odd_cell_by_which_programs_write_a_column_otherwise_changes_no_other_code(name):
+    document = {"version": "1", "title": "t", "columns": {name: WRITTEN_COLUMNS[name]}}
+    column = parse_schema(document).column(name)
+    cells = TEXTS[name]
+    alone = {how: codes_or_refusal(column, array) for how, array in rewritten(name, cells)}
+    assert any({*(codes or ())} - {column.missing_code} for codes in alone.values())
+    for odd in ODD:
+        for how, array in rewritten(name, [*cells, odd]):
+            codes = codes_or_refusal(column, array)
+            assert codes is None or alone.get(how) is None or codes[:-1] == alone[how], (how, odd)
 
 
 # Whole files, by units of privacy.

@@ -59,10 +59,11 @@ NOT_COVERED = (
     "That this release exists. The validation of the confidential data or a person can stop a"
     " release, so its existence says that in the end neither did. The out-of-range rule clip does"
     " not avoid this: it settles only numbers and dates outside their bounds. The rule missing,"
-    " with a missing level in every column, settles every value. A row without the identifier of"
-    " its person, one that breaks a rule about missing values, one that lies in another area than"
-    " the schema says, or a household that breaks a rule about the number of its members who meet a"
-    " condition, still stops a release.",
+    " with a missing level in every column, settles every value of its column's type; a text that"
+    " is no number or date still stops a release. So does a row without the identifier of its"
+    " person, one that breaks a rule about missing values, one that lies in another area than the"
+    " schema says, or a household that breaks a rule about the number of its members who meet a"
+    " condition.",
     "Refused attempts. A refusal by the validation tells whoever may see the internal files which"
     " rules and columns of the schema the confidential data break, and everyone else that they"
     " break one of them. That the data fit a schema is an exact answer too. The section `refusals`"

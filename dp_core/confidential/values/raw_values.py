@@ -10,16 +10,15 @@ and, for each row, the index of its text.
 How each type is read:
 
 - Category and ordinal: the exact text of a level or missing code, or else a text or stored value
-  that is the same number, boolean or time as exactly one of them (`value_texts`): 1, 1.00, 01 and
-  1e+00 are the level `1`, and true is 1. If one number or time stands for several of them, such as
-  `1` and `01`, texts count exactly, and values that are stored as numbers or times are refused.
-- Integer: whole numbers, in decimal or scientific notation. Stored floats and decimals count if
-  they are whole, and booleans as 1 and 0.
+  that is the same number, boolean or time (`value_texts`): 1, 1.00, 01, 1e+00 and 0x1 are the level
+  `1`, true is 1, and 12:30:00 is 12:30. A schema with both `1` and `01` is refused.
+- Integer: whole numbers, in decimal, scientific or hexadecimal notation. Stored floats and decimals
+  count if they are whole, and booleans as 1 and 0.
 - Number: decimal or scientific notation. A value and an edge are compared as binary64. A value that
   is the binary32 of an edge equals it (`short_decimals`). Infinities are out of range.
-- Date: `YYYY-MM-DD`, or a text in the column's own `format`; a time of day after it is cut off. A
-  stored number counts as its text, for a format such as `%d%m%Y`, with the zeros that it lost. A
-  text with a time zone is no date.
+- Date: `YYYY-MM-DD`, also in a column with a `format`, or a text in this format; a time of day
+  after it is cut off. A stored number counts as its text, for a format such as `%d%m%Y`, with the
+  zeros that it lost. A text with a time zone is no date.
 - Missing: a null, NaN, and every text of `missing_values`; of a number or date that such a text
   stands for, every other text or stored value as well. Spaces around numbers and dates are ignored.
 
@@ -47,26 +46,21 @@ from numpy.typing import NDArray
 from dp_core.confidential.values.short_decimals import ShortDecimals
 from dp_core.confidential.values.stored_texts import (
     DOUBLE_LIMIT,
-    INFINITE,
     canonical_texts,
     doubles,
-    is_day,
-    is_text,
     plain,
     value_texts,
     value_type,
     whole_limit,
 )
-from dp_core.errors import SchemaViolation
+from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.column_types.parsed_texts import (
-    DATE_TEXT,
     INT64_MAX,
     INT64_MIN,
     NUMBER_TEXT,
     integers_of,
     numbers_of,
-    texts_in_format,
 )
 from dp_core.schema.definition import Column
 
@@ -74,8 +68,8 @@ Array: TypeAlias = NDArray[Any]
 
 _LOST_DIGITS = 10**15
 """From this number on, a text in scientific notation may have lost digits: R writes 15."""
-_TWINS, _NO_LEVEL, _NO_VALUE = -3, -2, -1
-"""In place of a level: several levels, none, or a missing code."""
+_NO_LEVEL, _NO_VALUE = -2, -1
+"""In place of a level: none, or a missing code."""
 
 
 class State(IntEnum):
@@ -109,6 +103,7 @@ class Reader:
     """Reads raw arrays of one column, of any stored type.
 
     Raises:
+        BadInput: if a level and another one, or a missing code, are the same number or time.
         SchemaViolation: when it reads values that cannot be told apart, or moments with a time
             zone. The message names no value of the file.
     """
@@ -155,12 +150,7 @@ class Reader:
         if pa.types.is_dictionary(values.type):
             return self.texts(values.dictionary).take(values.indices.cast(pa.int64()))
         self._check_type(values.type)
-        texts = canonical_texts(values)
-        if self.column.format and is_day(values.type):
-            return texts_in_format(self.column.format, texts)
-        if pa.types.is_floating(values.type) and not self.column.levels:
-            texts = pc.replace_substring(texts, "inf", INFINITE)
-        return texts
+        return canonical_texts(values)
 
     def _check_type(self, kind: pa.DataType) -> None:
         """Raise if values of a type cannot tell values of the schema apart, or have no day."""
@@ -170,19 +160,10 @@ class Reader:
                 f"Column {name!r} is stored as {kind}: a moment with a time zone is on"
                 " different days in different zones; store dates, or times without a zone."
             )
-        numeric = not (is_day(kind) or is_text(kind) or pa.types.is_null(kind))
-        twins = self._levels.twins if self._levels is not None and not is_text(kind) else {}
-        if numeric in twins:
-            one, other = twins[numeric]
-            raise SchemaViolation(
-                f"Column {name!r} is stored as {kind}, which cannot tell {one!r} and {other!r} of"
-                " the schema apart; store it as text."
-            )
         limit = whole_limit(kind)
         if limit is not None and not self.column.levels:
             limit = DOUBLE_LIMIT
-        # privacy: the type alone decides. If such values counted as unreadable, they might become
-        # missing, and one row that makes a column one of floats would change other rows' codes.
+        # privacy: the type alone decides, so the column is refused whatever its values are.
         if limit is not None and self._largest >= limit:
             raise self._merged(limit, f"is stored as {kind}")
 
@@ -194,7 +175,6 @@ class Reader:
             inexact = pc.and_not(pc.match_substring_regex(texts, sign), known)
             some = texts.filter(inexact)
             numbers, valid = numbers_of(pc.utf8_trim_whitespace(some))
-            # privacy: as for a type; no such text becomes missing.
             if self._largest >= limit and (valid & (np.abs(numbers) >= limit)).any():
                 raise self._merged(limit, "has texts with a point or an exponent")
 
@@ -305,21 +285,19 @@ class Reader:
         return data, state
 
     def _missing_codes(self) -> tuple[Array, NDArray[np.float64]]:
-        """Return the values that mean missing, and those of an integer column that are not whole.
-
-        A value may be written in the column's format or as the schema writes it.
-        """
+        """Return the values that mean missing, and those that are not whole in a whole column."""
         texts = pc.utf8_trim_whitespace(self._missing)
         none = np.empty(0)
         if self.column.levels:
             return none, none
         if self.column.type.own_texts:
-            read = [self._parsed(self._padded(texts)), self.column.scale.parsed(texts, "")]
-            return np.unique(np.concatenate([data[valid] for data, valid in read])), none
-        numbers, valid = numbers_of(texts)
+            data, valid = self._parsed(self._padded(texts))
+            return np.unique(data[valid]), none
+        forms = value_texts(texts).fill_null("")
+        numbers, valid = numbers_of(forms)
         if self.column.type.continuous:
             return np.unique(numbers[valid]), none
-        whole, is_whole = integers_of(value_texts(texts).fill_null(""))
+        whole, is_whole = integers_of(forms)
         return np.unique(whole[is_whole]), np.unique(numbers[valid & ~is_whole])
 
     def _mark_missing(self, data: Array, state: NDArray[np.uint8]) -> None:
@@ -333,27 +311,26 @@ class Reader:
 class _Levels:
     """Finds the levels, and the missing codes, that texts of a column stand for.
 
-    Attributes:
-        twins: Two texts of the schema that one stored number or time may stand for, by whether it
-            is a number; empty if there are none.
+    Raises:
+        BadInput: if a level and another one, or a missing code, are the same number or time.
     """
 
     def __init__(self, column: Column) -> None:
-        self._name = column.name
         found = {**column.texts(), **dict.fromkeys(column.missing_values, _NO_VALUE)}
         self._texts = pa.array(list(found), pa.string())
         self._codes = np.array([*found.values(), _NO_LEVEL], dtype=np.int64)
-        of: dict[str, str] = {}
-        self.twins: dict[bool, tuple[str, str]] = {}
         forms = dict(zip(found, value_texts(self._texts).to_pylist(), strict=True))
-        codes: dict[str, int] = {}
+        of: dict[str, str] = {}
         for text, form in forms.items():
-            if form is None:
-                continue
-            first = of.setdefault(form, text)
-            codes[form] = found[text] if codes.get(form, found[text]) == found[text] else _TWINS
-            if codes[form] == _TWINS:
-                self.twins.setdefault(not re.match(DATE_TEXT, form), (first, text))
+            first = text if form is None else of.setdefault(form, text)
+            # privacy: a program that reads 01 as a number writes 1, unless one row is no number.
+            if found[first] != found[text]:
+                raise BadInput(
+                    f"Column {column.name!r} of the schema has {first!r} and {text!r}, which are"
+                    " one number or time to programs that write files; change one of them in the"
+                    " schema and in the file, for example by a letter."
+                )
+        codes = {form: found[text] for form, text in of.items()}
         self._forms = pa.array(list(codes), pa.string())
         self._form_codes = np.array([*codes.values(), _NO_LEVEL], dtype=np.int64)
         numbers = [float(form) for form in codes if re.match(NUMBER_TEXT, form)]
@@ -364,24 +341,12 @@ class _Levels:
 
         Args:
             texts: Texts, null for missing.
-
-        Raises:
-            SchemaViolation: if a text may stand for several levels. The message names no value of
-                the file.
         """
         data = self._codes[_places(texts, self._texts)]
         rest = (data == _NO_LEVEL) & texts.is_valid().to_numpy(zero_copy_only=False)
         if rest.any():
             forms = value_texts(texts.filter(pa.array(rest)), self._short)
             data[rest] = self._form_codes[_places(forms, self._forms)]
-            # privacy: if such a text counted as unreadable, it might become missing, and one row
-            # that makes a column one of floats would change other rows' codes.
-            if (data == _TWINS).any():
-                one, other = next(iter(self.twins.values()))
-                raise SchemaViolation(
-                    f"Column {self._name!r} has texts that may stand for {one!r} or for {other!r},"
-                    " which the schema tells apart; write its texts as the schema does."
-                )
         state = np.where(data == _NO_LEVEL, State.UNKNOWN, State.VALUE).astype(np.uint8)
         state[(data == _NO_VALUE) | texts.is_null().to_numpy(zero_copy_only=False)] = State.MISSING
         return np.maximum(data, 0), state

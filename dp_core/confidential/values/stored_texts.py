@@ -36,7 +36,10 @@ from dp_core.errors import SchemaViolation
 from dp_core.schema.column_types.parsed_texts import NUMBER_TEXT
 
 _WHOLE = r"^[+-]?[0-9]+(\.0*)?$"
-_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?$"
+_DAY, _HOURS = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
+_TIME = f"^({_DAY}([T ][0-9]{{2}})?|({_DAY}[T ])?{_HOURS})$"
+_HEXADECIMAL = "^0[xX][0-9a-fA-F]{1,16}$"
+"""Texts that Arrow reads as whole numbers."""
 _WORDS = {"0": ("false", "False", "FALSE"), "1": ("true", "True", "TRUE")}
 """How programs write booleans, and the number that each is."""
 _SCIENTIFIC = r"^[+-]?[0-9](\.[0-9]*)?[eE][+-]?[0-9]{1,3}$"
@@ -71,12 +74,12 @@ def canonical_texts(values: pa.Array) -> pa.Array:
 def value_texts(texts: pa.Array, short: ShortDecimals | None = None) -> pa.Array:
     """Return the text of the number or time that each text stands for, null if it is none.
 
-    >>> texts = ["007", " 7.0", "1e+05", ".50", "TRUE", "2026-01-31T00:00", "a"]
+    >>> texts = ["007", " 7.0", "1e+05", ".50", "0x1F", "TRUE", "2026-01-31T00:00", "12:30", "a"]
     >>> value_texts(pa.array(texts)).to_pylist()
-    ['7', '7', '100000', '0.5', '1', '2026-01-31', None]
+    ['7', '7', '100000', '0.5', '31', '1', '2026-01-31', '12:30:00', None]
 
     A text with a point or an exponent is the number that binary64 has for it; whole numbers
-    without an exponent are exact. A boolean is 1 or 0.
+    without an exponent are exact. A boolean is 1 or 0. A time may have a day or none.
 
     Args:
         texts: Texts; blanks around them do not count.
@@ -85,6 +88,10 @@ def value_texts(texts: pa.Array, short: ShortDecimals | None = None) -> pa.Array
     texts = pc.utf8_trim_whitespace(texts)
     for number, words in _WORDS.items():
         texts = pc.if_else(pc.is_in(texts, value_set=pa.array(words)), number, texts)
+    hexadecimal = pc.match_substring_regex(texts, _HEXADECIMAL).fill_null(False)
+    if pc.any(hexadecimal).as_py():
+        numbers = texts.filter(hexadecimal).cast(pa.int64()).cast(pa.string())
+        texts = pc.replace_with_mask(texts, hexadecimal, numbers)
     found = pc.if_else(pc.match_substring_regex(texts, _WHOLE), whole_texts(texts), None)
     inexact = pc.and_(pc.match_substring_regex(texts, NUMBER_TEXT), found.is_null())
     inexact = inexact.fill_null(False)
@@ -96,7 +103,8 @@ def value_texts(texts: pa.Array, short: ShortDecimals | None = None) -> pa.Array
     times = pc.match_substring_regex(texts, _TIME).fill_null(False)
     if pc.any(times).as_py():
         written = pc.replace_substring(texts.filter(times), "T", " ")
-        written = pc.replace_substring_regex(written, r"( [0-9]{2}:[0-9]{2})$", r"\1:00")
+        written = pc.replace_substring_regex(written, "( [0-9]{2})$", r"\1:00")
+        written = pc.replace_substring_regex(written, "((^| )[0-9]{2}:[0-9]{2})$", r"\1:00")
         written = pc.replace_substring_regex(_without_zeros(written), r" 00:00:00$", "")
         found = pc.replace_with_mask(found, times, written)
     return found

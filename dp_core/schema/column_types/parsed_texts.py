@@ -21,7 +21,9 @@ Array: TypeAlias = NDArray[Any]
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 INTEGER_TEXT = r"^[+-]?[0-9]+(\.0*)?$"
-NUMBER_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+NUMBER_TEXT = (
+    r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
+)
 _TIME = "(?:[T ][0-9]{2}:[0-9:.]*(?: ?[AaPp][Mm])?)?"
 """A time of day, without a zone: a moment has no day of its own."""
 EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -53,7 +55,7 @@ def integers_of(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def numbers_of(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return texts in decimal or scientific notation as the nearest binary64."""
+    """Return texts in decimal or scientific notation, or `inf`, as the nearest binary64."""
     valid, texts = _matching(texts, NUMBER_TEXT)
     return texts.cast(pa.float64()).to_numpy(zero_copy_only=False), valid
 
@@ -71,7 +73,7 @@ def days_of(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def days_in_format(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the day ordinals of texts in a format of `%d`, `%m` and `%Y`, and which are valid."""
+    """Return texts in a format of `%d`, `%m` and `%Y`, and ISO dates, as day ordinals."""
     # Without separators, parts can be distinguished only if each has its full width.
     digits = "{2}" if re.search("%.%", form) else "{1,2}"
     pattern = re.escape(form).replace("%Y", "(?P<Y>[0-9]{4})")
@@ -81,19 +83,7 @@ def days_in_format(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]
     year, month, day = (pc.struct_field(found, [part]) for part in ("Y", "m", "d"))
     month, day = (pc.utf8_lpad(part, width=2, padding="0") for part in (month, day))
     written = pc.binary_join_element_wise(year, month, day, "-")
-    return days_of(written.fill_null(""))
-
-
-def texts_in_format(form: str, days: pa.Array) -> pa.Array:
-    """Return ISO dates in a format of `%d`, `%m` and `%Y`."""
-    day = pc.utf8_slice_codeunits(days, 0, 10)
-    parts = {
-        "%Y": pc.utf8_slice_codeunits(day, 0, 4),
-        "%m": pc.utf8_slice_codeunits(day, 5, 7),
-        "%d": pc.utf8_slice_codeunits(day, 8, 10),
-    }
-    pieces = [parts.get(piece, piece) for piece in re.split("(%[Ymd])", form) if piece]
-    return pc.binary_join_element_wise(*pieces, "")
+    return days_of(pc.coalesce(written, texts))
 
 
 def _dates_one_by_one(

@@ -249,4 +249,10 @@ def _read_format(node: Node) -> str:
         raise node.error(
             f"{shown(text)} is not a date format; use %d, %m and %Y once each, as in %d.%m.%Y."
         )
+    # A column also has ISO dates, as programs write days.
+    if re.fullmatch("%Y-[0-9]*%[dm]-[0-9]*%[dm][0-9]*", text) and text != "%Y-%m-%d":
+        raise node.error(
+            f"{shown(text)} reads 2026-02-01 otherwise than programs that write dates mean it;"
+            " write the file's dates in another format, such as %Y-%m-%d."
+        )
     return text

@@ -254,9 +254,12 @@ def test_other_spaces_are_shown(text):
 @pytest.mark.parametrize(
     ("own", "texts", "words"),
     [
-        ("", ["2020-01-31", "31.01.2020"], "all dates of the file as in 2024-02-15"),
-        (', format: "%d.%m.%Y"', ["2020-01-31", "31.01.2020"], "of the file as in 15.02.2024"),
-        ("", ["01/02/2020", "2020-01-31"], "all dates of the file as in 2024-02-15"),
+        ("", ["2020-01-31", "31.01.2020"], 'Write `format: "%d.%m.%Y"`.'),
+        (', format: "%d.%m.%Y"', ["2020-01-31", "31/01/2020"], 'Write `format: "%d/%m/%Y"`.'),
+        ("", ["01/02/2020", "2020-01-31"], "the one that the questionnaire states"),
+        ("", ["31.01.2020", "01/31/2020", "2020-01-31"], "all dates of the file as in 2024-02-15"),
+        ("", ["unknown", "2020-01-31"], 'write `missing: level, missing_values: ["", "unknown"]`'),
+        ("", ["not yet", "2020-01-31"], 'write `missing: level, missing_values: ["", "not yet"]`'),
         (', format: "%d/%m/%Y"', ["01/13/2020", "13/01/2020"], "of the file as in 15/02/2024"),
         ("", ["2020-02-30", "2020-01-31"], "No such days exist if dates are written as 2024-02-15"),
         ("", ["31.01.2020", "30.01.2020", "2020/01/31"], '"%d.%m.%Y"`, which fits most'),
@@ -371,9 +374,9 @@ MIXED = read(
 )
 LOOSE = read(
     "version: 1\ntitle: t\nout_of_range: missing\ncolumns:\n"
-    "  c0: {type: integer, min: 0, max: 9, missing: level}\n"
+    "  c0: {type: category, levels: [1, 2], missing: level}\n"
     "  c1: {type: category, levels: [a, b], missing: level}\n"
-    "  c2: {type: number, min: 0, max: 9, bins: 3, missing: level}\n"
+    "  c2: {type: category, levels: [2.5, 3], missing: level}\n"
 )
 
 
