@@ -289,7 +289,7 @@ TEXTS = {name: canonical_texts(array).to_pylist() for name, array in FIRST.items
     "american": ["02/29/2000", "12/31/2001"],
     "endless": ["Infinity", "-inf", "1"],
 }
-ODD = ("", "NA", "abc", "none", "1.5", "1,5", "1,000", "0x10", "1e5", "inf", "true", "12:30",
+ODD = ("", "NA", "abc", "unknown", "1.5", "1,5", "1,000", "0x10", "1e5", "inf", "true", "12:30",
        "99.9", "2000-02-29", "2000-02-29 10:00", "29.02.2000", "9" * 20, "-9")  # fmt: skip
 PANDAS = {
     "": {
@@ -336,7 +336,9 @@ def codes_or_refusal(column, array):
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_an_odd_cell_by_which_programs_write_a_column_otherwise_changes_no_other_code(name):
-    document = {"version": "1", "title": "t", "columns": {name: WRITTEN_COLUMNS[name]}}
+    definition = WRITTEN_COLUMNS[name]
+    listed = {"missing_values": [*definition.get("missing_values", [""]), "unknown"]}
+    document = {"version": "1", "title": "t", "columns": {name: definition | listed}}
     column = parse_schema(document).column(name)
     cells = TEXTS[name]
     alone = {how: codes_or_refusal(column, array) for how, array in rewritten(name, cells)}

@@ -49,7 +49,7 @@ OUTCOMES = {
     "fractions": {"number": [0, 1, 2]},
     "booleans": {kind: [0, 1, 1] for kind in (*LEVELS, *WHOLE)},
     "days": {kind: [0, 1, 2] for kind in DATES},
-    "written days": {"date": [0, 1, 2]},
+    "written days": {kind: [0, 1, 2] for kind in DATES},
     "day numbers": {"date in a format": [0, 1, 2]},
     "nothing": {"ordinal": [3, 3, 3]},
     "unreadable": {},
