@@ -1,4 +1,4 @@
-"""Finds the types of columns: a type is a module of this folder that defines `TYPE`."""
+"""Finds the types of columns: each module of this folder defines one as `TYPE`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from dp_core.schema.column_types.column_type import ColumnType, ValueType
 
 Kind: TypeAlias = str
 """Word of a type."""
+_SHARED = ("column_type", "parsed_texts", "registry")
+"""Modules of the folder that are no types; `parsed_texts` needs pyarrow, which no plan loads."""
 
 
 @cache
@@ -59,7 +61,8 @@ def _types() -> dict[str, ColumnType]:
     found = [
         importlib.import_module(f"{__package__}.{each.name}")
         for each in pkgutil.iter_modules(_FOLDER)
+        if each.name not in _SHARED
     ]
-    types: list[ColumnType] = [module.TYPE for module in found if hasattr(module, "TYPE")]
+    types: list[ColumnType] = [module.TYPE for module in found]
     order = sorted(types, key=lambda each: (not each.levels, each.own_texts, each.word))
     return {each.word: each for each in order}

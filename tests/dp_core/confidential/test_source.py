@@ -226,7 +226,7 @@ def test_other_bad_parquet_files_are_refused(tmp_path):
     )
     assert "no row" in refusal(tmp_path, "2.parquet")
     pq.write_table(pa.table({"a": [[1]], "b": [1]}), tmp_path / "3.parquet")
-    assert "Column 'a'" in refusal(tmp_path, "3.parquet")
+    assert "column 'a'" in refusal(tmp_path, "3.parquet")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "4.parquet")
     assert "lacks column 'b'" in refusal(tmp_path, "4.parquet")
 
