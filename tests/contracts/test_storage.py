@@ -12,6 +12,7 @@ import csv
 import datetime
 import io
 import itertools
+import re
 from collections import Counter
 from decimal import Decimal
 
@@ -29,7 +30,7 @@ from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import open_source
 from dp_core.confidential.source_files import is_readable
 from dp_core.confidential.values.common_types import in_common_type
-from dp_core.confidential.values.stored_texts import canonical_texts
+from dp_core.confidential.values.stored_texts import canonical_texts, identifier_texts
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.reading.schema_file import parse_schema
@@ -523,6 +524,28 @@ def test_a_constant_number_is_the_same_in_files_of_different_floats(tmp_path):
     source = open_source("rows-*.parquet", tmp_path, *row_columns(schema))
     panel = PanelSource(schema, (source,), tmp_path / "records")
     assert stored(write_codes(panel, schema, tmp_path / "codes")).total() == 4
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_no_identifier_is_a_text_that_a_program_reads_as_another_type(length):
+    """Only whole numbers, which have one text in every storage."""
+    texts = {"".join(signs) for signs in itertools.product("01.eEx_-:n", repeat=length)}
+    texts |= {"inf", "-Infinity", "NaN", "TRUE", "false", "0x1F", "1e400", "12E3", "2026-01-31"}
+    texts |= {"12:30:00", "2026-01-31 12:30:00", "2026-01-31T12:30:00Z"}
+    for text in sorted(texts):
+        read = pd.read_csv(io.StringIO(f"x,y\n{text},\n"), keep_default_na=False)["x"].dtype
+        arrow = pyarrow.csv.read_csv(io.BytesIO(f"x,y\n{text},\n".encode())).column("x").type
+        if read.kind != "O" or not (pa.types.is_string(arrow) or pa.types.is_null(arrow)):
+            if re.fullmatch(r"[+-]?[0-9]+(\.0*)?", text):
+                assert identifier_texts(pa.array([text]), "x")[0].as_py() in (
+                    "0",
+                    str(int(float(text))),
+                )
+                continue
+            with pytest.raises(SchemaViolation, match="put a letter in front"):
+                identifier_texts(pa.array([text]), "x")
+    accepted = ["AB12", "12A", "e3", "1-2", "1.2.3", "a1e5", "0xg", "007", "-7", "7.00"]
+    assert identifier_texts(pa.array(accepted), "x").null_count == 0
 
 
 LINKED = {

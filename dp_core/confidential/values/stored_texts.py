@@ -14,8 +14,9 @@ boolean or time, and writes it again, may change the text, but not the text that
 Identifiers of persons and keys of tables are compared by these texts, so a person has one
 identifier whether the column is stored as text, whole numbers, decimals or floats. So zeros at the
 beginning of a whole number do not count: 007 and 7 are one identifier. A float from
-2^53 on (binary32: from 2^24 on) stands for several whole numbers, so it is no identifier; nor is a
-text such as 1.23E+11.
+2^53 on (binary32: from 2^24 on) stands for several whole numbers, so it is no identifier. Nor is
+another text that programs read as a number, boolean, date or time, such as 12E3 or 0x1F: they read
+it so, and write it differently, only if all identifiers of the column are such texts.
 """
 
 from __future__ import annotations
@@ -42,8 +43,12 @@ _HEXADECIMAL = "^0[xX][0-9a-fA-F]{1,16}$"
 """Texts that Arrow reads as whole numbers."""
 _WORDS = {"0": ("false", "False", "FALSE"), "1": ("true", "True", "TRUE")}
 """How programs write booleans, and the number that each is."""
-_SCIENTIFIC = r"^[+-]?[0-9](\.[0-9]*)?[eE][+-]?[0-9]{1,3}$"
-"""A number of many digits as spreadsheets and programs write it: 1.23E+11."""
+_OTHER_NUMBER = (
+    r"(?i)^[+-]?(0x[0-9a-f_]*\.?[0-9a-f_]*(p[+-]?[0-9]+)?|0[bo][0-9_]+|inf(inity)?|nan"
+    r"|[0-9_]*[0-9][0-9_]*\.?[0-9_]*([ed][+-]?[0-9_]+)?|\.[0-9_]+([ed][+-]?[0-9_]+)?)$"
+    r"|^[0-9]{1,2}:[0-9]{2}(:[0-9.]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+ ?(Z|[+-][0-9:]+)?)?$"
+)
+"""Everything that a program may read as a number or time; whole numbers match, too."""
 INFINITE = "9" * 400
 """A number beyond all floats."""
 DOUBLE_LIMIT = 2**53
@@ -156,8 +161,9 @@ def identifier_texts(values: pa.Array, what: str) -> pa.Array:
         what: Beginning of a message: which column it is.
 
     Raises:
-        SchemaViolation: if values have another type, or numbers are not whole, too large for their
-            type, or in scientific notation. The message names no value.
+        SchemaViolation: if values have another type, numbers are not whole or too large for their
+            type, or texts are numbers, booleans or times in another form. The message names no
+            value.
     """
     kind = value_type(values)
     numeric = pa.types.is_integer(kind) or pa.types.is_null(kind)
@@ -181,10 +187,14 @@ def identifier_texts(values: pa.Array, what: str) -> pa.Array:
     texts = pc.utf8_trim_whitespace(texts)
     pointed = texts.filter(pc.match_substring_regex(texts, r"^[+-]?[0-9]{16,}\.0*$"))
     large = np.abs(pointed.cast(pa.float64()).to_numpy()) >= DOUBLE_LIMIT
-    if large.any() or pc.any(pc.match_substring_regex(texts, _SCIENTIFIC)).as_py():
+    # privacy: whether a program changed such a text depends on the other identifiers.
+    other = pc.or_(pc.match_substring_regex(texts, _OTHER_NUMBER), value_texts(texts).is_valid())
+    other = pc.and_not(other, pc.match_substring_regex(texts, _WHOLE))
+    if large.any() or pc.any(other).as_py():
         raise SchemaViolation(
-            f"{what} has numbers in scientific notation or with a point, which lost digits; write"
-            " them as whole numbers."
+            f"{what} has texts that programs read as numbers, booleans or times and write"
+            " differently, such as 12E3, 0x1F or 1:30; write whole numbers with all digits, or put"
+            " a letter in front of every identifier."
         )
     return whole_texts(texts)
 
