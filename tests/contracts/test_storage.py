@@ -350,6 +350,21 @@ def test_an_odd_cell_by_which_programs_write_a_column_otherwise_changes_no_other
             assert codes is None or alone.get(how) is None or codes[:-1] == alone[how], (how, odd)
 
 
+@pytest.mark.parametrize("policy", ["clip", "missing"])
+@pytest.mark.parametrize("seconds", [-9223372036, -9223372000, -9223372036854, 9223372036854, -1])
+def test_a_time_at_the_end_of_its_unit_has_the_day_of_the_same_time_in_other_units(policy, seconds):
+    born = {"type": "date", "min": "1600-01-01", "max": "2300-12-31", "bins": "year"}
+    born |= {"missing": "level", "out_of_range": policy}
+    column = parse_schema({"version": "1", "title": "t", "columns": {"x": born}}).column("x")
+    found = []
+    for unit, parts in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
+        with contextlib.suppress(OverflowError):
+            stored = pa.array([seconds * parts], pa.int64()).cast(pa.timestamp(unit))
+            found.append(code(column, stored))
+    assert len(found) > 1
+    assert all(each == found[0] for each in found)
+
+
 # Whole files, by units of privacy.
 
 PERSONS = 40

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.values.short_decimals import ShortDecimals
 from dp_core.errors import SchemaViolation
-from dp_core.schema.column_types.parsed_texts import NUMBER_TEXT
+from dp_core.schema.column_types.parsed_texts import NUMBER_TEXT, days_and_rest
 
 _WHOLE = r"^[+-]?[0-9]+(\.0*)?$"
 _DAY, _HOURS = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
@@ -277,11 +277,13 @@ def _decimal_texts(values: pa.Array) -> pa.Array:
 def _day_texts(values: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         return values.cast(pa.timestamp(values.type.unit, "UTC")).cast(pa.string())
-    days = values.cast(pa.date32(), safe=False)
+    since, rest = days_and_rest(values)
+    kept = np.clip(since, -(2**31), 2**31 - 1).astype(np.int32)
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    days = pa.array(kept, pa.int32(), mask=missing).cast(pa.date32()).cast(pa.string())
     if pa.types.is_date(values.type):
-        return days.cast(pa.string())
-    midnight = pc.equal(days.cast(values.type), values)
-    return pc.if_else(midnight, days.cast(pa.string()), _without_zeros(values.cast(pa.string())))
+        return days
+    return pc.if_else(pa.array(rest == 0), days, _without_zeros(values.cast(pa.string())))
 
 
 def _without_zeros(texts: pa.Array) -> pa.Array:

@@ -97,11 +97,10 @@ class Date(ValueType):
 
     def whole_numbers(self, values: pa.Array) -> pa.Array:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        if pa.types.is_timestamp(values.type):
-            values = pc.floor_temporal(values, unit="day")
-        return values.cast(pa.date32(), safe=False).cast(pa.int32())
+        from dp_core.schema.column_types.parsed_texts import days_and_rest
+
+        return pa.array(days_and_rest(values)[0])
 
     def parsed(self, texts: pa.Array, form: str) -> tuple[Array, NDArray[np.bool_]]:
         from dp_core.schema.column_types.parsed_texts import days_in_format, days_of

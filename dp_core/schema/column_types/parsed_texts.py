@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
 
+_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 INTEGER_TEXT = r"^[+-]?[0-9]+(\.0*)?$"
 NUMBER_TEXT = (
@@ -70,6 +71,24 @@ def days_of(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
             since = days.cast(pa.date32()).cast(pa.int32()).to_numpy(zero_copy_only=False)
             return since.astype(np.int64) + EPOCH, valid
     return _dates_one_by_one(days.to_pylist(), valid)
+
+
+def days_and_rest(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return stored days or times as days since 1970, and the units after midnight; null is 0.
+
+    Args:
+        values: Days, or times without a zone, of any unit. The days of all of them fit; those of a
+            cast wrap around.
+    """
+    kind = values.type
+    if pa.types.is_date32(kind):
+        units, values = 1, values.view(pa.int32())
+    else:
+        unit = "ms" if pa.types.is_date64(kind) else kind.unit
+        units, values = 86_400 * _UNITS[unit], values.view(pa.int64())
+    stored = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    days = stored // units
+    return days, stored - days * units
 
 
 def days_in_format(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
