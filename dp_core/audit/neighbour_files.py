@@ -39,7 +39,8 @@ def stored_columns(columns: Mapping[str, Sequence[str]]) -> dict[str, pa.Array]:
     """Return texts as programs store them that choose a column's type from all its rows.
 
     Whole numbers are integers, but floats if a value of the file is missing; other numbers are
-    floats. A column with any other text is stored as texts.
+    floats, in 32 bits if all of them stay nearly the same. A column with any other text is stored
+    as texts.
 
     Args:
         columns: Texts of each column, empty for missing.
@@ -53,6 +54,10 @@ def stored_columns(columns: Mapping[str, Sequence[str]]) -> dict[str, pa.Array]:
             whole = not missing and not any("." in text for text in stated)
             numbers = [(int if whole else float)(text) if text else None for text in texts]
             array = pa.array(numbers, pa.int64() if whole else pa.float64())
+            exact = np.array(stated, np.float64)
+            fractions = any("." in text for text in stated)
+            if fractions and np.allclose(exact.astype(np.float32), exact, rtol=0, atol=5e-4):
+                array = pa.array(numbers, pa.float32())
         found[name] = array
     return found
 

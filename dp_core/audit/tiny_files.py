@@ -30,8 +30,10 @@ MALE, FEMALE = "10000000001", "10000000002"
 """So long that a program writes them in scientific notation once they are floats."""
 LOWEST: Row = ("0", MALE, "single", "0", "2000-01-01")
 HIGHEST: Row = ("99", FEMALE, "married", "1000", "2009-12-31")
-MIDDLE: Row = ("30", FEMALE, "single", "499.99", "2004-07-15")
-ABOVE: Row = ("250", FEMALE, "married", "1000.01", "2031-05-05")
+MIDDLE: Row = ("30", FEMALE, "single", "499.999999", "2004-07-15")
+"""Its number rounds to a bin edge in 32 bits."""
+ABOVE: Row = ("250", FEMALE, "married", "16777217.01", "2031-05-05")
+"""Its number needs 64 bits."""
 BELOW: Row = ("-7", MALE, "single", "-3", "1899-12-31")
 LOST: Row = ("", MALE, "NA", "", "2005-05-05")
 """As many missing values as the schema allows."""
@@ -105,7 +107,7 @@ class TinyFiles(NeighbourFiles[Texts]):
         if self._relation.neighbours == "add-remove":
             # It has no neighbours where the number of units is public.
             yield "no rows", ()
-        yield "one row", ((LOWEST,),)
+        yield "one row", ((MIDDLE,),)
         yield "extremes", tuple((row,) * k for row in (LOWEST, HIGHEST, ABOVE, BELOW))
         if not self._complete:
             yield "missing values", tuple((row,) * k for row in (LOST, LOST, SETTLED))

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from dp_core.confidential.encoding import Encoder, count_problems
 from dp_core.confidential.values.raw_values import State, Values
+from dp_core.confidential.values.stored_texts import decimals
 from dp_core.schema.definition import Column
 from dp_core.schema.problems import Problem
 
@@ -103,6 +104,7 @@ class Profiler:
         elif typed.state is not None:
             data = data[typed.state == State.VALUE]
         if data.size:
-            low, high = data.min().item(), data.max().item()
+            ends = np.array([data.min(), data.max()])
+            low, high = (decimals(ends) if self.column.type.continuous else ends).tolist()
             profile.low = low if profile.low is None else min(profile.low, low)
             profile.high = high if profile.high is None else max(profile.high, high)

@@ -37,6 +37,7 @@ from dp_core.confidential.values.raw_values import (
     State,
     Values,
 )
+from dp_core.confidential.values.stored_texts import in_32_bits
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.problems import Problem, refused
@@ -76,9 +77,11 @@ class Encoder:
         if not column.levels:
             low, high = legal_range(column)
             if column.type.continuous:
-                self.low: float = float(low)
-                self.high: float = float(high)
-                self._edges = np.array([float(edge) for edge in column.edges[1:-1]])
+                # As the reader rounds values.
+                ends = in_32_bits(np.array([float(low), float(high)]))
+                self.low, self.high = ends.tolist()
+                edges = np.array([float(edge) for edge in column.edges[1:-1]], np.float64)
+                self._edges: Array = in_32_bits(edges)
             else:
                 self.low, self.high = _fit(int(low)), _fit(int(high))
                 whole = [_fit(math.ceil(edge)) for edge in column.edges[1:-1]]

@@ -17,6 +17,7 @@ from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes, kept_rows, orders
 from dp_core.confidential.source import Source
 from dp_core.confidential.values.raw_values import Array, Values
+from dp_core.confidential.values.stored_texts import decimals
 from dp_core.schema.decoding import decode, labels
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, value_sources
@@ -114,5 +115,5 @@ def _numbers(encoder: Encoder, data: Array, missing: Array | None) -> pa.Array:
     """Return numbers, whole numbers or dates, clipped to the bounds."""
     clipped = np.clip(data, data.dtype.type(encoder.low), data.dtype.type(encoder.high))
     if encoder.column.type.continuous:
-        clipped = clipped.astype(np.float64)
+        clipped = decimals(clipped)
     return encoder.column.scale.array(clipped, missing)

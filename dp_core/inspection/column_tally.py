@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.encoding import Encoded, Encoder, count_problems
 from dp_core.confidential.values.raw_values import State, Values
-from dp_core.confidential.values.stored_texts import canonical_texts, value_type
+from dp_core.confidential.values.stored_texts import canonical_texts, decimals, value_type
 from dp_core.schema.definition import Column
 from dp_core.schema.problems import Problem
 
@@ -134,6 +134,8 @@ class Tally:
         if typed.state is not None:
             known &= typed.state == State.VALUE
         data, rows = typed.data[known], counts[known]
+        if self.column.type.continuous:
+            data = decimals(data)
         if not data.size:
             return
         outside = self.encoder.outside(typed)[known]

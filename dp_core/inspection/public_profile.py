@@ -234,6 +234,9 @@ def _number(
     ends = [abs(Fraction(end)) for end in (least, most) if end is not None]
     if kind == "integer" and max(ends, default=0) > MAX_INTEGER:
         return _identifier(name, f"whole numbers beyond {MAX_INTEGER}: an identifier?")
+    apart = None if least is None or most is None else Fraction(most) - Fraction(least)
+    if kind == "number" and apart is not None and max(ends) > 2**18 * apart:
+        return _identifier(name, "numbers that differ only from their sixth digit on")
     return Variable(
         name=name,
         kind=kind,

@@ -7,16 +7,17 @@ bin contains, too.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.text.documents.node import Node
-
-if TYPE_CHECKING:
-    pass
+from dp_core.text.documents.typed_text import parse_fraction, shown
 
 MAX_CODES = 1_000_000  # of a column; a release of so many areas has been made
 VALUES_WITHOUT_BINS = 100
@@ -43,13 +44,33 @@ def exact_text(value: Fraction) -> str:
 
 
 def check_distinct(edges: tuple[Fraction, ...], node: Node) -> None:
-    """Refuse edges that are equal as the 64-bit floats of a data file."""
-    for low, high in pairwise(edges):
-        if float(low) == float(high):
-            raise node.error(
-                f"the edges near {exact_text(low)} are equal in floating point; make fewer and"
-                " wider bins."
-            )
+    """Refuse edges that are equal, or infinite, as 32-bit floats, which values are rounded to."""
+    short = _in_32_bits(edges)
+    with np.errstate(invalid="ignore"):
+        same = np.flatnonzero(~(np.diff(short) > 0) | ~np.isfinite(short[1:]))
+    if same.size:
+        raise node.error(
+            f"the edges near {exact_text(edges[same[0]])} are equal as 32-bit floats, of about"
+            " seven digits, which numbers are rounded to; make fewer and wider bins, or use the"
+            " type integer in a smaller unit."
+        )
+
+
+def check_missing(codes: tuple[str, ...], edges: tuple[Fraction, ...], node: Node) -> None:
+    """Refuse codes for missing that are no edge of a number, but equal one as 32-bit floats."""
+    for code in codes:
+        with contextlib.suppress(ValueError):
+            value = parse_fraction(code)
+            if value not in edges and _in_32_bits((value,))[0] in _in_32_bits(edges):
+                raise node.error(
+                    f"the missing value {shown(code)} equals a bin edge or bound as a 32-bit float,"
+                    " of about seven digits, which numbers are rounded to; change the edge."
+                )
+
+
+def _in_32_bits(numbers: tuple[Fraction, ...]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore", under="ignore"):
+        return np.array([float(number) for number in numbers], np.float64).astype(np.float32)
 
 
 def bin_count(node: Node) -> int:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.values.raw_values import Reader, State, Values
+from dp_core.confidential.values.stored_texts import decimals
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule
@@ -88,7 +89,7 @@ def _cells(column: Column, values: Values) -> NDArray[Any]:
         if known is not None:
             cells[~known] = None
     else:
-        cells = values.data
+        cells = decimals(values.data) if column.type.continuous else values.data
         if known is not None and not known.all():
             # Whole numbers beyond 2**53 are rounded here, as pandas rounds them beside a null.
             cells = np.where(known, cells.astype(np.float64), np.nan)

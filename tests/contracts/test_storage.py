@@ -71,6 +71,10 @@ COLUMNS = {
     "left": {"type": "date", "min": "1999-01-01", "max": "2001-12-31", "bins": "year"}
     | {**LENIENT, "format": "%d%m%Y"},
 }
+# Beside an edge, a level and a missing code, in the eighth digit.
+COLUMNS["near"] = {**COLUMNS["pay"], "missing_values": ["", "0.55"]}
+COLUMNS["ratio"] = {**COLUMNS["share"]}
+NEAR = [0.69999999, 0.70000001, 0.3, 0.55000001, 0.1]
 SMALL, LARGE = [0, 1, 7, 17, 18, 99, 999, -9], [7, 12345678901, 20000000000, -30000000000]
 SHARES, DAYS = [0.5, 0.7, 3.0, 0.1, 0.3, 0.9, 99.9], ["2000-02-29", "2001-01-01", "9999-12-31"]
 FLOATS = (pa.float32(), pa.float64())
@@ -94,11 +98,11 @@ def whole_numbers(values):
 
 
 def numbers(values):
-    """Yield arrays of the same numbers; in binary32 they are those that read as the same text."""
+    """Yield arrays of the same numbers, also as texts of what binary32 keeps of them."""
     decimals = [Decimal(str(value)) for value in values]
     short = pa.array(values, pa.float32())
-    yield from (pa.array(values), short, short.cast(pa.float64()))
-    yield from (pa.array(decimals, kind) for kind in (pa.decimal128(5, 1), pa.decimal128(30, 12)))
+    yield from (pa.array(values), short, short.cast(pa.float64()), short.cast(pa.string()))
+    yield from (pa.array(decimals, kind) for kind in (pa.decimal128(10, 8), pa.decimal128(30, 12)))
     yield from (pa.array([form.format(value) for value in values]) for form in FORMS)
     yield pa.array([f"{value:g}".lstrip("0") for value in values])
 
@@ -159,6 +163,8 @@ ARRAYS = {
     "age": whole_numbers(SMALL),
     "debt": whole_numbers(LARGE),
     "pay": numbers(SHARES),
+    "near": numbers(NEAR),
+    "ratio": numbers([0.69999999, 0.70000001, 0.5, 0.3, 3.0]),
     "born": days(DAYS),
     "entry": days(DAYS, "%d.%m.%Y"),
     "exit": days(DAYS, "%Y%m%d"),
@@ -470,6 +476,21 @@ MORE = {
     "a fraction": {"firm": [0.5] * 5},
     "a large number": {"age": [2.0**40] * 5, "pay": [1e300] * 5},
 }
+SHORT = pd.to_numeric(pd.Series([0.69999999] * 9 + [0.3] * 9), downcast="float")
+LONG = pd.to_numeric(pd.Series([*[0.69999999] * 9, *[0.3] * 9, 123456789.123]), downcast="float")
+
+
+@pytest.mark.parametrize("how", ["natural", "csv"])
+def test_a_number_that_needs_64_bits_changes_no_other_number(tmp_path, how):
+    pay = {**COLUMNS["pay"], "out_of_range": "clip"}
+    schema = parse_schema({"version": "1", "title": "t", "columns": {"pay": pay}})
+    assert (SHORT.dtype, LONG.dtype) == (np.float32, np.float64)
+    counts = []
+    for number, column in enumerate((SHORT, LONG)):
+        (folder := tmp_path / str(number)).mkdir()
+        counts.append(of_rows(folder, schema, pd.DataFrame({"pay": column}), how, 1))
+    assert not counts[0] - counts[1]
+    assert (counts[1] - counts[0]).total() == 1
 
 
 def rows_of(unit):

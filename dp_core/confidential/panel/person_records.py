@@ -363,12 +363,7 @@ def _identities(typed: Values) -> NDArray[np.uint64]:
 
     All texts that are no value of the column have the same number.
     """
-    found = typed.data
-    if found.dtype.kind == "f":
-        with np.errstate(over="ignore"):  # in binary32, so that the stored type does not matter
-            found = found.astype(np.float32).astype(np.float64)
-    else:
-        found = found.astype(np.int64)
+    found = typed.data.astype(np.float64 if typed.data.dtype.kind == "f" else np.int64)
     bits = (found + 0).view(np.uint64)  # so that -0.0 is 0.0
     if typed.state is not None:
         bits[typed.state == State.MISSING] = np.uint64(2**63 + 1)

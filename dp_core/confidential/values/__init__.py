@@ -2,6 +2,6 @@
 
 Imports `schema` and below. Read `stored_texts` first (the text of a stored value, and identifiers
 of persons). Then read `raw_values` (levels, numbers and dates from texts and stored values), which
-uses `short_decimals` (numbers that were stored in 32 bits) and what the column's type says of its
-texts (`dp_core.schema.column_types`). `edge_grid` finds the bin of a number.
+uses what the column's type says of its texts (`dp_core.schema.column_types`). `edge_grid` finds the
+bin of a number.
 """

@@ -14,8 +14,9 @@ How each type is read:
   `1`, true is 1, and 12:30:00 is 12:30. A schema with both `1` and `01` is refused.
 - Integer: whole numbers, in decimal, scientific or hexadecimal notation. Stored floats and decimals
   count if they are whole, and booleans as 1 and 0.
-- Number: decimal or scientific notation. A value and an edge are compared as binary64. A value that
-  is the binary32 of an edge equals it (`short_decimals`). Infinities are out of range.
+- Number: decimal or scientific notation, as the nearest binary32 (of the nearest binary64). Edges,
+  bounds and missing codes are rounded in the same way, and so are levels with a fraction: whether a
+  program keeps a column in 32 bits depends on all of its values. Infinities are out of range.
 - Date: `YYYY-MM-DD`, also in a column with a `format`, or a text in this format; a time of day
   after it is cut off. A stored number counts as its text, for a format such as `%d%m%Y`, with the
   zeros that it lost. A text with a time zone is no date.
@@ -43,11 +44,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.confidential.values.short_decimals import ShortDecimals
 from dp_core.confidential.values.stored_texts import (
     DOUBLE_LIMIT,
     canonical_texts,
     doubles,
+    in_32_bits,
     plain,
     value_texts,
     value_type,
@@ -58,7 +59,6 @@ from dp_core.schema.bin_values import legal_range
 from dp_core.schema.column_types.parsed_texts import (
     INT64_MAX,
     INT64_MIN,
-    NUMBER_TEXT,
     integers_of,
     numbers_of,
 )
@@ -86,7 +86,7 @@ class Values:
     """Typed values of one column of one batch. Confidential.
 
     Attributes:
-        data: Level number (int64), whole number or day ordinal (int64), or number (float).
+        data: Level number (int64), whole number or day ordinal (int64), or number (float32).
             One entry per distinct text, or per row where `index` is None.
         state: `State` of each entry of `data`, uint8; None if all are values.
         index: Index in `data` of each row's value; None if entries are rows.
@@ -115,9 +115,6 @@ class Reader:
         self._levels = _Levels(column) if column.levels else None
         self._largest = _largest_whole(column)
         self._codes, self._broken_codes = self._missing_codes()
-        self._short = ShortDecimals(
-            [*map(float, _limits(column)), *self._codes.tolist()] if column.type.continuous else ()
-        )
 
     def read(self, values: pa.Array) -> Values:
         """Return the typed values of a batch of the column.
@@ -222,7 +219,7 @@ class Reader:
         if not (self.column.type.own_texts or valid.all()):
             data, valid = self._parsed(value_texts(texts).fill_null(""))
         if self.column.type.continuous:
-            data = self._short.restored(data)
+            data = in_32_bits(data)
         state = np.where(valid, State.VALUE, State.UNKNOWN).astype(np.uint8)
         self._mark_missing(data, state)
         if self._broken_codes.size:
@@ -272,11 +269,11 @@ class Reader:
             if nan.any():
                 state[nan] = State.MISSING
                 data = np.where(nan, 0.0, data)
-            data = self._short.restored(data)
         else:
             data = _zeroed(values).astype(np.float64)
-        self._mark_missing(data, state)
-        return data, state
+        short = in_32_bits(data)
+        self._mark_missing(short, state)
+        return short, state
 
     def _stored_since(self, values: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
         state, scale = _null_state(values), self.column.scale
@@ -296,7 +293,7 @@ class Reader:
         forms = value_texts(texts).fill_null("")
         numbers, valid = numbers_of(forms)
         if self.column.type.continuous:
-            return np.unique(numbers[valid]), none
+            return np.unique(in_32_bits(numbers[valid])), none
         whole, is_whole = integers_of(forms)
         return np.unique(whole[is_whole]), np.unique(numbers[valid & ~is_whole])
 
@@ -319,7 +316,7 @@ class _Levels:
         found = {**column.texts(), **dict.fromkeys(column.missing_values, _NO_VALUE)}
         self._texts = pa.array(list(found), pa.string())
         self._codes = np.array([*found.values(), _NO_LEVEL], dtype=np.int64)
-        forms = dict(zip(found, value_texts(self._texts).to_pylist(), strict=True))
+        forms = dict(zip(found, _short_forms(self._texts).to_pylist(), strict=True))
         of: dict[str, str] = {}
         for text, form in forms.items():
             first = text if form is None else of.setdefault(form, text)
@@ -333,8 +330,6 @@ class _Levels:
         codes = {form: found[text] for form, text in of.items()}
         self._forms = pa.array(list(codes), pa.string())
         self._form_codes = np.array([*codes.values(), _NO_LEVEL], dtype=np.int64)
-        numbers = [float(form) for form in codes if re.match(NUMBER_TEXT, form)]
-        self._short = ShortDecimals(number for number in numbers if np.isfinite(number))
 
     def read(self, texts: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
         """Return the level and the state of each text.
@@ -345,23 +340,26 @@ class _Levels:
         data = self._codes[_places(texts, self._texts)]
         rest = (data == _NO_LEVEL) & texts.is_valid().to_numpy(zero_copy_only=False)
         if rest.any():
-            forms = value_texts(texts.filter(pa.array(rest)), self._short)
+            forms = _short_forms(texts.filter(pa.array(rest)))
             data[rest] = self._form_codes[_places(forms, self._forms)]
         state = np.where(data == _NO_LEVEL, State.UNKNOWN, State.VALUE).astype(np.uint8)
         state[(data == _NO_VALUE) | texts.is_null().to_numpy(zero_copy_only=False)] = State.MISSING
         return np.maximum(data, 0), state
 
 
+def _short_forms(texts: pa.Array) -> pa.Array:
+    """Return the numbers and times of texts as `value_texts` does; fractions in 32 bits."""
+    forms = value_texts(texts)
+    fraction = pc.match_substring_regex(forms, r"^-?[0-9]*\.[0-9]+$").fill_null(False)
+    numbers = forms.filter(fraction).cast(pa.float64()).to_numpy()
+    short = in_32_bits(numbers).astype(np.float64)
+    return pc.replace_with_mask(forms, fraction, canonical_texts(pa.array(short)))
+
+
 def _places(texts: pa.Array, among: pa.Array) -> NDArray[np.int64]:
     """Return the place of each text, -1 if there is none."""
     found = pc.index_in(texts, value_set=among).fill_null(-1)
     return np.array(found.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _limits(column: Column) -> list[Any]:
-    """Return the bin edges and the bounds of an integer, number or date column."""
-    bounds = (column.minimum, column.maximum)
-    return [*column.edges, *(bound for bound in bounds if bound is not None)]
 
 
 def _largest_whole(column: Column) -> float:

@@ -32,7 +32,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.confidential.values.short_decimals import ShortDecimals
 from dp_core.errors import SchemaViolation
 from dp_core.schema.column_types.parsed_texts import NUMBER_TEXT, days_and_rest
 
@@ -46,7 +45,8 @@ _WORDS = {"0": ("false", "False", "FALSE"), "1": ("true", "True", "TRUE")}
 _OTHER_NUMBER = (
     r"(?i)^[+-]?(0x[0-9a-f_]*\.?[0-9a-f_]*(p[+-]?[0-9]+)?|0[bo][0-9_]+|inf(inity)?|nan"
     r"|[0-9_]*[0-9][0-9_]*\.?[0-9_]*([ed][+-]?[0-9_]+)?|\.[0-9_]+([ed][+-]?[0-9_]+)?)$"
-    r"|^[0-9]{1,2}:[0-9]{2}(:[0-9.]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+ ?(Z|[+-][0-9:]+)?)?$"
+    r"|^[0-9]{1,2}:[0-9]{2}(:[0-9.]*)?$"
+    r"|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+ ?(Z|[+-][0-9:]+)?)?$"
 )
 """Everything that a program may read as a number or time; whole numbers match, too."""
 INFINITE = "9" * 400
@@ -76,7 +76,7 @@ def canonical_texts(values: pa.Array) -> pa.Array:
     return values.cast(pa.string())
 
 
-def value_texts(texts: pa.Array, short: ShortDecimals | None = None) -> pa.Array:
+def value_texts(texts: pa.Array) -> pa.Array:
     """Return the text of the number or time that each text stands for, null if it is none.
 
     >>> texts = ["007", " 7.0", "1e+05", ".50", "0x1F", "TRUE", "2026-01-31T00:00", "12:30", "a"]
@@ -88,7 +88,6 @@ def value_texts(texts: pa.Array, short: ShortDecimals | None = None) -> pa.Array
 
     Args:
         texts: Texts; blanks around them do not count.
-        short: Restores numbers that were stored as binary32; None for none.
     """
     texts = pc.utf8_trim_whitespace(texts)
     for number, words in _WORDS.items():
@@ -102,7 +101,6 @@ def value_texts(texts: pa.Array, short: ShortDecimals | None = None) -> pa.Array
     inexact = inexact.fill_null(False)
     if pc.any(inexact).as_py():
         numbers = texts.filter(inexact).cast(pa.float64()).to_numpy()
-        numbers = numbers if short is None else short.restored(numbers)
         written = pc.replace_substring(_float_texts(pa.array(numbers)), "inf", INFINITE)
         found = pc.replace_with_mask(found, inexact, written)
     times = pc.match_substring_regex(texts, _TIME).fill_null(False)
@@ -249,6 +247,22 @@ def doubles(values: pa.Array) -> NDArray[np.float64]:
         values = pc.cast(values, pa.float32())
     array: NDArray[Any] = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return array
+
+
+def in_32_bits(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the nearest binary32 of each number; beyond its range, infinity."""
+    with np.errstate(over="ignore", under="ignore"):
+        return numbers.astype(np.float32)
+
+
+def decimals(numbers: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the shortest decimal of each binary32, as binary64: 0.7 for 0.69999998807...
+
+    The decimals of up to six digits, and most of seven, are as a file or a schema writes them.
+    """
+    texts = pa.array(numbers).cast(pa.string())
+    written: NDArray[np.float64] = texts.cast(pa.float64()).to_numpy()
+    return written
 
 
 def _float_texts(values: pa.Array) -> pa.Array:

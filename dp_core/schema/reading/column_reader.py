@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from dp_core.schema.bin_edges import MAX_CODES, empty_bin, exact_text
+from dp_core.schema.bin_edges import MAX_CODES, check_missing, empty_bin, exact_text
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import Kind, column_type, words
 from dp_core.schema.definition import (
@@ -97,6 +97,8 @@ def read_column(
         column = _with_levels(column, node, keys, folder)
     else:
         column = _with_bins(column, node, keys, column.scale)
+        if column.type.continuous:
+            check_missing(column.missing_values, column.edges, keys.get("missing_values", node))
         column = replace(column, density=_density(keys.get("density"), column, density))
     if "role" in keys:
         column = _with_role(column, keys["role"])

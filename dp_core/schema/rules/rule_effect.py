@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.rules.column_rules import AtMost, Clause, ColumnRule, Condition, Units
-from dp_core.schema.rules.unit_bounds import MOST_UNITS, unit_bounds
+from dp_core.schema.rules.unit_bounds import MOST_NUMBER_UNITS, MOST_UNITS, unit_bounds
 
 
 def lacks_effect(rule: ColumnRule, schema: Schema) -> str:
@@ -28,11 +28,17 @@ def lacks_effect(rule: ColumnRule, schema: Schema) -> str:
     for clause in rule.clauses:
         for condition in clause:
             if isinstance(condition, AtMost):
-                sizes = [abs(f) * max(map(abs, bounds[name])) for name, f in condition.terms]
-                if max([sum(sizes), abs(condition.bound)]) > MOST_UNITS:
+                most = {name: max(map(abs, bounds[name])) for name, _ in condition.terms}
+                numbers = [most[name] for name in most if columns[name].type.continuous]
+                sizes = [abs(factor) * most[name] for name, factor in condition.terms]
+                if (
+                    max([sum(sizes), abs(condition.bound)]) > MOST_UNITS
+                    or max(numbers, default=0) > MOST_NUMBER_UNITS
+                ):
                     return (
-                        "compares numbers that are too large for their decimals; state fewer"
-                        " decimals, or narrower bounds."
+                        f"compares numbers that are too large: a number has at most"
+                        f" {MOST_NUMBER_UNITS:,} units of its last decimal; state fewer decimals or"
+                        " narrower bounds, or use the type integer in a smaller unit."
                     )
     verdicts = [[_verdict(each, columns, bounds) for each in clause] for clause in rule.clauses]
     if any(all(verdict is True for verdict in clause) for clause in verdicts):

@@ -128,8 +128,13 @@ def test_the_last_day_of_the_calendar_can_be_a_maximum():
         ("{type: integer, min: 0, max: 9999999999999999999, bins: 2}", ["age.max", "at most 1000"]),
         ("{type: number, min: 1, max: 1.000000000000001, bins: 9}", ["age.bins", "wider bins"]),
         (
-            "{type: number, edges: [0, 1e-300, 1.1e-300, 1, 1.00000000000000000001]}",
+            "{type: number, edges: [0, 1e-30, 1.1e-30, 1, 1.00000001]}",
             ["age.edges", "near 1", "wider bins"],
+        ),
+        ("{type: number, edges: [0, 1, 1e39]}", ["age.edges", "near 1", "32-bit"]),
+        (
+            "{type: number, edges: [0, 1e8], missing_values: ['99999999']}",
+            ["age.missing_values", "99999999", "change the edge"],
         ),
         ("{type: number, min: 0, max: 1}", ["needs bins", "edges"]),
         ("{type: number, min: 1, max: 1, bins: 2}", ["age.max", "equals min"]),

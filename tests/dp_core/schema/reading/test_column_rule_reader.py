@@ -13,6 +13,7 @@ columns:
   start: {type: date, min: 2000-01-01, max: 2009-12-31, bins: year}
   end: {type: date, min: 2000-01-01, max: 2009-12-31, bins: year, missing: level}
   wages: {type: number, min: 0, max: 1000, bins: 4, decimals: 2}
+  profit: {type: number, min: -200000, max: 1000, bins: 4, decimals: 2}
   rough: {type: number, min: 0, max: 1000, bins: 4, missing: level}
   hours-per-week: {type: integer, min: 0, max: 60, bins: 4, missing: level}
   hours: {type: integer, min: 0, max: 60, bins: 4}
@@ -46,6 +47,7 @@ def read(tmp_path, *rules, extra=""):
         ("end <= start + 0.5", "whole days"),
         ("start + wages <= end", "whole days"),
         ("wages <= rough", "decimals"),
+        ("wages <= profit", "at most 16,777,216 units"),
         ("rough < 300", "250 and 500"),
         ("rough <= 250", "<"),
         ("wages == 0.001", "decimals"),
@@ -92,7 +94,7 @@ def test_a_rule_that_makes_no_sense_is_refused_with_its_place(tmp_path, rule, sa
     with pytest.raises(BadInput) as found:
         read(tmp_path, rule)
     assert says in found.value.message
-    assert "panel.yaml, line 20" in found.value.message
+    assert "panel.yaml, line 21" in found.value.message
 
 
 @pytest.mark.parametrize(
