@@ -371,6 +371,18 @@ def test_a_time_at_the_end_of_its_unit_has_the_day_of_the_same_time_in_other_uni
     assert all(each == found[0] for each in found)
 
 
+@pytest.mark.parametrize("policy", ["clip", "missing"])
+@pytest.mark.parametrize("kind", ["number", "integer"])
+@pytest.mark.parametrize("text", ["inf", "-Infinity", " INF ", "nan", "-NaN", "1e400", "-1e400"])
+def test_a_float_without_a_number_is_read_as_its_text_is(kind, policy, text):
+    limits = {"min": "0", "max": "9", "bins": "3", "missing": "level", "out_of_range": policy}
+    document = {"version": "1", "title": "t", "columns": {"x": {"type": kind, **limits}}}
+    column = parse_schema(document).column("x")
+    found = [code(column, pa.array([float(text), 1.0], kind)) for kind in FLOATS]
+    found.append(code(column, pa.array([float(text), 1.0]).dictionary_encode()))
+    assert found == [code(column, pa.array([text, "1"]))] * 3
+
+
 # Whole files, by units of privacy.
 
 PERSONS = 40

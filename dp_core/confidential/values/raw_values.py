@@ -20,7 +20,7 @@ How each type is read:
 - Date: `YYYY-MM-DD`, also in a column with a `format`, or a text in this format; a time of day
   after it is cut off. A stored number counts as its text, for a format such as `%d%m%Y`, with the
   zeros that it lost. A text with a time zone is no date.
-- Missing: a null, NaN, and every text of `missing_values`; of a number or date that such a text
+- Missing: a null, NaN (of numbers, also as text), and every text of `missing_values`; of a number or date that such a text
   stands for, every other text or stored value as well. Spaces around numbers and dates are ignored.
 
 What cannot be told apart is refused, whatever `out_of_range` says:
@@ -201,7 +201,7 @@ class Reader:
         if self._levels is not None:
             data, state = self._levels.read(texts)
         else:
-            data, state = self._parse(texts)
+            data, state = self._parse(texts if self.column.type.own_texts else _without_nan(texts))
         # One more entry, for rows without a value.
         return Values(
             np.append(data, data.dtype.type(0)),
@@ -354,6 +354,12 @@ def _short_forms(texts: pa.Array) -> pa.Array:
     numbers = forms.filter(fraction).cast(pa.float64()).to_numpy()
     short = in_32_bits(numbers).astype(np.float64)
     return pc.replace_with_mask(forms, fraction, canonical_texts(pa.array(short)))
+
+
+def _without_nan(texts: pa.Array) -> pa.Array:
+    """Return texts, null for NaN: a program stores it so if all others are numbers."""
+    nan = pc.match_substring_regex(texts, r"(?i)^\s*[+-]?nan\s*$").fill_null(False)
+    return pc.if_else(nan, pa.scalar(None, texts.type), texts)
 
 
 def _places(texts: pa.Array, among: pa.Array) -> NDArray[np.int64]:
