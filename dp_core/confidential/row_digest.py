@@ -27,9 +27,12 @@ rows give equal bytes, whatever the database and the types of its columns:
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import decimal
 import hashlib
 import hmac
+import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -38,6 +41,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_core.schema.column_types.parsed_texts import NUMBER_TEXT
 from dp_core.text.canonical import canonical_json
 
 Bytes: TypeAlias = NDArray[np.uint8]
@@ -53,14 +57,15 @@ class RowDigest:
     """Accumulates rows; `hexdigest` is the hash of all rows added."""
 
     def __init__(
-        self, key: bytes, columns: Sequence[str], decimals: frozenset[str] = frozenset()
+        self, key: bytes, columns: Sequence[str], untyped: frozenset[str] = frozenset()
     ) -> None:
         """Start with no rows.
 
         Args:
             key: Secret key of the confidential side.
             columns: Column names, in the order of the batches.
-            decimals: Names of the columns whose texts are decimal numbers; none by default.
+            untyped: Names of the columns whose texts are numbers, dates or times, where they are
+                written so; none by default.
         """
         self._final = _derived(key, "rows of a table, 1")
         # privacy: separate keys for rows and texts, so that their codes never coincide.
@@ -68,7 +73,7 @@ class RowDigest:
         self._text_key = _derived(key, "one text")
         self._columns = tuple(columns)
         self._order = sorted(range(len(columns)), key=lambda place: columns[place])
-        self._decimals = decimals
+        self._untyped = untyped
         self._sum = 0
         self._rows = 0
 
@@ -84,7 +89,7 @@ class RowDigest:
 
     def _add(self, records: pa.RecordBatch) -> None:
         cells = [
-            self._cells(records.column(place), self._columns[place] in self._decimals)
+            self._cells(records.column(place), self._columns[place] in self._untyped)
             for place in self._order
         ]
         width = CELL_BYTES * len(cells)
@@ -100,13 +105,13 @@ class RowDigest:
         self._sum = (self._sum + total) % (1 << 256)
         self._rows += records.num_rows
 
-    def _cells(self, values: pa.Array, decimals: bool) -> Bytes:
+    def _cells(self, values: pa.Array, untyped: bool) -> Bytes:
         """Return every value as a tag and 16 bytes."""
         kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
         if pa.types.is_null(kind):
             return np.zeros((len(values), CELL_BYTES), np.uint8)
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return self._distinct(values, self._decimal if decimals else self._text)
+            return self._distinct(values, self._untyped_text if untyped else self._text)
         if pa.types.is_decimal(kind):
             if kind.precision > EXACT_DIGITS:
                 texts = pc.cast(values, pa.string())
@@ -148,6 +153,20 @@ class RowDigest:
             return bytes(CELL_BYTES)
         return b"s" + self._code(text)
 
+    def _untyped_text(self, text: str | None) -> bytes:
+        """Return the cell of the number, date or time that a text stands for, or of the text."""
+        if text is None or text == "NaN" or re.fullmatch(NUMBER_TEXT, text, re.ASCII):
+            return self._decimal(text)
+        with contextlib.suppress(ValueError):
+            if re.fullmatch(r"[0-9]{4}(-[0-9]{2}){2}", text):
+                return _packed(b"d", pa.array([(_of(text) - _of("1970-01-01")).days])).tobytes()
+            if re.fullmatch(
+                r"[0-9]{4}(-[0-9]{2}){2}[ T][0-9]{2}(:[0-9]{2}){1,2}(\.[0-9]{1,6})?", text
+            ):
+                since = (_of(text) - _of("1970-01-01")) // datetime.timedelta(microseconds=1)
+                return _packed(b"t", pa.array([since])).tobytes()
+        return self._text(text)
+
     def _decimal(self, text: str | None) -> bytes:
         """Return the cell of a decimal number given as text."""
         if text is None:
@@ -169,6 +188,10 @@ class RowDigest:
         return hashlib.blake2b(
             text.encode("utf-8", "surrogatepass"), digest_size=16, key=self._text_key
         ).digest()
+
+
+def _of(text: str) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(text)
 
 
 def _floats(values: NDArray[np.float64]) -> Bytes:

@@ -205,14 +205,14 @@ class RowSource(Source):
     """Rows that are identified by their values, in any order, not by the bytes of files.
 
     Attributes:
-        decimals: Names of the columns that hold decimal numbers as text, with all their digits.
+        untyped: Names of the columns that hold numbers, dates or times as text.
     """
 
     def __init__(
-        self, files: Sequence[Path], columns: Sequence[str], decimals: frozenset[str] = frozenset()
+        self, files: Sequence[Path], columns: Sequence[str], untyped: frozenset[str] = frozenset()
     ) -> None:
         super().__init__(files, "parquet", columns)
-        self.decimals = decimals
+        self.untyped = untyped
 
     def digests(self, key: bytes) -> Digests:
         """Return the keyed hash of the rows, which does not depend on their order or their types.
@@ -220,7 +220,7 @@ class RowSource(Source):
         Privacy:
             The ledger recognises the same table even if it is read in another order.
         """
-        digest = RowDigest(key, self.columns, self.decimals)
+        digest = RowDigest(key, self.columns, self.untyped)
         for batch in self.batches():
             digest.add(batch.records)
         return Digests(digest.hexdigest())

@@ -82,10 +82,7 @@ def table_types(place: DatabaseTable) -> list[tuple[str, pa.DataType | None]]:
         StageFailed: if the connection is lost.
     """
     kinds = reading(place, lambda connection: _kinds(connection, place))
-    return [
-        (name, None if kind is None else pa.float64() if kind.kind == "digits" else kind.type)
-        for name, (kind, _) in kinds.items()
-    ]
+    return [(name, None if kind is None else kind.declared) for name, (kind, _) in kinds.items()]
 
 
 def _take(
@@ -110,9 +107,7 @@ def _take(
     schema = pa.schema(
         [pa.field(name, kind.type) for name, kind in zip(columns, chosen, strict=True)]
     )
-    decimals = frozenset(
-        name for name, kind in zip(columns, chosen, strict=True) if kind.kind == "digits"
-    )
+    untyped = frozenset(name for name, kind in zip(columns, chosen, strict=True) if kind.untyped)
     # The columns have no SQLAlchemy type, so that values arrive as the driver returns them.
     query: sa.Select[Any] = sa.select(
         *(sa.column(quoted_name(name, quote=True)) for name in columns)
@@ -121,7 +116,7 @@ def _take(
     rows = connection.execution_options(stream_results=True, max_row_buffer=CHUNK_ROWS).execute(
         query
     )
-    with contextlib.closing(rows), new_snapshot(folder, place, schema, decimals) as snapshot:
+    with contextlib.closing(rows), new_snapshot(folder, place, schema, untyped) as snapshot:
         for chunk in rows.partitions(CHUNK_ROWS):
             arrays = [
                 _array(place, name, kinds[name][1], kind, values)

@@ -5,18 +5,21 @@
 | whole numbers | int64 |
 | floats | float64 (`real`: the number as PostgreSQL writes it) |
 | numeric, with up to 38 declared digits | decimal128 |
-| other numeric, and any numeric in SQLite, which does not enforce types | text with all digits |
+| other numeric | text with all digits |
 | text, char (without its padding), enum, uuid | text |
 | bool, date | bool, date32 |
 | timestamp without a time zone | microseconds |
 | timestamp with a time zone | microseconds in UTC |
 
 A numeric NaN becomes null, because readers treat both as missing. Other types are refused.
+
+SQLite does not enforce types. So in its columns of type numeric, date and timestamp a text stays as
+it is, and a number becomes text with all digits: the reader judges them as it judges a CSV file. In
+its other columns a value of another type is refused.
 """
 
 from __future__ import annotations
 
-import datetime
 import decimal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +33,8 @@ Kind: TypeAlias = Literal[
     "integer", "float", "decimal", "digits", "text", "padded", "uuid", "boolean", "date", "moment"
 ]
 """`digits`: decimals as text; `padded`: text with trailing blanks; `moment`: date and time."""
+_UNTYPED: tuple[Kind, ...] = ("digits", "date", "moment")
+"""Kinds of SQLite's columns whose values stay as they are, as texts."""
 
 _MOST_DIGITS = 38
 
@@ -40,13 +45,23 @@ class Stored:
 
     Attributes:
         kind: Kind of the values.
-        type: Arrow type of the snapshot's column.
+        declared: Arrow type of the values as declared.
         loose: Whether the database may hold values of other types than declared; False by default.
     """
 
     kind: Kind
-    type: pa.DataType
+    declared: pa.DataType
     loose: bool = False
+
+    @property
+    def untyped(self) -> bool:
+        """Whether the snapshot holds numbers and times as texts."""
+        return self.kind == "digits" or (self.loose and self.kind in _UNTYPED)
+
+    @property
+    def type(self) -> pa.DataType:
+        """Arrow type of the snapshot's column."""
+        return pa.string() if self.untyped else self.declared
 
     def array(self, values: Sequence[Any]) -> pa.Array:
         """Return the driver's values as an Arrow array.
@@ -103,7 +118,7 @@ def stored(column: TypeEngine[Any], dialect: str) -> Stored | None:
 def _numeric(column: sa.Numeric[Any], loose: bool) -> Stored:
     digits, places = column.precision, column.scale
     if loose or digits is None or digits > _MOST_DIGITS or not 0 <= (places or 0) <= digits:
-        return Stored("digits", pa.string(), loose)
+        return Stored("digits", pa.float64(), loose)
     return Stored("decimal", pa.decimal128(digits, places or 0))
 
 
@@ -155,16 +170,8 @@ def _without_padding(value: Any) -> str:
     return _text(value).rstrip(" ")
 
 
-def _day(value: Any) -> datetime.date:
-    return value if isinstance(value, datetime.date) else datetime.date.fromisoformat(value)
-
-
-def _moment(value: Any) -> datetime.datetime:
-    if isinstance(value, datetime.datetime):
-        return value
-    moment = datetime.datetime.fromisoformat(value)
-    # A value may have a time zone although its column has none; convert it to UTC.
-    return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC)
+def _as_stored(value: Any) -> str | None:
+    return value if isinstance(value, str) else _digits(value)
 
 
 # Kinds that Arrow converts directly, which is faster, are not listed here.
@@ -179,6 +186,5 @@ _LOOSE: dict[Kind, Callable[[Any], Any]] = _STRICT | {
     "float": _float,
     "text": _text,
     "boolean": _truth,
-    "date": _day,
-    "moment": _moment,
+    **dict.fromkeys(_UNTYPED, _as_stored),
 }

@@ -97,10 +97,10 @@ def _tables(wanted: Sequence[Wanted]) -> Sequence[Source]:
     )
     for source, (_, part, folder) in zip(sources, wanted, strict=True):
         for key in part.keys:
-            if key in source.decimals:
+            if key in source.untyped:
                 forget_snapshots(folder)
                 raise BadInput(
-                    no_identifier(f"Column {key!r} is a key and", "decimal numbers")
+                    no_identifier(f"Column {key!r} is a key and", "decimal numbers or times")
                     + " A view can cast it to a whole number."
                 )
     return sources

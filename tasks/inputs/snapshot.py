@@ -53,7 +53,7 @@ def open_snapshot(folder: Path, place: DatabaseTable, columns: Sequence[str]) ->
             return None
         for path in parts:
             pq.read_metadata(path)
-        return RowSource(parts, columns, frozenset(told["decimals"]))
+        return RowSource(parts, columns, frozenset(told["untyped"]))
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -132,7 +132,7 @@ def new_snapshot(
     folder: Path,
     place: DatabaseTable,
     schema: pa.Schema,
-    decimals: frozenset[str],
+    untyped: frozenset[str],
 ) -> Iterator[SnapshotWriter]:
     """Take a snapshot, which is complete and on disk if the block succeeds, else deleted.
 
@@ -140,7 +140,7 @@ def new_snapshot(
         folder: Confidential folder of the run; an earlier snapshot in it is deleted.
         place: The table.
         schema: Arrow schema of the batches that are appended.
-        decimals: Columns that hold decimal numbers as text.
+        untyped: Columns that hold numbers, dates or times as text.
 
     Yields:
         The writer of the rows.
@@ -154,7 +154,7 @@ def new_snapshot(
         told = {
             "format": FORMAT,
             "of": _about(place, schema.names),
-            "decimals": sorted(decimals),
+            "untyped": sorted(untyped),
             "rows": writer.rows,
             "parts": [{"name": path.name, "size": path.stat().st_size} for path in writer.parts],
         }

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy
 
 from dp_core.confidential.coding import write_codes
 from dp_core.confidential.encoding import Encoder
@@ -34,6 +35,7 @@ from dp_core.confidential.values.stored_texts import canonical_texts, identifier
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.reading.schema_file import parse_schema
+from tasks.inputs import database_types
 from tests.linked_frames import pair_row_codes
 
 LENIENT = {"missing": "level", "out_of_range": "missing"}
@@ -381,6 +383,35 @@ def test_a_float_without_a_number_is_read_as_its_text_is(kind, policy, text):
     found = [code(column, pa.array([float(text), 1.0], kind)) for kind in FLOATS]
     found.append(code(column, pa.array([float(text), 1.0]).dictionary_encode()))
     assert found == [code(column, pa.array([text, "1"]))] * 3
+
+
+DAY_FORMS = ["2026-01-31", "20260131", "2026-W05-6", "2026-01-31T23:30:00-05:00", "unknown"]
+DAY_FORMS += ["2026-01-31 23:30:00", "2026-01-31T23:30:00Z", "31.01.2026", ""]
+NUMBER_FORMS = ["1", " 4 ", "1_0", "\u0663", "1e0", "0x1", "inf", "NaN", "many", "2.50", ""]
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind", "texts"),
+    [
+        (sqlalchemy.Date(), "date", DAY_FORMS),
+        (sqlalchemy.DateTime(), "date", DAY_FORMS),
+        (sqlalchemy.Numeric(), "number", NUMBER_FORMS),
+        (sqlalchemy.Numeric(5, 2), "integer", NUMBER_FORMS),
+    ],
+)
+def test_a_text_in_sqlite_is_read_as_in_a_csv_file(declared, kind, texts):
+    limits = {
+        "date": {"min": "2026-01-01", "max": "2026-12-31", "bins": "day"},
+        "number": {"min": "0", "max": "9", "bins": "9"},
+        "integer": {"min": "0", "max": "9"},
+    }[kind]
+    document = {"version": "1", "title": "t", "columns": {}}
+    document["columns"]["x"] = {"type": kind, **limits, **LENIENT}
+    column = parse_schema(document).column("x")
+    stored_there = database_types.stored(declared, "sqlite")
+    for text in texts:
+        there = codes_or_refusal(column, stored_there.array([text]))
+        assert there == codes_or_refusal(column, pa.array([text]))
 
 
 # Whole files, by units of privacy.

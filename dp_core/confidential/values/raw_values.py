@@ -20,8 +20,9 @@ How each type is read:
 - Date: `YYYY-MM-DD`, also in a column with a `format`, or a text in this format; a time of day
   after it is cut off. A stored number counts as its text, for a format such as `%d%m%Y`, with the
   zeros that it lost. A text with a time zone is no date.
-- Missing: a null, NaN (of numbers, also as text), and every text of `missing_values`; of a number or date that such a text
-  stands for, every other text or stored value as well. Spaces around numbers and dates are ignored.
+- Missing: a null, NaN (of numbers, also as text), and every text of `missing_values`; of a number
+  or date that such a text stands for, every other text or stored value as well. Spaces around
+  numbers and dates are ignored.
 
 What cannot be told apart is refused, whatever `out_of_range` says:
 

@@ -13,8 +13,8 @@ DAY = datetime.date(1970, 1, 2)
 MOMENT = datetime.datetime(1970, 1, 1, 0, 0, 0, 1)
 
 
-def digest(*values, kind=None, decimals=False, name="a"):
-    found = RowDigest(KEY, [name], frozenset([name]) if decimals else frozenset())
+def digest(*values, kind=None, untyped=False, name="a"):
+    found = RowDigest(KEY, [name], frozenset([name]) if untyped else frozenset())
     found.add(pa.RecordBatch.from_arrays([pa.array(values, kind)], names=[name]))
     return found.hexdigest()
 
@@ -24,20 +24,20 @@ SAME = {
         *(digest(5, kind=kind) for kind in (pa.int8(), pa.uint16(), pa.int64(), pa.float64())),
         digest(Decimal("5.00"), kind=pa.decimal128(7, 2)),
         digest(Decimal("5.00"), kind=pa.decimal128(30, 2)),
-        *(digest(text, decimals=True) for text in ("5", "5.0", "05", "0.5e1")),
+        *(digest(text, untyped=True) for text in ("5", "5.0", "05", "0.5e1")),
     ],
     "0.1": [
         digest(0.1),
         digest(Decimal("0.1"), kind=pa.decimal128(3, 1)),
         digest(Decimal("0.10000"), kind=pa.decimal128(25, 5)),
-        *(digest(text, decimals=True) for text in ("0.1", "1e-1", "0.100000000000000000")),
+        *(digest(text, untyped=True) for text in ("0.1", "1e-1", "0.100000000000000000")),
     ],
     "missing": [
         digest(None, kind=pa.int64()),
         digest(None, kind=pa.string()),
         digest(None, kind=pa.bool_()),
         digest(float("nan")),
-        digest("NaN", decimals=True),
+        digest("NaN", untyped=True),
         digest(None, kind=pa.null()),
     ],
     "text": [
@@ -45,24 +45,29 @@ SAME = {
         digest("5", kind=pa.large_string()),
         digest("5", kind=pa.dictionary(pa.int32(), pa.string())),
     ],
-    "infinite": [digest(float("inf")), digest("1e999", decimals=True)],
+    "infinite": [digest(float("inf")), digest("1e999", untyped=True)],
     "a long decimal": [
-        digest("1.00000000000000000001", decimals=True),
-        digest("1.000000000000000000010", decimals=True),
+        digest("1.00000000000000000001", untyped=True),
+        digest("1.000000000000000000010", untyped=True),
         digest(Decimal("1.00000000000000000001"), kind=pa.decimal128(30, 22)),
     ],
-    "another": [digest("1.00000000000000000002", decimals=True)],
-    "ten times it": [digest("10.0000000000000000001", decimals=True)],
-    "its opposite": [digest("-1.00000000000000000001", decimals=True)],
-    "a long whole number": [digest(2**62 + 1), digest(str(2**62 + 1), decimals=True)],
+    "another": [digest("1.00000000000000000002", untyped=True)],
+    "ten times it": [digest("10.0000000000000000001", untyped=True)],
+    "its opposite": [digest("-1.00000000000000000001", untyped=True)],
+    "a long whole number": [digest(2**62 + 1), digest(str(2**62 + 1), untyped=True)],
     "the next": [digest(2**62 + 2)],
     "two to the 63": [digest(2.0**63)],
     "less than any whole number of 64 bits": [digest(-(2.0**64))],
     "the least of them": [digest(-(2**63))],
     "true": [digest(True)],
     "one": [digest(1), digest(1.0)],
-    "a day": [digest(DAY)],
-    "a moment": [digest(MOMENT, kind=pa.timestamp("us")), digest(MOMENT, kind=pa.timestamp("ns"))],
+    "a day": [digest(DAY), digest("1970-01-02", untyped=True)],
+    "a moment": [
+        *(digest(MOMENT, kind=pa.timestamp(unit)) for unit in ("us", "ns")),
+        *(digest(f"1970-01-01{sign}00:00:00.000001", untyped=True) for sign in "T "),
+    ],
+    "no number": [digest("1_0"), digest("1_0", untyped=True)],
+    "no day": [digest("1970-02-30"), digest("1970-02-30", untyped=True)],
     "an instant": [digest(MOMENT, kind=pa.timestamp("us", "UTC"))],
     "twice": [digest(1, 1)],
     "with a missing one": [digest(1, None)],

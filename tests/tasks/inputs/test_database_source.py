@@ -106,6 +106,8 @@ def test_every_type_survives_exactly(survey_database, tmp_path):
         assert row[:3] == (b, i, f)
         assert row[3] is n is None or Decimal(row[3]) == n
         assert row[4] == u
+        if survey_database.kind == "sqlite":  # which has no such types
+            d, s = (None if time is None else str(time) for time in (d, s))
         assert row[5:] == (t, d, s)
 
 
@@ -259,12 +261,10 @@ def test_types_of_postgresql_that_are_not_read(postgres_url, tmp_path, monkeypat
         ("integer", CANARY),
         ("integer", 3.5),
         ("real", CANARY),
-        ("numeric(5, 2)", CANARY),
         ("numeric", b"7"),
         ("text", CANARY.encode()),
-        ("date", CANARY),
-        ("date", 7.5),
-        ("timestamp", CANARY),
+        ("date", b"2026-01-31"),
+        ("timestamp", CANARY.encode()),
         ("boolean", 2),
     ],
 )
