@@ -13,10 +13,10 @@ from dp_core.audit import audit_run, audited_session, tiny_households
 from dp_core.audit.audit_run import audit
 from dp_core.audit.configurations import configurations, plan_of
 from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS
-from dp_core.confidential import encoding, person_rows
+from dp_core.confidential import person_rows
 from dp_core.confidential.linked import key_links
 from dp_core.confidential.panel import person_records
-from dp_core.confidential.values import raw_values, stored_texts
+from dp_core.confidential.values import stored_texts
 from dp_core.methods import registry
 from dp_core.plan.presets import PRESETS
 from dp_core.schema.privacy import Relation
@@ -246,12 +246,6 @@ def identify_persons_by_their_stored_text(patch):
     patch.setattr(person_rows, "identifier_texts", stored)
 
 
-def compare_numbers_in_64_bits(patch):
-    audit_run._coded.cache_clear()
-    for room in (raw_values, encoding):
-        patch.setattr(room, "in_32_bits", lambda numbers: numbers)
-
-
 FAULTS = {
     "half of a squared L2 norm": (half(CellSums, "l2_squared"), "modips", ROWS, "cell-sums"),
     "half of an L1 norm": (half(CellSums, "l1"), "modips", ROWS[1:] * 8, "cell-sums"),
@@ -335,12 +329,6 @@ FAULTS = {
         identify_persons_by_their_stored_text,
         "fdh",
         PERSONS,
-        "rows of other units became other codes",
-    ),
-    "numbers in 64 bits": (
-        compare_numbers_in_64_bits,
-        "fdh",
-        ROWS,
         "rows of other units became other codes",
     ),
     "members in the order of the file": (
