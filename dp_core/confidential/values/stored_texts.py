@@ -13,10 +13,10 @@ boolean or time, and writes it again, may change the text, but not the text that
 
 Identifiers of persons and keys of tables are compared by these texts, so a person has one
 identifier whether the column is stored as text, whole numbers, decimals or floats. So zeros at the
-beginning of a whole number do not count: 007 and 7 are one identifier. A float from
-2^53 on (binary32: from 2^24 on) stands for several whole numbers, so it is no identifier. Nor is
-another text that programs read as a number, boolean, date or time, such as 12E3 or 0x1F: they read
-it so, and write it differently, only if all identifiers of the column are such texts.
+beginning of a whole number do not count: 007 and 7 are one identifier, as are 12E3 and 12000. A
+float from 2^53 on (binary32: from 2^24 on) stands for several whole numbers, so it is no
+identifier. Nor is a text such as 1.23E+11, which lost digits, a boolean, a date or a time: programs
+write them for other texts, if all identifiers of the column are such texts.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _HEXADECIMAL = "^0[xX][0-9a-fA-F]{1,16}$"
 """Texts that Arrow reads as whole numbers."""
 _WORDS = {"0": ("false", "False", "FALSE"), "1": ("true", "True", "TRUE")}
 """How programs write booleans, and the number that each is."""
-_OTHER_NUMBER = (
-    r"(?i)^[+-]?(0x[0-9a-f_]*\.?[0-9a-f_]*(p[+-]?[0-9]+)?|0[bo][0-9_]+|inf(inity)?|nan"
-    r"|[0-9_]*[0-9][0-9_]*\.?[0-9_]*([ed][+-]?[0-9_]+)?|\.[0-9_]+([ed][+-]?[0-9_]+)?)$"
+_CHANGING = (
+    r"(?i)^[+-]?(inf(inity)?|nan)$|^(true|false)$"
+    r"|^[+-]?[0-9](\.[0-9]*)?e[+][0-9]{1,3}$|^[+-]?[0-9]{16,}\.0*$"
     r"|^[0-9]{1,2}:[0-9]{2}(:[0-9.]*)?$"
     r"|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+ ?(Z|[+-][0-9:]+)?)?$"
 )
-"""Everything that a program may read as a number or time; whole numbers match, too."""
+"""What programs write for other texts, of which some are equal: lost digits, booleans, times."""
 INFINITE = "9" * 400
 """A number beyond all floats."""
 DOUBLE_LIMIT = 2**53
@@ -152,16 +152,16 @@ def cell_text(value: object) -> str | None:
 def identifier_texts(values: pa.Array, what: str) -> pa.Array:
     """Return identifiers or keys as texts without surrounding blanks, null where there is none.
 
-    A text such as `7.0` or `007` is the whole number `7`, as programs write it in other columns.
+    A text such as `7.0`, `007` or `7e0` is the number `7`, as programs write it in other columns.
 
     Args:
         values: Texts, or whole numbers of any stored type.
         what: Beginning of a message: which column it is.
 
     Raises:
-        SchemaViolation: if values have another type, numbers are not whole or too large for their
-            type, or texts are numbers, booleans or times in another form. The message names no
-            value.
+        SchemaViolation: if values have another type, stored numbers are not whole or too large for
+            their type, or texts are numbers that lost digits, booleans or times. The message names
+            no value.
     """
     kind = value_type(values)
     numeric = pa.types.is_integer(kind) or pa.types.is_null(kind)
@@ -183,23 +183,32 @@ def identifier_texts(values: pa.Array, what: str) -> pa.Array:
     if not is_text(kind):
         return texts
     texts = pc.utf8_trim_whitespace(texts)
-    pointed = texts.filter(pc.match_substring_regex(texts, r"^[+-]?[0-9]{16,}\.0*$"))
-    large = np.abs(pointed.cast(pa.float64()).to_numpy()) >= DOUBLE_LIMIT
-    # privacy: whether a program changed such a text depends on the other identifiers.
-    other = pc.or_(pc.match_substring_regex(texts, _OTHER_NUMBER), value_texts(texts).is_valid())
-    other = pc.and_not(other, pc.match_substring_regex(texts, _WHOLE))
-    if large.any() or pc.any(other).as_py():
+    if pc.any(pc.match_substring_regex(texts, _CHANGING)).as_py():
         raise SchemaViolation(
-            f"{what} has texts that programs read as numbers, booleans or times and write"
-            " differently, such as 12E3, 0x1F or 1:30; write whole numbers with all digits, or put"
-            " a letter in front of every identifier."
+            f"{what} has texts that programs write for numbers that lost digits, booleans or times,"
+            " such as 8E+11, True or 1:30; write whole numbers with all digits, or put a letter"
+            " in front of every identifier."
         )
-    return whole_texts(texts)
+    return _plain_identifiers(texts)
+
+
+def _plain_identifiers(texts: pa.Array) -> pa.Array:
+    """Return texts, numbers among them as programs write them that read all texts as numbers."""
+    texts = whole_texts(texts)
+    number = pc.match_substring_regex(texts, f"{NUMBER_TEXT}|{_HEXADECIMAL}")
+    number = pc.and_not(number, pc.match_substring_regex(texts, _WHOLE)).fill_null(False)
+    if not pc.any(number).as_py():
+        return texts
+    found = texts.filter(number)
+    forms = value_texts(found)
+    # privacy: a larger number is refused where it is stored as one, so it stays as it is.
+    exact = np.abs(forms.cast(pa.float64()).to_numpy()) < DOUBLE_LIMIT
+    return pc.replace_with_mask(texts, number, pc.if_else(pa.array(exact), forms, found))
 
 
 def missing_identifiers(missing: Collection[str]) -> pa.Array:
     """Return the texts, as `identifier_texts` gives them, that are no identifier."""
-    return whole_texts(pc.utf8_trim_whitespace(pa.array(["", *missing], pa.string())))
+    return _plain_identifiers(pc.utf8_trim_whitespace(pa.array(["", *missing], pa.string())))
 
 
 def no_identifier(what: str, kind: str) -> str:

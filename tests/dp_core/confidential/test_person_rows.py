@@ -132,13 +132,10 @@ def test_blanks_around_a_text_that_means_missing_do_not_matter():
         (pa.array([float("inf")]), "stored as double"),
         (pa.array([Decimal("7.50")]), "stored as decimal"),
         *(
-            (pa.array(["7", text]), "texts that programs read as numbers")
-            for text in ("1.23457E+11", "1e5", "12E3", "7.5", "0x1F", "1_0", "-inf", "nan", "1d3")
+            (pa.array(["7", text]), "texts that programs write for")
+            for text in ("1.23457E+11", "-inf", "nan", "2026-01-31", "12:30", "True")
         ),
-        (pa.array(["7", "9007199254740992.0"]), "texts that programs read as numbers"),
-        (pa.array(["7", "2026-01-31"]), "texts that programs read as .* times"),
-        (pa.array(["7", "12:30"]), "texts that programs read as .* times"),
-        (pa.array(["7", "True"]), "texts that programs read as .* booleans"),
+        (pa.array(["7", "9007199254740992.0"]), "texts that programs write for"),
     ],
 )
 def test_identifiers_that_do_not_tell_persons_apart_are_refused(values, why):
