@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from dp_core.text.documents.typed_text import printable
 from dp_core.text.pages.answer import OMITTED, Answer
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Fact, Page, Sentence
@@ -166,9 +167,10 @@ class FileCheck(Answer):
 
 
 def _blocks(finding: Finding) -> list[Fact]:
+    """Return the lines about a finding; the file's control characters are escaped."""
     label, warns = _LABELS[finding.severity], finding.severity == "refusal"
     about = f"{finding.column}: " if finding.column else ""
-    blocks = [Fact(label, f"{about}{finding.message}", warns=warns)]
+    blocks = [Fact(label, printable(f"{about}{finding.message}"), warns=warns)]
     if finding.examples:
         shown = [
             one.text if one.rows is None else f"{one.text} ({one.rows:,})"
@@ -176,8 +178,8 @@ def _blocks(finding: Finding) -> list[Fact]:
         ]
         if len(finding.examples) > EXAMPLES:
             shown.append(f"{len(finding.examples) - EXAMPLES:,} more (`--json` lists all)")
-        blocks.append(Fact("", "; ".join(shown)))
-    return [*blocks, Fact("", finding.fix)]
+        blocks.append(Fact("", printable("; ".join(shown))))
+    return [*blocks, Fact("", printable(finding.fix))]
 
 
 def examples_of(counted: Mapping[str, int]) -> tuple[Example, ...]:

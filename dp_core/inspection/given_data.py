@@ -14,15 +14,14 @@ import pyarrow as pa
 from dp_core.confidential.data_files import Kind, kind_of, matching_files
 from dp_core.confidential.source import BATCH_ROWS, MemorySource, Source
 from dp_core.errors import BadInput
+from dp_core.inspection.file_content import encoding_finding, wrong_encoding
 from dp_core.inspection.findings import Finding
 from dp_core.inspection.header_check import (
     Header,
     check_header,
-    encoding_finding,
     ragged_finding,
     readable_or_refused,
     typed_header,
-    wrong_encoding,
 )
 from dp_core.schema.definition import Schema
 

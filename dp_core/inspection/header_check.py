@@ -19,14 +19,11 @@ from dp_core.confidential.source_files import damaged
 from dp_core.confidential.values.common_types import is_readable, type_words
 from dp_core.errors import BadInput, SchemaViolation, appearance, looks_alike, similar
 from dp_core.inspection.advice import how_to_encode
-from dp_core.inspection.file_content import lines_above_header, other_content
+from dp_core.inspection.file_content import header_elsewhere, start_of
 from dp_core.inspection.findings import EXAMPLES, Example, Finding, joined_findings, some_rows
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.typed_text import shown
 from dp_core.text.pages.number_texts import plural
-
-_START_BYTES = 1 << 20
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +52,12 @@ def check_header(path: Path, kind: Kind, schema: Schema) -> Header:
     Raises:
         BadInput: if the file cannot be opened.
     """
-    if path.stat().st_size == 0:
-        return _unreadable("empty", "The file is empty.", "Name a file with rows.")
-    if kind == "parquet":
+    text = start_of(path, kind, (*schema.reads, *schema.ignore))
+    if kind == "parquet" and not text:
         return _parquet_header(path, schema)
-    if (finding := other_content(path)) is not None:
-        return Header({}, (finding,), readable=False)
-    start = _start(path)
-    # Later lines are read batch by batch, which names the first line that is not UTF-8.
-    if (encoding := wrong_encoding(start.partition(b"\n")[0])) is not None:
-        return Header({}, (encoding_finding(encoding),), readable=False)
-    text = start.decode("utf-8-sig", errors="ignore")
+    found = text if isinstance(text, Finding) else header_elsewhere(text, schema.reads)
+    if isinstance(text, Finding) or found is not None:
+        return Header({}, tuple(filter(None, (found,))), readable=False)
     try:
         header = next(csv.reader(text.splitlines(keepends=True), strict=True), [])
     except csv.Error:
@@ -78,9 +70,6 @@ def check_header(path: Path, kind: Kind, schema: Schema) -> Header:
         return _unreadable(
             "header", "The first line is blank.", "Put a header line with the column names first."
         )
-    for found in (_separator(header, schema), lines_above_header(text, schema.reads)):
-        if found is not None:
-            return Header({}, (found,), readable=False)
     return compare_names(header, schema)
 
 
@@ -167,27 +156,6 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
     return Header(ordered, joined_findings(findings), readable=bool(ordered))
 
 
-def wrong_encoding(raw: bytes) -> str | None:
-    """Return the likely encoding of bytes that are not UTF-8, None if they are.
-
-    >>> wrong_encoding("Zürich".encode("cp1252")), wrong_encoding("Zürich".encode())
-    ('windows-1252', None)
-    """
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    try:
-        raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if error.start >= len(raw) - 3 and error.reason == "unexpected end of data":
-            return None  # the bytes were cut within a character
-        try:
-            raw.decode("cp1252")
-        except UnicodeDecodeError:
-            return "iso-8859-1"
-        return "windows-1252"
-    return None
-
-
 def ragged_finding(path: Path) -> Finding | None:
     """Return the finding about all rows of a CSV file with more or fewer fields than its header.
 
@@ -226,66 +194,12 @@ def ragged_finding(path: Path) -> Finding | None:
     )
 
 
-def encoding_finding(encoding: str, *, line: int | None = None, text: str = "") -> Finding:
-    """Return the finding about a file that is not UTF-8.
-
-    Args:
-        encoding: Its likely encoding, in the name that `iconv` has for it.
-        line: Line of the first bytes that are not UTF-8; None if unknown.
-        text: That line, as the encoding reads it.
-    """
-    where = "" if line is None else f", first in line {line:,}"
-    return Finding(
-        "refusal",
-        "encoding",
-        "",
-        f"The file is not UTF-8 text{where}; it seems to be {encoding}.",
-        f"Save it as UTF-8: `iconv -f {encoding} -t utf-8 FILE > NEW.csv`.",
-        None,
-        (Example(text),) if text else (),
-    )
-
-
-def _start(path: Path) -> bytes:
-    try:
-        opener = gzip.open if path.name.lower().endswith(".gz") else open
-        with opener(path, "rb") as file:
-            start = file.read(_START_BYTES)
-    except (OSError, EOFError) as error:
-        damaged(path, error)
-    return bytes(start)
-
-
 def _unreadable(kind: str, message: str, fix: str) -> Header:
     return Header({}, (Finding("refusal", kind, "", message, fix),), readable=False)
 
 
-def _separator(header: Sequence[str], schema: Schema) -> Finding | None:
-    if len(header) > 1 and set(header) & {*schema.reads, *schema.ignore}:
-        return None
-    line = ",".join(header)
-    for mark, words in _SEPARATORS.items():
-        parts = [part.strip().strip('"') for part in line.split(mark)]
-        if len(parts) > 1 and set(parts) & {*schema.reads}:
-            return Finding(
-                "refusal",
-                "separator",
-                "",
-                f"The columns are separated by {words}, not by commas.",
-                "Save the file with commas, and numbers with decimal points.",
-            )
-    return None
-
-
 def _parquet_header(path: Path, schema: Schema) -> Header:
     try:
-        with path.open("rb") as file:
-            if file.read(4) != b"PAR1":
-                return _unreadable(
-                    "header",
-                    "The file is not a Parquet file despite its name.",
-                    "Write it again, or rename it.",
-                )
         stored = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         damaged(path, error)
