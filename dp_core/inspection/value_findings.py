@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from itertools import pairwise
@@ -35,7 +36,11 @@ DATE_FORMATS = (
 
 EXAMPLE_DAY = datetime.date(2024, 2, 15)
 """The day that shows how dates are written."""
-_SHORT_YEAR = re.compile(r"[0-9]{1,2}([./ -]?)[0-9]{1,2}\1[0-9]{2}", re.ASCII)
+_SHORT_YEAR = re.compile(r"[0-9]{1,2}([./ -])[0-9]{1,2}\1[0-9]{2}", re.ASCII)
+_QUOTES = ("'", '"')
+_YEAR = re.compile(r"(1[89]|20|21)[0-9]{2}", re.ASCII)
+EXCEL_DAYS = range(20_000, 80_000)
+"""Numbers by which Excel stores the days from 1954 to 2118."""
 MOST_CODES = 5
 """Most codes for missing of one kind that an advice lists."""
 FEWEST_ROWS = 20
@@ -45,9 +50,20 @@ _MISSING_WORDS = frozenset(
     "na,n/a,#n/a,nan,null,#null!,none,missing,unknown,refused,dk,.,-,--,?,*".split(",")  # noqa: SIM905
 )
 _MISSING_NUMBERS = re.compile(r"-?(9+|8+|7{2,}|9+[78])|-1", re.ASCII)
-_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}([., ' ’][0-9]{3})+([.,][0-9]+)?", re.ASCII)
+_NO_DAY = re.compile(
+    r"((0000|9999)([./-])[0-9]{1,2}\3[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\4(0000|9999))([T ].*)?"
+)
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}([., '][0-9]{3})+([.,][0-9]+)?", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+", re.ASCII)
-_WITH_UNIT = re.compile(r"[^0-9+-]{0,4}\s*[+-]?[0-9][0-9.,]*\s*[^0-9\s][^0-9]{0,9}|[$£€]\s*[0-9].*")
+_NUMBER = r"[0-9][0-9.,]*"
+_IN_BRACKETS = re.compile(rf"\(\s*{_NUMBER}\s*\)|{_NUMBER}\s*-", re.ASCII)
+_OPEN_ENDED = re.compile(
+    rf"[<>=\u2264\u2265~]+\s*{_NUMBER}|{_NUMBER}\s*(\+|(or|and) ).*|{_NUMBER}\s*-\s*{_NUMBER}",
+    re.ASCII,
+)
+_WITH_UNIT = re.compile(
+    rf"\D{{0,4}}\s*[+-]?{_NUMBER}\s*[^0-9\s][^0-9]{{0,9}}|[^\w\s+-]\s*{_NUMBER}.*"
+)
 
 
 def value_findings(tally: Tally) -> Iterator[Finding]:
@@ -76,14 +92,14 @@ def value_findings(tally: Tally) -> Iterator[Finding]:
 def looks_missing(text: str) -> bool:
     """Return whether a text often means a missing answer.
 
-    >>> looks_missing("N/A"), looks_missing("-9"), looks_missing("999"), looks_missing("9.5")
-    (True, True, True, False)
+    >>> [looks_missing(text) for text in ("N/A", "-9", "999", "9.5", "9999-12-31", "00.00.0000")]
+    [True, True, True, False, True, True]
     """
     stripped = text.strip()
     return (
         not stripped
         or stripped.lower() in _MISSING_WORDS
-        or bool(_MISSING_NUMBERS.fullmatch(stripped))
+        or bool(_MISSING_NUMBERS.fullmatch(stripped) or _NO_DAY.fullmatch(stripped))
     )
 
 
@@ -142,7 +158,8 @@ def offer_codes(sentence: str, advice: Advice, texts: Iterable[str]) -> str:
 
 def _codes_outside(tally: Tally) -> list[str]:
     """Return values out of range that look like codes for missing."""
-    found = [text for text in tally.outside if looks_missing(text) and tally.is_far(text)]
+    days = tally.column.type.own_texts
+    found = [text for text in tally.outside if looks_missing(text) and (days or tally.is_far(text))]
     return found[:MOST_CODES]
 
 
@@ -333,7 +350,7 @@ def _unreadable(tally: Tally) -> Iterator[Finding]:
         message += "."
         advice = Advice(tally, group)
         fix = _type_fix(tally, advice, cause, group)
-        examples = _quoted(group)
+        examples = _quoted(group, unseen=group if cause == "characters" else ())
         yield Finding("refusal", cause, column.name, message, fix, rows, examples, advice.changes)
 
 
@@ -343,6 +360,15 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_short_day(text: str) -> bool:
+    digits = re.fullmatch("[0-9]{6}", text)
+    return bool(digits) and any(_is_day(text, form) for form in ("%d%m%y", "%m%d%y", "%y%m%d"))
+
+
+def _is_of_unit(char: str) -> bool:
+    return char.isalpha() or char in "%\u2030" or unicodedata.category(char) == "Sc"
 
 
 _NUMBER_CAUSES: Mapping[str, tuple[Callable[[str], object], str, str, str]] = {
@@ -371,22 +397,72 @@ _NUMBER_CAUSES: Mapping[str, tuple[Callable[[str], object], str, str, str]] = {
         "Write the values as decimal numbers, as in 0.5 for 1/2.",
     ),
     "fractions": (_is_number, "it has decimals", "they have decimals", ""),
+    "characters": (
+        _is_number,  # and the text as the file has it is none
+        "it has signs that look like those of a number",
+        "they have signs that look like those of numbers",
+        "Write digits, minus and decimal point in ASCII, and no other spaces.",
+    ),
+    "control": (
+        lambda text: any(unicodedata.category(char) == "Cc" for char in text),
+        "it has control characters",
+        "they have control characters",
+        "Remove the control characters from the file, or export it again.",
+    ),
+    "quotes": (
+        lambda text: text[:1] in _QUOTES or text[-1:] in _QUOTES,
+        "it has quotation marks",
+        "they have quotation marks",
+        "Remove the quotation marks from the values.",
+    ),
+    "brackets": (
+        _IN_BRACKETS.fullmatch,
+        "it has brackets, or its minus behind it",
+        "they have brackets, or their minus behind them",
+        "If these are negative numbers, as in accounting, write them as in -12.",
+    ),
+    "open-ended": (
+        _OPEN_ENDED.fullmatch,
+        "it is a range or limit",
+        "they are ranges or limits",
+        "If the questionnaire has such groups, describe the column as `type: ordinal` with"
+        " `levels`. Otherwise correct the file.",
+    ),
     "unit": (
-        _WITH_UNIT.fullmatch,
+        lambda text: _WITH_UNIT.fullmatch(text) and any(map(_is_of_unit, text)),
         "it has a unit or a currency",
         "they have a unit or a currency",
         "Remove the unit from the values; the schema's `description` can state it.",
     ),
 }
-"""Why texts are no numbers, by kind: which texts (without spaces around them), the words for one
-row and for several, and the fix, empty if it depends on the column. The first that fits counts."""
+"""Why texts are no numbers, by kind: which texts (in plain characters), the words for one row and
+for several, and the fix, empty if it depends on the column. The first that fits counts."""
+
+_DATE_CAUSES: Mapping[str, tuple[Callable[[str], object], str]] = {
+    "years": (
+        _YEAR.fullmatch,
+        "They are years alone. If the file has no days, describe the column as `type: integer`.",
+    ),
+    "day-numbers": (
+        lambda text: re.fullmatch("[0-9]{5}([.]0*)?", text) and int(text[:5]) in EXCEL_DAYS,
+        "They seem to be day numbers of Excel. Format the cells as dates before you save the file.",
+    ),
+    "short-years": (
+        lambda text: _SHORT_YEAR.fullmatch(text) or _is_short_day(text),
+        "Years of two digits leave the century open.",
+    ),
+}
+"""Why texts are no dates, as `_NUMBER_CAUSES`: which texts, and what the fix says of them."""
 
 
 def _type_cause(column: Column, text: str) -> str:
     """Return the kind of the finding about a text that is not of a column's type."""
     if column.type.own_texts and not looks_missing(text):
         return "dates" if re.search("[0-9]", text) else "unreadable"
-    fitting = (kind for kind, cause in _NUMBER_CAUSES.items() if cause[0](text.strip()))
+    plain = appearance(text)
+    if plain != text.strip() and _is_number(plain):
+        return "characters"
+    fitting = (kind for kind, cause in _NUMBER_CAUSES.items() if cause[0](plain))
     return next(fitting, "unreadable")
 
 
@@ -456,9 +532,10 @@ def _date_fix(tally: Tally, advice: Advice, group: Mapping[str, int]) -> str:
         if counts[form] and not is_text(tally.stored):
             return "Store the dates of the file as dates, or as texts in the column's format."
     fix = f"A column has one date format; write all dates of the file as in {example}."
-    if any(_SHORT_YEAR.fullmatch(text.strip()) for text in group):
-        return f"Years of two digits leave the century open. {fix}"
-    return fix
+    causes = (
+        said for fits, said in _DATE_CAUSES.values() if any(map(fits, map(appearance, group)))
+    )
+    return f"{next(causes, '')} {fix}".strip()
 
 
 def _digits(form: str) -> str:

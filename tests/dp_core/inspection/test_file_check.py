@@ -113,13 +113,30 @@ def test_other_capital_letters_and_near_levels_are_named():
         (["$12", "2"], "unit", "unit"),
         (["?", "2"], "missing-codes", 'missing_values: ["", "?"]'),
         (["abc", "2"], "unreadable", "type: category"),
+        (["12 %", "2"], "unit", "unit"),
+        (["12€", "2"], "unit", "unit"),
+        (["(12)", "2"], "brackets", "as in -12"),
+        (["7-", "2"], "brackets", "as in -12"),
+        (["90+", "2"], "open-ended", "type: ordinal"),
+        (["<5", "2"], "open-ended", "type: ordinal"),
+        (["10-14", "2"], "open-ended", "type: ordinal"),
+        (["65 and over", "2"], "open-ended", "type: ordinal"),
+        (["'3'", "2"], "quotes", "quotation marks"),
+        (['"3', "2"], "quotes", "quotation marks"),
+        (["3\0", "2"], "control", "control characters"),
+        (["\u22125", "2"], "characters", "ASCII"),
+        (["1\u00a0234", "2"], "thousands", "thousands"),
+        (["1\u202f234,5", "2"], "thousands", "thousands"),
+        (["12\u00a0kg", "2"], "unit", "unit"),
+        (["#7", "2"], "unreadable", "type: category"),
     ],
 )
 def test_a_text_that_is_no_number_is_told_why(values, kind, fix):
     found = found_in("{type: number, min: 0, max: 9999, bins: 4}", values)
 
     assert fix in found[kind].fix
-    assert texts(found[kind]) == {repr(values[0]): 1}
+    assert ("Remove the unit" in found[kind].fix) == (kind == "unit")
+    assert texts(found[kind]) == {(ascii if kind == "characters" else repr)(values[0]): 1}
 
 
 def test_decimals_in_whole_numbers_ask_for_the_type_number():
