@@ -80,6 +80,16 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
     schema's, so that its values are checked too.
     """
     reads, known = schema.reads, {*schema.reads, *schema.ignore}
+    folded_known = {_folded(name) for name in known}
+    if not any(_folded(name) in folded_known for name in header) and (
+        len(header) > 1 or not similar(header[0], known)
+    ):
+        return _unreadable(
+            "header",
+            "The header names none of the schema's columns.",
+            "Put a header line with the column names first, or name the schema of this file.",
+            tuple(Example(shown(name)) for name in header[:EXAMPLES]),
+        )
     findings = []
     for name in dict.fromkeys(name for name in header if header.count(name) > 1):
         findings.append(
@@ -141,17 +151,6 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
                 tuple(Example(shown(name)) for name in extra) if many else (),
             )
         )
-    some = any(name in names for name in schema.names)
-    if not some and len(header) > 1 and not set(header) & known:
-        findings.append(
-            Finding(
-                "refusal",
-                "header",
-                "",
-                "The first line names none of the schema's columns.",
-                "Put a header line with the column names first, or name the schema of this file.",
-            )
-        )
     ordered = {name: names[name] for name in reads if name in names}
     return Header(ordered, joined_findings(findings), readable=bool(ordered))
 
@@ -194,8 +193,9 @@ def ragged_finding(path: Path) -> Finding | None:
     )
 
 
-def _unreadable(kind: str, message: str, fix: str) -> Header:
-    return Header({}, (Finding("refusal", kind, "", message, fix),), readable=False)
+def _unreadable(kind: str, message: str, fix: str, examples: tuple[Example, ...] = ()) -> Header:
+    finding = Finding("refusal", kind, "", message, fix, examples=examples)
+    return Header({}, (finding,), readable=False)
 
 
 def _parquet_header(path: Path, schema: Schema) -> Header:

@@ -131,11 +131,12 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
     missing = _codes_for_missing(tally)
     codes_shown = {example.text for example in missing.examples} if missing else set[str]()
     retyped = tally.problems[Problem.TYPE]
-    # A private choice, or a finer grid, is stored in other bins than those of the schema.
-    if schema.column(column.name) == column and column.bins > 1 and not retyped:
-        if (heaped := None if few else _heaped(tally, whole, codes_shown)) is not None:
+    written = schema.column(column.name)
+    # A finer grid of the method is stored in other bins than those of the schema.
+    if (written == column or written.unknown) and column.bins > 1 and not retyped:
+        if (heaped := None if few else _heaped(tally, written, whole, codes_shown)) is not None:
             yield heaped
-        elif (one_bin := _one_bin(tally, whole)) is not None:
+        elif written == column and (one_bin := _one_bin(tally, whole)) is not None:
             yield one_bin
     if missing is not None:
         yield missing
@@ -164,11 +165,12 @@ def _one_bin(tally: Tally, schema: Schema) -> Finding | None:
     )
 
 
-def _heaped(tally: Tally, schema: Schema, codes: Set[str]) -> Finding | None:
+def _heaped(tally: Tally, written: Column, schema: Schema, codes: Set[str]) -> Finding | None:
     """Return the hint about values that many rows share in bins with other values; or None.
 
     Args:
         tally: The column's counts.
+        written: The column as the schema has it.
         schema: The schema of all tables.
         codes: Texts of values that may mean missing; they need no bin.
     """
@@ -192,7 +194,12 @@ def _heaped(tally: Tally, schema: Schema, codes: Set[str]) -> Finding | None:
             own |= dict.fromkeys(ends)
             share = percentage(count, int(rows.sum()))
             said.append(f"{share} of the values are {tally.text(value)}")
-    keys = {"edges": tuple(scale.text(edge) for edge in sorted({*column.edges, *own}))}
+    edges = column.edges
+    if written.unknown:  # bins of equal width instead of those that a release would choose
+        low, high = edges[0], edges[-1]
+        steps = [round(part * (high - low) / written.bins / step) for part in range(written.bins)]
+        edges = (*(low + number * step for number in steps), high)
+    keys = {"edges": tuple(scale.text(edge) for edge in sorted({*edges, *own}))}
     if not own or not is_accepted(schema, column.name, keys):
         return None
     fix = f"write {change_text(keys, tally.definition)}"

@@ -20,6 +20,9 @@ from dp_core.inspection.header_check import readable_or_refused
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import ABSENT, Panel
 
+_OF_COLUMNS = frozenset(("constant", "identifier", "category"))
+"""Hints that advise another definition of a whole column."""
+
 
 def check_panel(data: Sequence[Data], schema: Schema, more: More | None = None) -> FileCheck:
     """Return everything in the rows of a panel that does not fit its schema. Confidential.
@@ -62,8 +65,9 @@ def check_panel(data: Sequence[Data], schema: Schema, more: More | None = None) 
             return result(schema, names, [*found, none], columns=read, rows=rows)
         if more is not None and checked.fits:
             found += more(table.to_batches() for table in records.tables())
-    single = (one for found_one in checked.findings for one in found_one.each or (found_one,))
-    found += joined_findings(one for one in single if not _of_absence(one, panel))
+    single = [one for found_one in checked.findings for one in found_one.each or (found_one,)]
+    of_rows = [one for one in single if not _of_absence(one, panel)]
+    found += joined_findings(_of_file(of_rows, panel))
     whole = result(schema, names, found, columns=checked.columns, rows=rows)
     return replace(whole, persons=persons)
 
@@ -79,6 +83,30 @@ def _of_absence(finding: Finding, panel: Panel) -> bool:
         return False
     added = finding.column in panel.takes_part.values()
     return added or {one.text for one in finding.examples} == {repr(ABSENT)}
+
+
+def _of_file(findings: Sequence[Finding], panel: Panel) -> Iterator[Finding]:
+    """Yield findings; a hint whose advice is about a whole column has the file's name of it.
+
+    Such a hint counts if it is true in every wave that has the column, and of one value in all.
+    """
+    found: dict[object, list[Finding]] = {}
+    for one in findings:
+        place = panel.place(one.column) if one.severity == "hint" else None
+        if one.kind not in _OF_COLUMNS or place is None:
+            yield one
+            continue
+        values = {each.text for each in one.examples} if one.kind == "constant" else ()
+        alike = found.setdefault(
+            (one.kind, place[0], one.kind == "constant" and (one.message, *values)), []
+        )
+        alike.append(one)
+        if len(alike) == len(panel.columns[place[0]]):
+            yield replace(alike[0], column=place[0], message=f"In each wave: {_small(one.message)}")
+
+
+def _small(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
@@ -109,6 +137,7 @@ def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
             misfits.repeated,
             "person has several rows in wave {}",
             "persons have several rows in wave {}",
+            "In {} waves, persons have several rows",
             "Correct the rows, or state `repeated: keep_one` under `panel`.",
         ),
         (
@@ -116,6 +145,7 @@ def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
             misfits.absent,
             "person has no row in wave {}",
             "persons have no row in wave {}",
+            "In {} waves, persons have no row",
             "Add the rows, or remove `everyone: true` from `panel`.",
         ),
         (
@@ -123,20 +153,24 @@ def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
             misfits.disagreeing,
             "person's {} differs between waves, although it is constant",
             "persons' {} differs between waves, although it is constant",
+            "In {} constant columns, values of a person differ between waves",
             "Correct the rows, or state `disagreeing: first` under `panel`.",
         ),
     )
-    for kind, counts, one, several, fix in said:
-        for where, persons in counts.items():
-            yield Finding(
-                "refusal",
-                kind,
-                where if kind == "disagreeing" else "",
-                f"{_count(persons, one.format(where), several.format(where))}.",
-                fix,
-                persons,
-                tuple(Example(f"person {who}") for who in misfits.examples[kind, where]),
-            )
+    for kind, counts, one, several, in_all, fix in said:
+        if len(counts) > 1:
+            of = "" if kind == "disagreeing" else "wave "
+            examples = tuple(Example(f"{of}{where}", n) for where, n in counts.items())
+            message, column = in_all.format(len(counts)), ""
+        else:
+            for where, persons in counts.items():
+                people = misfits.examples[kind, where]
+                examples = tuple(Example(f"person {who}") for who in people)
+                message = _count(persons, one.format(where), several.format(where))
+                column = where if kind == "disagreeing" else ""
+        if counts:
+            rows = sum(counts.values())
+            yield Finding("refusal", kind, column, f"{message}.", fix, rows, examples)
 
 
 def _count(number: int, one: str, several: str) -> str:

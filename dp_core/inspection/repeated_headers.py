@@ -15,12 +15,12 @@ from dp_core.inspection.column_tally import Tally
 from dp_core.inspection.findings import Finding, Severity, some_rows
 from dp_core.schema.problems import Problem, refused
 
-_MARKS = ("", "\ufeff", " ")
-"""What may stand in front of a name in a repeated header, such as a byte order mark."""
+_AROUND = " \t\u00a0\ufeff"
+"""What may stand around a name in a repeated header, such as a byte order mark."""
 
 
 class RepeatedHeaders:
-    """Finds the rows in which every column has its own name. Confidential.
+    """Finds the rows in which every column has its own name, in any capital letters. Confidential.
 
     Args:
         tallies: The tally of each column. `findings` removes the names in header lines from them,
@@ -49,13 +49,14 @@ class RepeatedHeaders:
             kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
             if not is_text(kind) or not len(places):
                 return none
-            own = pa.array([mark + names[name] for mark in _MARKS], kind)
             found = column if len(places) == len(column) else column.take(pa.array(places))
+            own = pa.scalar(names[name].strip(_AROUND).lower(), kind)
             if pa.types.is_dictionary(column.type):
-                if not pc.any(pc.is_in(found.dictionary, value_set=own)).as_py():
+                if not pc.any(pc.equal(_folded(found.dictionary), own)).as_py():
                     return none
                 found = found.dictionary_decode()
-            places = places[pc.is_in(found, value_set=own).to_numpy(zero_copy_only=False)]
+            equal = pc.fill_null(pc.equal(_folded(found), own), False)
+            places = places[equal.to_numpy(zero_copy_only=False)]
         if not len(places):
             return none
         if self._first is None:
@@ -90,3 +91,7 @@ class RepeatedHeaders:
                 f"{some_rows(self._rows, 'repeat')} the header; the first is row {self._first:,}."
             )
             yield Finding(severity, "header-repeated", "", message, fix, self._rows)
+
+
+def _folded(texts: pa.Array) -> pa.Array:
+    return pc.utf8_lower(pc.utf8_trim(texts, characters=_AROUND))

@@ -398,6 +398,13 @@ def test_a_header_that_is_repeated_in_the_file_is_one_finding(again, mark, tmp_p
         assert check.fits == (severity == "settled")
 
 
+@pytest.mark.parametrize("again", ["C0,C1,C2\n", " c0 ,C1,c2\n", "c0,c1,c2\nC0,C1,C2\n"])
+def test_a_repeated_header_in_other_capital_letters_is_one_finding(again, tmp_path):
+    (tmp_path / "f.csv").write_text(f"{HEADER}1,a,2.5\n{again}2,b,3\n")
+    (finding,) = check_files(["f.csv"], MIXED, tmp_path).findings
+    assert (finding.kind, finding.rows) == ("header-repeated", again.count("\n"))
+
+
 def test_other_mistakes_are_found_beside_a_repeated_header(tmp_path):
     (tmp_path / "f.csv").write_text(f"{HEADER}1,a,2\n{HEADER}x,b,3\nc0,b,4\n")
     found = {one.kind: one for one in check_files(["f.csv"], MIXED, tmp_path).of("refusal")}
@@ -441,6 +448,13 @@ def test_a_share_of_100_percent_is_said_of_all_rows_only(others, share):
         ("{type: number, min: 0, max: 53, bins: 20, decimals: 2}", 52.14, np.linspace(1, 53, 200)),
         ("{type: number, min: 0, max: 50000, bins: 20}", 1250.1, np.geomspace(1, 40000, 2000)),
         ("{type: number, min: 0, max: 100, bins: 4, decimals: 1}", 100.0, np.linspace(1, 99, 800)),
+        (
+            "{type: number, min: 0, max: 53, bins: {private: 10}, decimals: 2}",
+            52.14,
+            np.linspace(1, 53, 200),
+        ),
+        ("{type: number, min: 0, max: 90, bins: {private: 7}}", 52.14, np.linspace(1, 53, 200)),
+        ("{type: integer, min: 0, max: 99999, bins: {private: 6}}", 1250, range(0, 99999, 450)),
     ],
 )
 def test_a_value_that_many_rows_share_gets_a_bin_by_the_advice(definition, heap, spread):
@@ -458,6 +472,34 @@ def test_years_of_two_digits_are_the_reason(text, form):
 
     assert finding.fix.startswith("Years of two digits leave the century open.")
     assert finding.fix.endswith(f"as in {'15.02.2024' if form else '2024-02-15'}.")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("2023", "years alone"),
+        ("45657", "day numbers of Excel"),
+        ("45657.0", "day numbers of Excel"),
+        ("123", "one date format"),
+        ("12345678", "one date format"),
+        ("998877", "one date format"),
+    ],
+)
+def test_numbers_in_a_column_of_dates_are_no_short_years(text, words):
+    schema = read(column("{type: date, min: 1990-01-01, max: 2030-12-31, bins: year}"))
+    (finding,) = check_frame(pd.DataFrame({"age": [text] * 30}), schema).of("refusal")
+
+    assert words in finding.fix
+    assert "century" not in finding.fix
+
+
+@pytest.mark.parametrize("text", ["0000-00-00", "9999-12-31", "31.12.9999", "00/00/0000"])
+def test_days_that_are_no_days_may_mean_missing(text):
+    schema = read(column("{type: date, min: 1990-01-01, max: 2030-12-31, bins: year}"))
+    frame = pd.DataFrame({"age": [text] * 3 + ["2024-02-15"] * 30})
+    check = expect_useful_advice(schema, lambda one: check_frame(frame, one))
+
+    assert f'missing_values: ["", "{text}"]' in check.of("refusal")[0].fix
 
 
 @pytest.mark.parametrize("bins", [10, 20, 100])

@@ -146,3 +146,10 @@ def test_a_column_without_a_name_is_reported_by_its_place(tmp_path, raw):
 @pytest.mark.parametrize(("name", "raw"), [("d.csv", ROWS), ("d.csv.gz", PACKED)])
 def test_a_file_whose_content_matches_its_name_fits(tmp_path, name, raw):
     assert found(tmp_path, name, raw).fits
+
+
+@pytest.mark.parametrize("raw", [b"1,m\n2,f\n", b"1,m,7\n2,f,8\n", b"x\ny\n"])
+def test_a_file_without_a_header_is_one_finding(tmp_path, raw):
+    (finding,) = found(tmp_path, "d.csv", raw).findings
+    assert finding.message == "The header names none of the schema's columns."
+    assert "`columns`" not in finding.fix
