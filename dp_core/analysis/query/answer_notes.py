@@ -98,7 +98,7 @@ def _notes(
         )
     if beyond:
         yield outside_note(question)
-    if uninformed:
+    if uninformed and question.number not in question.by:  # a group of its levels is informed
         several = math.prod(len(rows) for rows in asked.groups) > 1
         yield (
             f"{f'In {uninformed:,} of the groups, the' if several else 'The'} interval contains"
@@ -301,8 +301,11 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
 def _widest(sources: Sources, asked: Asked, column: Column) -> str:
     """Return a sentence about the bin that widens the intervals most; empty if there is only one.
 
-    Counts below 0 are taken as 0.
+    Counts below 0 are taken as 0. The bins are those of all records, so there is no such sentence
+    if the groups are bins of the column itself.
     """
+    if column.name in asked.question.by:
+        return ""
     low, high = asked.bounds
     records = np.zeros(column.size)
     for group in asked.question.between or ((),):

@@ -206,6 +206,13 @@ def test_a_group_that_may_be_empty_is_not_determined_by_its_bins():
 # -- in words
 
 
+def test_a_group_of_the_column_itself_gets_no_note_about_all_records():
+    for measure in ("mean", "total", "median"):
+        notes = " ".join(ask(CLEAR, f"{measure} of gain by gain").notes)
+        assert "of this part" not in notes
+        assert "carry no information" not in notes
+
+
 def test_a_sentence_says_how_much_comes_from_bins_and_names_the_worst():
     result = ask(CLEAR, "mean of gain")
     (said,) = [note for note in result.notes if "width comes from the bins of gain" in note]
