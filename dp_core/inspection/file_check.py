@@ -49,7 +49,7 @@ def check_frame(frame: pd.DataFrame | pa.Table | Mapping[str, Any], schema: Sche
 
     Raises:
         BadInput: if the name of a column is not a text.
-        TypeError: if it is not a frame, such as a dictionary of several frames.
+        TypeError: if it is not a frame, such as one column or a dictionary of several frames.
         ValueError: if the columns of a dictionary are not lists of one length.
     """
     return check_table(FrameData.of(frame_table(frame)), schema)

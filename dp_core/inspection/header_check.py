@@ -165,7 +165,7 @@ def ragged_finding(path: Path) -> Finding | None:
         The finding, with the first rows; None if no row is found.
     """
     opener: Callable[..., Any] = gzip.open if path.name.lower().endswith(".gz") else open
-    rows, number, examples = 0, 0, list[Example]()
+    rows, number, longer, examples = 0, 0, 0, list[Example]()
     with (
         contextlib.suppress(OSError, EOFError, csv.Error),
         opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines,
@@ -176,21 +176,23 @@ def ragged_finding(path: Path) -> Finding | None:
             rows += bool(cells) or fields == 1  # a reader of several columns skips empty lines
             if cells and len(cells) != fields:
                 number += 1
+                longer += len(cells) == fields + 1
                 if number <= EXAMPLES:
                     where = f"row {rows:,} (line {line:,}), {plural(len(cells), 'field')}"
                     examples.append(Example(f"{where}: {','.join(cells)[:80]}"))
             line = reader.line_num + 1
     if not number:
         return None
-    return Finding(
-        "refusal",
-        "damaged",
-        "",
-        f"{some_rows(number, 'have')} more or fewer fields than the header, which has {fields:,}.",
-        "Correct these rows; a text with a comma needs quotation marks.",
-        number,
-        tuple(examples),
-    )
+    message = "more or fewer fields than the header, which has"
+    fix = "Correct these rows; a text with a comma needs quotation marks."
+    if longer == rows:
+        message = "one field more than the header, which has"
+        fix = (
+            "Row names have no column name in the header: omit them (R: `row.names = FALSE`),"
+            " or name their column. A comma at the end of each line has the same effect."
+        )
+    message = f"{some_rows(number, 'have')} {message} {fields:,}."
+    return Finding("refusal", "damaged", "", message, fix, number, tuple(examples))
 
 
 def _unreadable(kind: str, message: str, fix: str, examples: tuple[Example, ...] = ()) -> Header:

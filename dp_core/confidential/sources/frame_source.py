@@ -67,7 +67,7 @@ def frame_table(frame: Any) -> pa.Table:
 
     Raises:
         BadInput: if the name of a column is not a text.
-        TypeError: if it is none of these, such as a dictionary of frames.
+        TypeError: if it is none of these, such as a dictionary of frames, or of a set of values.
         ValueError: if the columns of a dictionary are not lists of one length.
     """
     import pandas as pd
@@ -75,8 +75,9 @@ def frame_table(frame: Any) -> pa.Table:
     if isinstance(frame, Mapping) and not any(hasattr(one, "columns") for one in frame.values()):
         try:
             frame = pd.DataFrame(frame)
-        except ValueError:
-            raise ValueError(
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(
                 "A dictionary of columns needs lists of one length; give each column as many values"
                 " as there are rows."
             ) from None
@@ -90,7 +91,7 @@ def frame_table(frame: Any) -> pa.Table:
                 )
         cells = (frame.iloc[:, place] for place in range(len(names)))
         return pa.table([_array(each) for each in cells], names=names)
-    if not hasattr(frame, "__arrow_c_stream__"):
+    if isinstance(frame, pd.Series) or not hasattr(frame, "__arrow_c_stream__"):
         several = isinstance(frame, Mapping)
         raise TypeError(
             f"A frame was expected, not {'several frames' if several else type(frame).__name__};"

@@ -63,7 +63,8 @@ _TYPES: Mapping[str, Kind] = {
                      "binary"), "category"),
     **dict.fromkeys(("ordinal", "ordered", "ordered factor", "likert"), "ordinal"),
 }  # fmt: skip
-_TEXTS = ("text", "string", "character", "notes", "free text", "char", "str", "varchar")
+_TEXTS = ("text", "string", "character", "notes", "free text", "char", "str", "varchar", "time",
+          "time of day")  # fmt: skip
 _COMPUTED = ("calc", "slider")
 """Types of REDCap whose values are numbers, and whose choices are a formula or marks of a scale."""
 _IDS = ("id", "identifier", "key", "primary key")

@@ -342,6 +342,7 @@ def test_a_frame_is_any_frame_or_a_dictionary_of_columns():
     for wrong, says in (
         ({"a": frame, "b": frame}, "several frames"),
         ([1], "list"),
+        (pd.Series([1], name="age"), "Series"),
         (None, "None"),
     ):
         with pytest.raises(TypeError, match=f"A frame was expected, not {says}"):
@@ -376,6 +377,22 @@ def test_a_dictionary_that_is_no_frame_is_refused_in_one_sentence(columns):
     schema = read(column("{type: integer, min: 0, max: 9}"))
     with pytest.raises(ValueError, match="A dictionary of columns needs lists of one length"):
         check_frame(columns, schema)
+
+
+def test_a_set_has_no_order_of_rows():
+    with pytest.raises(TypeError, match="A dictionary of columns needs lists of one length"):
+        check_frame({"age": {1, 2}}, read(column("{type: integer, min: 0, max: 9}")))
+
+
+@pytest.mark.parametrize("rows", [1, 30])
+def test_row_names_without_a_column_name_are_named(rows, tmp_path):
+    lines = [f'"{row}","{row % 9}",m' for row in range(rows)]
+    (tmp_path / "f.csv").write_text("\n".join(['"age","sex"', *lines, ""]))
+    schema = read(column("{type: integer, min: 0, max: 9}", extra="ignore: [sex]\n"))
+    (finding,) = check_files(["f.csv"], schema, tmp_path).findings
+
+    assert "one field more than the header, which has 2" in finding.message
+    assert "row.names = FALSE" in finding.fix
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz"])

@@ -215,6 +215,10 @@ def test_types_of_other_tools_are_known_or_named(row, words, tmp_path):
     assert words in draft_of(tmp_path, row)
 
 
+def test_a_time_of_day_is_no_date(tmp_path):
+    assert "Did you mean" not in draft_of(tmp_path, "t,T,time,,,,")
+
+
 def test_nullable_is_the_opposite_of_required(tmp_path):
     header = "variable,type,min,max,nullable"
 
