@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from dp_core.schema.codebooks.codebook import Codebook
 
+_OTHER_SEPARATORS = ";|\t"
 MAX_HEADER_BYTES = 2**20
 _PARQUET_MAGIC = b"PAR1"
 _PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -225,11 +226,19 @@ def _first_record(raw: BinaryIO) -> list[str]:
             left -= len(line)
             if not line:
                 return
-            yield line.decode("utf-8-sig")
+            seen.append(line.decode("utf-8-sig"))
+            yield seen[-1]
         raise csv.Error("too long")
 
+    seen: list[str] = []
+
     # Strict: a quote that is never closed is an error, not a column name of many lines.
-    return next(csv.reader(lines(), strict=True), [])
+    try:
+        return next(csv.reader(lines(), strict=True), [])
+    except csv.Error:
+        if any(f'"{mark}"' in seen[0] for mark in _OTHER_SEPARATORS):
+            return seen[:1]  # quotation marks seem unclosed under another separator
+        raise
 
 
 def _check_header(path: Path, header: Sequence[str]) -> None:
@@ -239,13 +248,13 @@ def _check_header(path: Path, header: Sequence[str]) -> None:
         raise BadInput(
             f"{name}: its first line is blank; put a header line with the column names there."
         )
+    if len(header) == 1 and (mark := next((m for m in _OTHER_SEPARATORS if m in header[0]), None)):
+        raise BadInput(
+            f"{name}: seems to be separated by {mark!r}; separate the columns by commas."
+        )
     if any(not column.isprintable() for column in header):
         raise BadInput(
             f"{name}: its first line has control characters; name a CSV file with a header."
-        )
-    if len(header) == 1 and (mark := next((m for m in ";|" if m in header[0]), None)):
-        raise BadInput(
-            f"{name}: seems to be separated by {mark!r}; separate the columns by commas."
         )
     for number, column in enumerate(header, start=1):
         if not column.strip():

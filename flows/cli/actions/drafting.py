@@ -70,11 +70,28 @@ def draft(
         return draft_from_codebook(read_codebook(Path(name)))
     with _local(name) as path:
         found = _codebook(path, codebook, public)
-        text = draft_schema(path, found)
+        try:
+            text = draft_schema(path, found)
+        except BadInput as error:
+            raise _other_kind(path) or error from None
     named = {line.strip() for line in text.splitlines()} if found is None else set()
     if {"variable:", "label:"} <= named and named & {"values:", "value:", "type:"}:
         text = f"{_A_CODEBOOK}{text}"
     return text
+
+
+def _other_kind(path: Path) -> BadInput | None:
+    """Return the error that a file is of another kind than its name says; None if it is not."""
+    from dp_core.confidential.data_files import kind_of
+    from dp_core.inspection.file_content import start_of
+
+    try:
+        found = start_of(path, kind_of(path), ())
+    except (BadInput, OSError):
+        return None
+    if isinstance(found, str) or found.kind == "empty":
+        return None
+    return BadInput(f"{path.name}: {found.message} {found.fix}", row="data-damaged")
 
 
 def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None) -> Codebook | None:
