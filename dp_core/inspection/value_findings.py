@@ -55,14 +55,14 @@ _NO_DAY = re.compile(
 )
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}([., '][0-9]{3})+([.,][0-9]+)?", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+", re.ASCII)
-_NUMBER = r"[0-9][0-9.,]*"
+_NUMBER = r"[0-9][0-9.,' ]*"
 _IN_BRACKETS = re.compile(rf"\(\s*{_NUMBER}\s*\)|{_NUMBER}\s*-", re.ASCII)
 _OPEN_ENDED = re.compile(
     rf"[<>=\u2264\u2265~]+\s*{_NUMBER}|{_NUMBER}\s*(\+|(or|and) ).*|{_NUMBER}\s*-\s*{_NUMBER}",
     re.ASCII,
 )
 _WITH_UNIT = re.compile(
-    rf"\D{{0,4}}\s*[+-]?{_NUMBER}\s*[^0-9\s][^0-9]{{0,9}}|[^\w\s+-]\s*{_NUMBER}.*"
+    rf"\D{{0,4}}\s*[+-]?{_NUMBER}\s*[^0-9\s][^0-9]{{0,9}}|-?[^\w\s+-]\s*{_NUMBER}.*"
 )
 
 
@@ -432,7 +432,8 @@ _NUMBER_CAUSES: Mapping[str, tuple[Callable[[str], object], str, str, str]] = {
         lambda text: _WITH_UNIT.fullmatch(text) and any(map(_is_of_unit, text)),
         "it has a unit or a currency",
         "they have a unit or a currency",
-        "Remove the unit from the values; the schema's `description` can state it.",
+        "Convert the values to one unit and write them without it, as in 100000 for 100k; the"
+        " schema's `description` can state the unit.",
     ),
 }
 """Why texts are no numbers, by kind: which texts (in plain characters), the words for one row and
