@@ -82,7 +82,7 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
     reads, known = schema.reads, {*schema.reads, *schema.ignore}
     folded_known = {_folded(name) for name in known}
     if not any(_folded(name) in folded_known for name in header) and (
-        len(header) > 1 or not similar(header[0], known)
+        len(header) != 1 or not similar(header[0], known)
     ):
         return _unreadable(
             "header",

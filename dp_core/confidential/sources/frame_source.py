@@ -91,14 +91,16 @@ def frame_table(frame: Any) -> pa.Table:
                 )
         cells = (frame.iloc[:, place] for place in range(len(names)))
         return pa.table([_array(each) for each in cells], names=names)
-    if isinstance(frame, pd.Series) or not hasattr(frame, "__arrow_c_stream__"):
+    try:
+        reader = pa.RecordBatchReader.from_stream(frame)
+    except (TypeError, pa.ArrowException):  # no stream, or a stream of one column
         several = isinstance(frame, Mapping)
         raise TypeError(
             f"A frame was expected, not {'several frames' if several else type(frame).__name__};"
             " give one pandas frame, Arrow table or dictionary of columns. pandas.read_csv(FILE,"
             " dtype=str, keep_default_na=False) reads a file with its texts unchanged."
-        )
-    table = pa.table(frame)
+        ) from None
+    table = reader.read_all()
     columns = [
         pa.chunked_array(map(in_common_type, column.chunks), common_type(column.type))
         for column in table.columns

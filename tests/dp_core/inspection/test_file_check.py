@@ -345,10 +345,19 @@ def test_a_frame_is_any_frame_or_a_dictionary_of_columns():
         ({"a": frame, "b": frame}, "several frames"),
         ([1], "list"),
         (pd.Series([1], name="age"), "Series"),
+        (pa.chunked_array([[1]]), "ChunkedArray"),
+        (pa.array([1]), "Int64Array"),
         (None, "None"),
     ):
         with pytest.raises(TypeError, match=f"A frame was expected, not {says}"):
             check_frame(wrong, schema)
+
+
+def test_a_frame_without_columns_is_a_finding():
+    (finding,) = check_frame(
+        pd.DataFrame(), read(column("{type: integer, min: 0, max: 9}"))
+    ).findings
+    assert finding.kind == "header"
 
 
 def test_mixed_cells_have_the_texts_of_stored_values():
