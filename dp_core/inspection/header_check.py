@@ -55,9 +55,10 @@ def check_header(path: Path, kind: Kind, schema: Schema) -> Header:
     text = start_of(path, kind, (*schema.reads, *schema.ignore))
     if kind == "parquet" and not text:
         return _parquet_header(path, schema)
-    found = text if isinstance(text, Finding) else header_elsewhere(text, schema.reads)
-    if isinstance(text, Finding) or found is not None:
-        return Header({}, tuple(filter(None, (found,))), readable=False)
+    if isinstance(text, Finding):
+        return Header({}, (text,), readable=False)
+    if (elsewhere := header_elsewhere(text, schema.reads)) is not None:
+        return Header({}, (elsewhere,), readable=False)
     try:
         header = next(csv.reader(text.splitlines(keepends=True), strict=True), [])
     except csv.Error:

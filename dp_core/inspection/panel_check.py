@@ -96,10 +96,9 @@ def _of_file(findings: Sequence[Finding], panel: Panel) -> Iterator[Finding]:
         if one.kind not in _OF_COLUMNS or place is None:
             yield one
             continue
-        values = {each.text for each in one.examples} if one.kind == "constant" else ()
-        alike = found.setdefault(
-            (one.kind, place[0], one.kind == "constant" and (one.message, *values)), []
-        )
+        value = (one.message, *(each.text for each in one.examples))
+        key = (one.kind, place[0], *(value if one.kind == "constant" else ()))
+        alike = found.setdefault(key, [])
         alike.append(one)
         if len(alike) == len(panel.columns[place[0]]):
             yield replace(alike[0], column=place[0], message=f"In each wave: {_small(one.message)}")
@@ -158,19 +157,24 @@ def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
         ),
     )
     for kind, counts, one, several, in_all, fix in said:
-        if len(counts) > 1:
+        found = [
+            Finding(
+                "refusal",
+                kind,
+                where if kind == "disagreeing" else "",
+                f"{_count(persons, one.format(where), several.format(where))}.",
+                fix,
+                persons,
+                tuple(Example(f"person {who}") for who in misfits.examples[kind, where]),
+            )
+            for where, persons in counts.items()
+        ]
+        if len(found) > 1:
             of = "" if kind == "disagreeing" else "wave "
-            examples = tuple(Example(f"{of}{where}", n) for where, n in counts.items())
-            message, column = in_all.format(len(counts)), ""
-        else:
-            for where, persons in counts.items():
-                people = misfits.examples[kind, where]
-                examples = tuple(Example(f"person {who}") for who in people)
-                message = _count(persons, one.format(where), several.format(where))
-                column = where if kind == "disagreeing" else ""
-        if counts:
-            rows = sum(counts.values())
-            yield Finding("refusal", kind, column, f"{message}.", fix, rows, examples)
+            parts = tuple(Example(f"{of}{where}", persons) for where, persons in counts.items())
+            message, rows = f"{in_all.format(len(counts))}.", sum(counts.values())
+            found = [Finding("refusal", kind, "", message, fix, rows, parts, each=tuple(found))]
+        yield from found
 
 
 def _count(number: int, one: str, several: str) -> str:
