@@ -37,8 +37,8 @@ ABOVE: Row = ("250", FEMALE, "married", "16777217.01", "2031-05-05")
 BELOW: Row = ("-7", MALE, "single", "-3", "1899-12-31")
 LOST: Row = ("", MALE, "NA", "", "2005-05-05")
 """As many missing values as the schema allows."""
-SETTLED: Row = ("3", MALE, "married", "about 500", "2001-01-01")
-"""It breaks the structural zero, and has a text for a number: both become missing."""
+SETTLED: Row = ("3", MALE, "married", "NA", "2001-01-01")
+"""It breaks the structural zero, and has a text that means missing for a number."""
 RANDOM_FILES = 2
 MANY = 60
 

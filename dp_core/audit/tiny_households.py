@@ -49,7 +49,7 @@ CHILD, ADULT, OLD = ("3", "no"), ("30", "yes"), ("99", "no")
 BEYOND, LOST = ("250", "yes"), ("", "NA")
 SETTLED = ("3", "yes")
 """It breaks the structural zero: `work` becomes missing."""
-POOR, RICH, UNKNOWN = ("1", "0"), ("2", "1000"), ("2", "about 500")
+POOR, RICH, UNKNOWN = ("1", "0"), ("2", "1000"), ("2", "NA")
 ALONE = Household(POOR, (ADULT,))
 VACANT = Household(RICH, ())
 _FAMILY = (ADULT, OLD, CHILD)

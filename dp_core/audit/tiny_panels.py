@@ -25,6 +25,7 @@ _SETTLED = {"missing": "level", "out_of_range": "missing"}
 _DOCUMENT = {
     "version": "1",
     "title": "Tiny panel",
+    "missing_values": ["", "NA"],
     "panel": {"person": "person", "wave": "year", "waves": [*WAVES], "repeated": "keep_one"},
     "columns": {
         "sex": {"type": "category", "levels": [MALE, FEMALE], "constant": "true", **_SETTLED},
@@ -83,7 +84,7 @@ class TinyPanels(NeighbourFiles[Texts]):
         yield "one row", (("2023", FEMALE, "30", "1"),)
         yield "a missing number", (("2023", FEMALE, "", "1"),)
         yield "a missing code", (("2024", "", "30", "1"),)
-        yield "a text", (("2023", FEMALE, "about 30", "1"), ("2024", FEMALE, "30", "x"))
+        yield "a text", (("2023", FEMALE, "NA", "1"), ("2024", FEMALE, "30", "NA"))
         yield "a number with decimals", (("2023", FEMALE, "30", "1.5"),)
         yield "several rows in a wave", self._person(6)
 

@@ -18,7 +18,7 @@ from dp_core.text.documents.typed_text import plain_text
 from dp_core.text.pages.answer import Answer, CommandAnswer, plain
 from dp_core.text.pages.page import Fact
 from flows.cli.arguments import person_and_reason
-from flows.cli.missing_packages import is_needed_by_pipeline
+from flows.cli.missing_packages import is_needed_by_pipeline, require_pipeline
 
 if TYPE_CHECKING:
     from tasks.ledger.ledger import Ledger
@@ -225,9 +225,11 @@ def existing_ledger() -> Ledger:
 
     Raises:
         BadInput: if there is none.
+        ModuleNotFoundError: if the packages that make one are not installed.
     """
     found = ledger_if_any()
     if found is None:
+        require_pipeline()
         raise BadInput(
             f"There is no ledger in {this_home()}. `dp-release ledger open` makes one with its"
             " first account; if it is elsewhere, set DP_RELEASE_HOME or DP_RELEASE_LEDGER.",

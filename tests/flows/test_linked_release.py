@@ -423,7 +423,7 @@ def test_files_that_fit_are_said_to_fit(town, command):
     assert "fits the schema" in " ".join(shown.out.split())
     alone = command("schema", "check", town.folder / "town.schema.yaml", homes)
     assert alone.code == 2
-    assert "two linked tables" in alone.err
+    assert "name 2 files, of the tables homes, people" in alone.err
 
 
 @pytest.mark.usefixtures("quick")

@@ -289,7 +289,7 @@ def test_abandoning_gives_back_what_was_not_charged_and_keeps_the_name(project):
     with pytest.raises(KeyboardInterrupt):
         project.release(perform=stopping("select"))
     settled = abandon(project.home, project.ledger(), "town")
-    assert settled.outcome == "abandoned"
+    assert settled["outcome"] == "abandoned"
     account = project.ledger().account("town")
     assert account.balance.reserved == NOTHING
     assert 0 < account.balance.spent.main < 1

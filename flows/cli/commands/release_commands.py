@@ -26,6 +26,7 @@ from flows.cli.command_parts import (
     this_home,
 )
 from flows.cli.completion import RELEASE, STAGE
+from flows.cli.missing_packages import require_pipeline
 from flows.monitoring.log import FORMATS
 
 
@@ -185,6 +186,7 @@ def data_docs(release: str) -> CommandAnswer:
     from tasks.support.run_folder import RunFolder
     from tasks.validation.data_docs import write_data_docs
 
+    require_pipeline()
     name = check_release(release)
     folder = RunFolder(this_home(), name)
     folder.remembered()  # refuses an unknown release

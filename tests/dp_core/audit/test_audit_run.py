@@ -247,7 +247,12 @@ def identify_persons_by_their_stored_text(patch):
 
 
 FAULTS = {
-    "half of a squared L2 norm": (half(CellSums, "l2_squared"), "modips", ROWS, "cell-sums"),
+    "half of a squared L2 norm": (
+        half(CellSums, "l2_squared"),
+        "modips",
+        ROWS[1:] * 8,
+        "cell-sums",
+    ),
     "half of an L1 norm": (half(CellSums, "l1"), "modips", ROWS[1:] * 8, "cell-sums"),
     "half of a gradient": (
         half(ClassGradient, "l2_squared"),
@@ -323,7 +328,7 @@ FAULTS = {
         write_floats_as_arrow_does,
         "fdh",
         ROWS[:1],
-        "value of 'sex' is refused",
+        "A generated row is refused: 3 rows: sex",
     ),
     "identifiers that depend on how a column is stored": (
         identify_persons_by_their_stored_text,

@@ -355,7 +355,7 @@ def test_a_release_that_is_held(command, says):
     assert answer.code == 6
     says(answer.err.splitlines()[-1])
     # What needs a person is told at a glance, and to a watch.
-    assert "town: somebody decides: dp-release release look town" in command("status").out
+    assert "somebody decides: dp-release release look town" in command("status").out
     assert 'state="held"} 1.0' in command("server", "metrics").out
 
 
