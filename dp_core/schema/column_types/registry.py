@@ -20,8 +20,8 @@ _SHARED = ("column_type", "parsed_texts", "registry")
 def words() -> tuple[str, ...]:
     """Return the words of all types: those with levels, then numbers, then those of own texts.
 
-    >>> words()
-    ('category', 'ordinal', 'integer', 'number', 'date')
+    >>> words()[:4]
+    ('category', 'ordinal', 'integer', 'number')
     """
     return tuple(_types())
 
@@ -50,8 +50,8 @@ def type_with_texts(word: str) -> ValueType | None:
 def typed_words() -> str:
     """Return the words of all types as a sentence lists them.
 
-    >>> typed_words()
-    'category, ordinal, integer, number or date'
+    >>> typed_words()  # doctest: +ELLIPSIS
+    'category, ordinal, integer, number... or ...'
     """
     return f"{', '.join(words()[:-1])} or {words()[-1]}"
 

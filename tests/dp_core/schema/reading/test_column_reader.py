@@ -188,7 +188,7 @@ def test_bins_that_do_not_fit_are_refused_with_what_is_expected(text, parts):
         ("{type: category, levels: [a, '']}", ["age.levels[2]", "''"]),
         ("{type: category, levels: [a, NA], missing_values: [NA]}", ["'NA'"]),
         ("{type: category, levels: [a, (missing)]}", ["'(missing)'", "another label"]),
-        ("{type: category, levels: [a], bins: 3}", ["age.bins", "integer or number or date"]),
+        ("{type: category, levels: [a], bins: 3}", ["age.bins", "integer or number"]),
         ("{type: integer, levels: [a]}", ["age.levels", "category or ordinal"]),
         ("{type: integer, min: 0, max: 1, decimals: 1}", ["age.decimals", "the type number"]),
         ("{type: category, levels: [a], role: id}", ["age.levels", "neither read nor released"]),

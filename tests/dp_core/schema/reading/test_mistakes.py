@@ -64,7 +64,7 @@ DATE = "write year-month-day, such as 2026-12-31."
         ("{type: int, min: 0, max: 9}", "Did you mean 'integer'?"),
         ("{type: float, min: 0, max: 9}", "Did you mean 'number'?"),
         ("{type: Integer, min: 0, max: 9}", "Did you mean 'integer'?"),
-        ("{type: id}", "is not one of category, ordinal, integer, number, date."),
+        ("{type: id}", f"is not one of {', '.join(registry.words())}."),
         ("{type: integer, min: 0, max: 9, missing: NA}", "is not one of reject, level."),
         ("{type: date, min: 01.01.2000, max: 31.12.2020}", DATE),
         ("{type: date, min: 2000, max: 2020}", DATE),

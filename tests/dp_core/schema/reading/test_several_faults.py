@@ -4,11 +4,13 @@ import pytest
 
 from dp_core.analysis.notebook.schemas import read_schema
 from dp_core.errors import BadInput
+from dp_core.schema.column_types.registry import words
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.text.documents.faults import MOST_FAULTS, fault_json
 from tests.schema_texts import read
 
-INT = "'int' is not one of category, ordinal, integer, number, date. Did you mean 'integer'?"
+NO_TYPE = f"'int' is not one of {', '.join(words())}."
+INT = f"{NO_TYPE} Did you mean 'integer'?"
 HEAD = "version: 1\ntitle: t\ncolumns:\n"
 GOOD = "  visits: {type: integer, min: 0, max: 9}\n"
 BAD = "  age: {type: int, min: 0, max: 9}\n"
@@ -73,7 +75,7 @@ def test_a_single_fault_is_one_sentence():
         "file": "s.yaml",
         "line": 5,
         "key": "columns.age.type",
-        "message": "'int' is not one of category, ordinal, integer, number, date.",
+        "message": NO_TYPE,
         "fix": "Did you mean 'integer'?",
     }
 
