@@ -459,7 +459,8 @@ _DATE_CAUSES: Mapping[str, tuple[Callable[[str], object], str]] = {
 def _type_cause(column: Column, text: str) -> str:
     """Return the kind of the finding about a text that is not of a column's type."""
     if column.type.own_texts and not looks_missing(text):
-        return "dates" if re.search("[0-9]", text) else "unreadable"
+        dated = "format" in column.type.keys and re.search("[0-9]", text)
+        return "dates" if dated else "unreadable"
     plain = appearance(text)
     if plain != text.strip() and _is_number(plain):
         return "characters"
@@ -477,9 +478,12 @@ def _type_fix(tally: Tally, advice: Advice, cause: str, group: Mapping[str, int]
     if cause == "fractions":
         rest = "or round the values in the file."
         return f"{advice.offer('Write {}, ', **_as_number(tally.column))}{rest}".strip()
-    coded = not (tally.column.role or tally.column.type.own_texts)
-    codes = " If these are codes, write `type: category`." if coded else ""
-    return f"Correct the file.{codes}{_as_missing(advice, cause, group)}"
+    scale = tally.column.scale
+    if scale.own_texts:
+        said = f" {scale.values.capitalize()} are written as {tally.column.format or scale.form}."
+    else:
+        said = "" if tally.column.role else " If these are codes, write `type: category`."
+    return f"Correct the file.{said}{_as_missing(advice, cause, group)}"
 
 
 def _as_number(column: Column) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dp_core.schema.column_types.registry import value_types
+
 
 def common_type(kind: pa.DataType) -> pa.DataType:
     """Return the type to which `in_common_type` changes values of a type.
@@ -56,21 +58,14 @@ def with_common_types(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def is_readable(kind: pa.DataType) -> bool:
-    """Return whether values of an Arrow type can be read as a column."""
+    """Return whether values of an Arrow type can be read as a column: as texts, or by a type."""
     kind = common_type(kind)
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_timestamp(kind)
-        or pa.types.is_null(kind)
-    )
+    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if texts or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        return True
+    return any(each.is_stored(kind) for each in value_types())
 
 
 def unreadable_type(name: str) -> pa.DataType:

@@ -35,11 +35,14 @@ def column_type(word: str) -> ColumnType:
     return _types()[word]
 
 
+def value_types() -> tuple[ValueType, ...]:
+    """Return the types whose values are counted in bins."""
+    return tuple(each for each in _types().values() if isinstance(each, ValueType))
+
+
 def types_with_texts() -> tuple[ValueType, ...]:
     """Return the types whose values have texts of their own (`ColumnType.own_texts`)."""
-    return tuple(
-        each for each in _types().values() if isinstance(each, ValueType) and each.own_texts
-    )
+    return tuple(each for each in value_types() if each.own_texts)
 
 
 def type_with_texts(word: str) -> ValueType | None:

@@ -47,7 +47,8 @@ class Rule:
         type: Name in Great Expectations.
         kwargs: Its arguments, as JSON's own types.
         file_only: Whether it is about the confidential file only.
-        dates: Columns of type date that a team's own expectation names.
+        dates: Columns that a team's own expectation names and whose values it states as texts,
+            such as dates.
     """
 
     kind: Kind
@@ -102,7 +103,8 @@ def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
         kinds["impossible" if rule.key == "impossible" else "rule"][rule.text] = None
     for kind, texts in kinds.items():
         found += [_none(kind, text, None, counted(f"{kind}: {text}", names)) for text in texts]
-    dates = frozenset(column.name for column in schema.released if column.type.own_texts)
+    binned = [column for column in schema.released if not column.type.levels]
+    dates = frozenset(one.name for one in binned if isinstance(bounds(one)[0], str))
     own = [one for one in schema.expectations if not (sets and one.file_only)]
     return (*found, *(_own(one, dates) for one in own))
 

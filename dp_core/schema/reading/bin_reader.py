@@ -45,7 +45,10 @@ def read_bins(column: Node, keys: Mapping[str, Node], scale: ValueType) -> Bins:
     for other in types_with_texts():
         if "bins" in keys and keys["bins"].content in other.periods and other is not scale:
             text = shown(str(keys["bins"].content))
-            raise keys["bins"].error(f"{text} is for {other.values}; give a number of bins.")
+            here = (
+                f"write {' or '.join(scale.periods)}" if scale.periods else "give a number of bins"
+            )
+            raise keys["bins"].error(f"{text} is for {other.values}; {here}.")
     edges = scale.edges(column, keys, minimum, maximum)
     return Bins(edges=edges, minimum=minimum, maximum=maximum)
 

@@ -6,18 +6,21 @@ import ast
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from dp_core.analysis.query.level_conditions import compared
 from dp_core.bundle.files.codebook import field
 from dp_core.confidential.encoding import Encoder, rule_rows, settle_zeros
+from dp_core.confidential.values.common_types import is_readable
 from dp_core.errors import BadInput
+from dp_core.inspection.file_check import check_frame
 from dp_core.schema.column_types import registry
 from dp_core.schema.column_types.registry import column_type, words
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.draft import draft_table
-from dp_core.schema.expectations.suite import suite_document
+from dp_core.schema.expectations.suite import rules_of, suite_document
 from dp_core.schema.problems import Problem
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.rules.obedient_decoding import decode
@@ -72,7 +75,8 @@ def test_the_file_is_read_from_texts_and_from_stored_times(schema):
     of_texts = encoder.encode(pa.array(["06:30", "x", "", None, "23:00", "21:59:30"]))
     of_stored = encoder.encode(pa.array([6 * 3600, None, 22 * 3600 - 1], pa.time32("s")))
 
-    assert of_texts.codes.tolist() == [0, 16, 16, 16, 16, 15]
+    assert of_texts.bad.tolist() == [False, True, False, False, False, False]
+    assert of_texts.codes[~of_texts.bad].tolist() == [0, 16, 16, 16, 15]
     assert of_texts.problems == {Problem.MISSING: 2, Problem.RANGE: 1, Problem.TYPE: 1}
     assert of_stored.codes.tolist() == [0, 16, 15]
 
@@ -97,7 +101,8 @@ def test_decoded_times_have_their_codes_and_obey_the_rules(schema):
 
 def test_the_codebook_and_the_suite_describe_it(schema):
     described = field(schema.column("end"))
-    bounds = suite_document(schema)["expectations"][1]["kwargs"]
+    stated = [each["kwargs"] for each in suite_document(schema)["expectations"]]
+    (bounds,) = (each for each in stated if each["column"] == "end" and "min_value" in each)
 
     assert (described["type"], described["constraints"]["minimum"]) == ("time", "06:00")
     assert described["bins"][0]["label"] == "06:00 to 11:59"
@@ -108,6 +113,34 @@ def test_a_question_and_a_rule_compare_times_with_times_only(schema):
     assert compared(schema.column("end"), "<", "12:00").codes == (0,)
     with pytest.raises(BadInput, match="compare times with times, or with a time such as 07:30"):
         parse_schema(SCHEMA | {"rules": ["start <= 5"]})
+
+
+def test_a_file_that_stores_it_is_readable():
+    assert is_readable(pa.time64("us"))
+    assert not is_readable(pa.duration("s"))
+
+
+def test_the_check_of_a_file_says_how_it_is_written(schema):
+    frame = pd.DataFrame({"start": ["7.30"], "end": ["09:00"], "sex": ["a"]})
+    (found,) = (one for one in check_frame(frame, schema).findings if one.column == "start")
+
+    assert found.kind == "unreadable"
+    assert "HH:MM" in found.fix
+    assert "date" not in found.fix
+
+
+def test_a_set_of_its_values_is_compared_as_numbers():
+    own = [{"expect_column_values_to_not_be_in_set": {"column": "end", "value_set": ["07:30"]}}]
+    *_, rule = rules_of(parse_schema(SCHEMA | {"expectations": own}))
+
+    assert (rule.kwargs["value_set"], rule.compares_texts) == ([450], False)
+
+
+def test_periods_of_another_type_are_refused_with_its_own(monkeypatch):
+    monkeypatch.setattr(type(TYPE), "periods", ("hour",))
+    wrong = SCHEMA["columns"]["start"] | {"bins": "year"}
+    with pytest.raises(BadInput, match="'year' is for dates; write hour"):
+        parse_schema(SCHEMA | {"columns": SCHEMA["columns"] | {"start": wrong}})
 
 
 def test_a_draft_proposes_it_and_shows_an_example():
