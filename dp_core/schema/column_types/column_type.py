@@ -93,7 +93,8 @@ class ValueType(ColumnType):
         difference: Unit of a difference of two values; empty if it is the values' own.
         axis_unit: Unit of a picture, and how many differences of 1 it is.
         form: How a file writes a value by default; empty for numbers.
-        arrow: Arrow type of the synthetic sets, one that Parquet keeps.
+        arrow: Arrow type of the synthetic sets, one that Parquet keeps (it makes `time32[s]`
+            `time32[ms]`).
         read_from: Kinds of Arrow types whose values are read without their texts, as
             `pyarrow.types` asks for them.
         zero: The value that a file stores as 0.

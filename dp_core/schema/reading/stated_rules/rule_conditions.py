@@ -29,7 +29,15 @@ Alternatives: TypeAlias = tuple[Clause, ...]
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A condition that was read: when it is met, when it is broken, and what it states."""
+    """A condition that was read.
+
+    Attributes:
+        met: Rows that meet it.
+        broken: Rows that break it; a row with a missing value may do neither.
+        columns: Columns that it names.
+        units: Units of the columns that it compares.
+        equality: Terms and value of the sum, if it says that a sum of several columns has a value.
+    """
 
     met: Alternatives
     broken: Alternatives
@@ -39,7 +47,11 @@ class Stated:
 
 
 def joined(node: Node, parts: Sequence[Alternatives]) -> list[Clause]:
-    """Return the alternatives of conditions that are all met."""
+    """Return the alternatives of conditions that are all met, given the alternatives of each.
+
+    Raises:
+        BadInput: if there are too many.
+    """
     number = 1
     for part in parts:
         number *= max(len(part), 1)
