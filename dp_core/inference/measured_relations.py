@@ -57,7 +57,7 @@ def unmeasured_groups(
         nested: Columns that lie within one another: a table of smaller areas also covers the larger
             ones. None by default.
 
-    >>> unmeasured([("y", "a"), ("y", "b")], {0: [("a", "y", "c")]})
+    >>> unmeasured_groups([("y", "a"), ("y", "b")], {0: [("a", "y", "c")]})
     (('y', 'b'),)
     """
 

@@ -138,7 +138,7 @@ def _by_bins(spec: Mapping[str, Any]) -> bool:
 def enumeration(phrases: Sequence[str]) -> str:
     """Return phrases as one enumeration.
 
-    >>> listed(["a", "b", "c"])
+    >>> enumeration(["a", "b", "c"])
     'a, b and c'
     """
     if len(phrases) < 2:

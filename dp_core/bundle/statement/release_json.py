@@ -94,7 +94,7 @@ NOT_COVERED = (
 
 
 _OF_HOUSEHOLDS = {
-    "A row without the identifier of its person": "A row without a key",
+    "a row without the identifier of its person": "a row without a key",
     "A person who is in several releases is protected": (
         "A household, or a member of it, that is in several releases is protected"
     ),

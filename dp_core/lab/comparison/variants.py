@@ -174,7 +174,8 @@ def reference(given: Sequence[Given], found: Sequence[Variant], folder: Path) ->
 def without_place(message: str) -> str:
     """Return a message about a generated spec without the file name and line.
 
-    >>> told("x.yaml, line 3, select: needs cliques."), told("No noise gives that.")
+    >>> message = "x.yaml, line 3, select: needs cliques."
+    >>> without_place(message), without_place("No noise gives that.")
     ('select: needs cliques.', 'No noise gives that.')
     """
     return _PLACE.sub(lambda found: f"{found[1]}: " if found[1] else "", message)

@@ -135,8 +135,8 @@ def score_rows(
 def format_score(score: Score, value: float | None) -> str:
     """Return a number as it is written; a dash for None.
 
-    >>> shown(SCORES[0], 987.65), shown(SCORES[9], 0.0123), shown(SCORES[4], 1.234)
-    ('988', '1.2 %', '1.2')
+    >>> [format_score(SCORES[n], x) for n, x in ((0, 987.65), (9, 0.0123), (4, 1.234))]
+    ['988', '1.2 %', '1.2']
     """
     if value is None:
         return "–"

@@ -73,7 +73,7 @@ def merge_runs(counts: Floats, price: float) -> Floats:
         counts: Noisy counts, shape (bins,).
         price: Price of a run, records squared.
 
-    >>> merged(np.array([5.0, 7.0, 6.0, 90.0]), 8.0)
+    >>> merge_runs(np.array([5.0, 7.0, 6.0, 90.0]), 8.0)
     array([ 6.,  6.,  6., 90.])
     """
     # About their mean, so that differences of squares lose no digits.

