@@ -656,6 +656,7 @@ def test_an_identifier_is_the_same_if_programs_read_it_as_a_number(length):
         "1.50",
     }
     texts |= {"1234567890123456e1", "1.23457E+11", "9007199254740993e0", "1e-7", ".5e1", "0x7FFF"}
+    texts |= {"0x20000000000001", "0xDEADBEEFDEADBEEF"}
     for text in sorted(texts):
         own = _identifiers(pa.array([text]))
         frame = pd.read_csv(io.StringIO(f"x,y\n{text},\n"), keep_default_na=False)[["x"]]
