@@ -29,6 +29,7 @@ from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import open_source
 from dp_core.confidential.source_files import is_readable
+from dp_core.confidential.sources.frame_source import frame_table
 from dp_core.confidential.values.common_types import in_common_type
 from dp_core.confidential.values.stored_texts import canonical_texts, identifier_texts
 from dp_core.errors import BadInput, SchemaViolation
@@ -589,6 +590,34 @@ def test_a_frame_in_memory_has_the_codes_of_a_file(tmp_path, more):
         assert Counter(map(tuple, codes)) == expected
 
 
+DAY, TIME = datetime.date(2001, 1, 1), datetime.datetime(2001, 1, 1, 12, 30)
+EVENING = datetime.datetime(
+    2001, 12, 31, 23, 30, tzinfo=datetime.timezone(-datetime.timedelta(0, 3600))
+)
+CELLS = [DAY, TIME, pd.Timestamp(TIME), EVENING, "unknown", None]
+
+
+@pytest.mark.parametrize("of_categories", [False, True])
+@pytest.mark.parametrize("name", ["born", "visit", "moved"])
+def test_a_day_beside_a_time_or_a_zone_in_a_frame_changes_no_other_code(name, of_categories):
+    column = parse_schema(document(name)).column(name)
+    kind = "category" if of_categories else "object"
+    found = {number: set() for number in range(len(CELLS))}
+    for length in (1, 2, 3):
+        for places in itertools.permutations(range(len(CELLS)), length):
+            cells = pd.Series([CELLS[place] for place in places], dtype=object).astype(kind)
+            stored_there = frame_table(pd.DataFrame({name: cells}))[name].combine_chunks()
+            try:
+                encoded = Encoder(column).encode(stored_there)
+            except SchemaViolation:
+                continue
+            for at, place in enumerate(places):
+                refused_here = encoded.bad is not None and encoded.bad[at]
+                found[place].add("refused" if refused_here else int(encoded.codes[at]))
+    assert all(len(codes) == 1 for codes in found.values())
+    assert len({code for codes in found.values() for code in codes}) > 1
+
+
 def test_a_constant_number_is_the_same_in_files_of_different_floats(tmp_path):
     pay = {"type": "number", "min": "0", "max": "1", "bins": "2", "constant": "true"}
     keys = {**PANEL, "repeated": "keep_one", "disagreeing": "reject"}
@@ -627,6 +656,7 @@ def test_an_identifier_is_the_same_if_programs_read_it_as_a_number(length):
         "1.50",
     }
     texts |= {"1234567890123456e1", "1.23457E+11", "9007199254740993e0", "1e-7", ".5e1", "0x7FFF"}
+    texts |= {"0x20000000000001", "0xDEADBEEFDEADBEEF"}
     for text in sorted(texts):
         own = _identifiers(pa.array([text]))
         frame = pd.read_csv(io.StringIO(f"x,y\n{text},\n"), keep_default_na=False)[["x"]]

@@ -8,6 +8,7 @@ read, which names them.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from dp_core.confidential.values.common_types import (
     is_readable,
     unreadable_type,
 )
-from dp_core.confidential.values.stored_texts import cell_text
+from dp_core.confidential.values.stored_texts import cell_text, is_day, value_type
 from dp_core.errors import BadInput, DataRefused
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _array(cells: pd.Series[Any]) -> pa.Array:
     kind = str(cells.dtype)
     try:
         array = pa.array(cells, from_pandas=True)
-        if is_readable(array.type):
+        if is_readable(array.type) and not (is_day(value_type(array)) and _has_several(cells)):
             whole = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
             return in_common_type(whole)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -124,3 +125,18 @@ def _array(cells: pd.Series[Any]) -> pa.Array:
         except TypeError as error:
             kind = str(error)
     return pa.nulls(len(cells), pa.binary()).cast(unreadable_type(kind))
+
+
+def _has_several(days: pd.Series[Any]) -> bool:
+    """Return whether some days of a column have a time, or a time zone, and others have none.
+
+    Privacy:
+        Arrow stores them as the first ones, and cuts off or moves the times of the others.
+    """
+    if str(days.dtype) not in ("object", "category"):
+        return False
+    kinds = {
+        (isinstance(day, datetime.datetime), getattr(day, "tzinfo", None) is None)
+        for day in days.dropna()
+    }
+    return len(kinds) > 1

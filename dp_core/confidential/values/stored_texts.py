@@ -201,9 +201,10 @@ def _plain_identifiers(texts: pa.Array) -> pa.Array:
         return texts
     found = texts.filter(number)
     forms = value_texts(found)
-    # privacy: a larger number is refused where it is stored as one, so it stays as it is.
-    exact = np.abs(forms.cast(pa.float64()).to_numpy()) < DOUBLE_LIMIT
-    return pc.replace_with_mask(texts, number, pc.if_else(pa.array(exact), forms, found))
+    # privacy: a larger number is refused where it is stored as a float, so it stays as it is.
+    exact = pa.array(np.abs(forms.cast(pa.float64()).to_numpy()) < DOUBLE_LIMIT)
+    exact = pc.or_(exact, pc.match_substring_regex(found, _HEXADECIMAL))  # never a float
+    return pc.replace_with_mask(texts, number, pc.if_else(exact, forms, found))
 
 
 def missing_identifiers(missing: Collection[str]) -> pa.Array:
