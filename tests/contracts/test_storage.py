@@ -641,6 +641,20 @@ def test_a_day_beside_a_time_or_a_zone_in_a_frame_changes_no_other_code(name, of
     assert len({code for codes in found.values() for code in codes}) > 1
 
 
+@pytest.mark.parametrize("odd", [1.0, "AB", None])
+def test_a_float_of_a_frame_that_stands_for_several_whole_numbers_is_refused(odd):
+    cells = pd.Series([2.0**53, odd], dtype=object)
+    stored_there = frame_table(pd.DataFrame({"x": cells}))["x"].combine_chunks()
+    assert _identifiers(stored_there) is None
+    definition = {"type": "category", "levels": [f"{2**53}", f"{2**53 + 1}"], **LENIENT}
+    described = {"version": "1", "title": "t", "columns": {"x": definition}}
+    assert codes_or_refusal(parse_schema(described).column("x"), stored_there) is None
+    limits = {"type": "number", "min": "0", "max": str(2**60), "bins": "512", **LENIENT}
+    column = parse_schema(described | {"columns": {"x": limits | {"missing_values": ["", "AB"]}}})
+    codes = codes_or_refusal(column.column("x"), stored_there)
+    assert codes[0] == code(column.column("x"), pa.array([2.0**53]))[0]
+
+
 def test_a_constant_number_is_the_same_in_files_of_different_floats(tmp_path):
     pay = {"type": "number", "min": "0", "max": "1", "bins": "2", "constant": "true"}
     keys = {**PANEL, "repeated": "keep_one", "disagreeing": "reject"}
