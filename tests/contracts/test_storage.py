@@ -283,6 +283,29 @@ def test_a_schema_with_two_texts_of_one_number_or_time_is_refused(levels, missin
         Encoder(parse_schema(document).column("x"))
 
 
+@pytest.mark.parametrize("other", ["1", "true", "2000-01-01", "08:00"])
+@pytest.mark.parametrize(
+    "null", [null for null in pyarrow.csv.ConvertOptions().null_values if null]
+)
+def test_a_level_that_programs_read_as_missing_beside_numbers_and_times_is_refused(null, other):
+    found = []
+    for odd in ([], ["unknown"]):
+        written = "\n".join(["x,z", *(f"{text},z" for text in [null, other, *odd])])
+        found.append(pyarrow.csv.read_csv(io.BytesIO(written.encode()))["x"])
+    assert [column[0].as_py() for column in found] == [None, null]
+    definition = {"type": "category", "levels": [null, other], **LENIENT}
+    described = {"version": "1", "title": "t", "columns": {"x": definition}}
+    column = parse_schema(described).column("x")
+    with pytest.raises(BadInput, match=r"'x' of the schema has the level .* as a missing value"):
+        Encoder(column)
+    listed = definition | {"levels": [other], "missing_values": ["", null]}
+    column = parse_schema(described | {"columns": {"x": listed}}).column("x")
+    assert [code(column, each)[:2] for each in found] == [[1, 0], [1, 0]]
+    texts = definition | {"levels": [null, "a"]}
+    column = parse_schema(described | {"columns": {"x": texts}}).column("x")
+    assert code(column, pa.array([null, "a", None])) == [0, 1, 2]
+
+
 # Texts that a program may read as numbers, dates or times, and writes in its own form.
 
 WRITTEN_COLUMNS = COLUMNS | {
@@ -616,6 +639,20 @@ def test_a_day_beside_a_time_or_a_zone_in_a_frame_changes_no_other_code(name, of
                 found[place].add("refused" if refused_here else int(encoded.codes[at]))
     assert all(len(codes) == 1 for codes in found.values())
     assert len({code for codes in found.values() for code in codes}) > 1
+
+
+@pytest.mark.parametrize("odd", [1.0, "AB", None])
+def test_a_float_of_a_frame_that_stands_for_several_whole_numbers_is_refused(odd):
+    cells = pd.Series([2.0**53, odd], dtype=object)
+    stored_there = frame_table(pd.DataFrame({"x": cells}))["x"].combine_chunks()
+    assert _identifiers(stored_there) is None
+    definition = {"type": "category", "levels": [f"{2**53}", f"{2**53 + 1}"], **LENIENT}
+    described = {"version": "1", "title": "t", "columns": {"x": definition}}
+    assert codes_or_refusal(parse_schema(described).column("x"), stored_there) is None
+    limits = {"type": "number", "min": "0", "max": str(2**60), "bins": "512", **LENIENT}
+    column = parse_schema(described | {"columns": {"x": limits | {"missing_values": ["", "AB"]}}})
+    codes = codes_or_refusal(column.column("x"), stored_there)
+    assert codes[0] == code(column.column("x"), pa.array([2.0**53]))[0]
 
 
 def test_a_constant_number_is_the_same_in_files_of_different_floats(tmp_path):

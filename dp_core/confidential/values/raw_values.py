@@ -11,7 +11,8 @@ How each type is read:
 
 - Category and ordinal: the exact text of a level or missing code, or else a text or stored value
   that is the same number, boolean or time (`value_texts`): 1, 1.00, 01, 1e+00 and 0x1 are the level
-  `1`, true is 1, and 12:30:00 is 12:30. A schema with both `1` and `01` is refused.
+  `1`, true is 1, and 12:30:00 is 12:30. A schema with both `1` and `01` is refused, and so is one
+  with levels `1` and `NA`.
 - Integer: whole numbers, in decimal, scientific or hexadecimal notation. Stored floats and decimals
   count if they are whole, and booleans as 1 and 0.
 - Number: decimal or scientific notation, as the nearest binary32 (of the nearest binary64). Edges,
@@ -71,6 +72,8 @@ _LOST_DIGITS = 10**15
 """From this number on, a text in scientific notation may have lost digits: R writes 15."""
 _NO_LEVEL, _NO_VALUE = -2, -1
 """In place of a level: none, or a missing code."""
+_NULL = r"|#N/A N/A|#?N/?A|n/a|NULL|null|-?NaN|-?nan|-?1\.#(IND|QNAN)"
+"""Texts that programs read as null in a column of numbers or times, and as texts in others."""
 
 
 class State(IntEnum):
@@ -104,7 +107,8 @@ class Reader:
     """Reads raw arrays of one column, of any stored type.
 
     Raises:
-        BadInput: if a level and another one, or a missing code, are the same number or time.
+        BadInput: if a level and another one, or a missing code, are the same number or time, or a
+            level beside numbers or times is a text that means null.
         SchemaViolation: when it reads values that cannot be told apart, or moments with a time
             zone. The message names no value of the file.
     """
@@ -310,7 +314,7 @@ class _Levels:
     """Finds the levels, and the missing codes, that texts of a column stand for.
 
     Raises:
-        BadInput: if a level and another one, or a missing code, are the same number or time.
+        BadInput: as `Reader` does.
     """
 
     def __init__(self, column: Column) -> None:
@@ -328,6 +332,14 @@ class _Levels:
                     " one number or time to programs that write files; change one of them in the"
                     " schema and in the file, for example by a letter."
                 )
+        # privacy: such a level becomes null in a file, unless one row is no number.
+        nulls = [text for text in column.texts() if re.fullmatch(_NULL, text)]
+        if nulls and any(forms[text] is not None for text in column.texts()):
+            raise BadInput(
+                f"Column {column.name!r} of the schema has the level {nulls[0]!r}, which programs"
+                " read as a missing value beside numbers or times; name it under `missing_values`,"
+                " or change it in the schema and in the file."
+            )
         codes = {form: found[text] for form, text in of.items()}
         self._forms = pa.array(list(codes), pa.string())
         self._form_codes = np.array([*codes.values(), _NO_LEVEL], dtype=np.int64)

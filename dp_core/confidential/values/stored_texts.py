@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import decimal
+import math
 from collections.abc import Collection
 from typing import Any
 
@@ -142,6 +143,8 @@ def cell_text(value: object) -> str | None:
         return str(value)
     if isinstance(value, np.floating):
         value = float(value)
+    if isinstance(value, float) and DOUBLE_LIMIT <= abs(value) < math.inf:
+        return f"{value:.1f}"  # the point says that the digits are not exact
     if isinstance(value, float | decimal.Decimal | datetime.date):
         with contextlib.suppress(pa.ArrowException, OverflowError):
             text: str | None = canonical_texts(pa.array([value], from_pandas=True))[0].as_py()

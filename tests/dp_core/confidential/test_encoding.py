@@ -22,7 +22,7 @@ def fractions(*values):
 
 
 def category(name="c", kind="category", **options):
-    levels = (Level("1", "male"), Level("2", "female"), Level("NA", "unknown"))
+    levels = (Level("1", "male"), Level("2", "female"), Level("NK", "unknown"))
     return Column(name=name, kind=kind, levels=options.pop("levels", levels), **options)
 
 
@@ -68,7 +68,7 @@ def problems(column, values, kind=None):
 
 
 def test_levels_match_their_text_or_their_number():
-    texts = ["1", "2", "NA", "NA ", "1.5", "10", "1 ", "01", "+1", "1e0"]
+    texts = ["1", "2", "NK", "NK ", "1.5", "10", "1 ", "01", "+1", "1e0"]
     assert codes(category(), texts) == [0, 1, 2, -1, -1, -1, 0, 0, 0, 0]
     assert problems(category(), ["1", "x", "x", ""]) == {Problem.LEVEL: 2, Problem.MISSING: 1}
 
