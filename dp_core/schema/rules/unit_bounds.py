@@ -15,7 +15,7 @@ from dp_core.schema.rules.column_rules import Array, Units
 
 MOST_UNITS = 2**51
 """Largest size of a value or sum in units; up to it, binary64 gives back every decimal."""
-MOST_NUMBER_UNITS = 2**24
+MOST_NUMBER_UNITS = 2**23
 """Largest size of a number in units; up to it, binary32 gives back every decimal."""
 
 

@@ -47,7 +47,7 @@ def read(tmp_path, *rules, extra=""):
         ("end <= start + 0.5", "whole days"),
         ("start + wages <= end", "whole days"),
         ("wages <= rough", "decimals"),
-        ("wages <= profit", "at most 16,777,216 units"),
+        ("wages <= profit", "at most 8,388,608 units"),
         ("rough < 300", "250 and 500"),
         ("rough <= 250", "<"),
         ("wages == 0.001", "decimals"),
