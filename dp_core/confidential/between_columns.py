@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.encoding import Encoder, rule_rows
 from dp_core.confidential.values.raw_values import Array, Reader, Values
+from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import derive, value_sources
 from dp_core.schema.rules.column_rules import Units, rows_that_break
+from dp_core.schema.rules.unit_bounds import MOST_NUMBER_UNITS
 
 
 class DependencyCheck:
@@ -103,9 +105,22 @@ class RuleCheck:
         }
 
     def units_of(self, name: str, values: Values) -> NDArray[np.int64]:
-        """Return typed values of a compared column in whole units, shape (rows,)."""
+        """Return typed values of a compared column in whole units, shape (rows,).
+
+        A number is counted from its binary32 as long as that has every decimal, and from its
+        binary64 beyond.
+
+        Privacy:
+            A program keeps a column in 32 bits only if no value changes by more than 5e-4. So
+            beyond, a number of at most three decimals has the same units in both. More decimals are
+            refused there (`lacks_effect`).
+        """
         units, encoder = self._read[name]
         found = units.of(encoder.clipped(values))
+        if values.exact is not None and not units.edges:
+            low, high = map(float, legal_range(encoder.column))
+            exact = units.of(np.clip(values.exact, low, high))
+            found = np.where(np.abs(exact) <= MOST_NUMBER_UNITS, found, exact)
         return found if values.index is None else found[values.index]
 
 

@@ -95,12 +95,14 @@ class Values:
         state: `State` of each entry of `data`, uint8; None if all are values.
         index: Index in `data` of each row's value; None if entries are rows.
         texts: Text of each entry but the last, which is for null; None where `index` is None.
+        exact: Number: each entry as binary64; None for other types.
     """
 
     data: Array
     state: NDArray[np.uint8] | None
     index: NDArray[np.int32] | None
     texts: pa.Array | None = None
+    exact: NDArray[np.float64] | None = None
 
 
 class Reader:
@@ -135,13 +137,14 @@ class Reader:
         if self.column.levels or not self._is_typed(kind):
             return self._read_distinct(values)
         values = plain(values)
+        exact = None
         if self.column.type.own_texts:
             data, state = self._stored_since(values)
         elif self.column.type.whole:
             data, state = self._stored_integers(values)
         else:
-            data, state = self._stored_numbers(values)
-        return Values(data, state if np.count_nonzero(state) else None, None)
+            data, state, exact = self._stored_numbers(values)
+        return Values(data, state if np.count_nonzero(state) else None, None, exact=exact)
 
     def texts(self, values: pa.Array) -> pa.Array:
         """Return values as texts that are read as the values themselves are.
@@ -203,16 +206,21 @@ class Reader:
             index = index.fill_null(len(distinct))
         texts = self.texts(distinct)
         self._check_texts(texts)
+        exact = None
         if self._levels is not None:
             data, state = self._levels.read(texts)
         else:
             data, state = self._parse(texts if self.column.type.own_texts else _without_nan(texts))
+            if self.column.type.continuous:
+                exact = np.append(data, 0.0)
+                data = in_32_bits(data)
         # One more entry, for rows without a value.
         return Values(
             np.append(data, data.dtype.type(0)),
             np.append(state, np.uint8(State.MISSING)),
             index.to_numpy(zero_copy_only=False),
             texts,
+            exact,
         )
 
     def _parse(self, texts: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
@@ -223,10 +231,8 @@ class Reader:
         data, valid = self._parsed(self._padded(texts))
         if not (self.column.type.own_texts or valid.all()):
             data, valid = self._parsed(value_texts(texts).fill_null(""))
-        if self.column.type.continuous:
-            data = in_32_bits(data)
         state = np.where(valid, State.VALUE, State.UNKNOWN).astype(np.uint8)
-        self._mark_missing(data, state)
+        self._mark_missing(in_32_bits(data) if self.column.type.continuous else data, state)
         if self._broken_codes.size:
             numbers, valid = numbers_of(texts)
             missing |= valid & np.isin(numbers, self._broken_codes)
@@ -266,7 +272,9 @@ class Reader:
         self._mark_missing(data, state)
         return data, state
 
-    def _stored_numbers(self, values: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
+    def _stored_numbers(
+        self, values: pa.Array
+    ) -> tuple[Array, NDArray[np.uint8], NDArray[np.float64]]:
         state = _null_state(values)
         if pa.types.is_floating(values.type):
             data = doubles(values)
@@ -278,7 +286,7 @@ class Reader:
             data = _zeroed(values).astype(np.float64)
         short = in_32_bits(data)
         self._mark_missing(short, state)
-        return short, state
+        return short, state, data
 
     def _stored_since(self, values: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
         state, scale = _null_state(values), self.column.scale

@@ -41,7 +41,8 @@ class Units:
         """Return values (dates: day ordinals) in whole units.
 
         A number with more digits than `decimals` is rounded to the nearest unit, ties to even. A
-        number with at most `decimals` digits gives its decimal up to `MOST_NUMBER_UNITS` units.
+        number with at most `decimals` digits gives its decimal, as binary32 up to
+        `unit_bounds.MOST_NUMBER_UNITS` units.
         """
         if self.edges:
             cuts = np.array([float(edge) for edge in self.edges[1:-1]]).astype(values.dtype)

@@ -29,16 +29,16 @@ def lacks_effect(rule: ColumnRule, schema: Schema) -> str:
         for condition in clause:
             if isinstance(condition, AtMost):
                 most = {name: max(map(abs, bounds[name])) for name, _ in condition.terms}
-                numbers = [most[name] for name in most if columns[name].type.continuous]
                 sizes = [abs(factor) * most[name] for name, factor in condition.terms]
+                # privacy: one value decides whether a program drops the fourth decimal of others.
+                fine = [most.get(each.column, 0) for each in rule.units if each.decimals > 3]
                 if (
                     max([sum(sizes), abs(condition.bound)]) > MOST_UNITS
-                    or max(numbers, default=0) > MOST_NUMBER_UNITS
+                    or max(fine, default=0) > MOST_NUMBER_UNITS
                 ):
                     return (
-                        f"compares numbers that are too large: a number has at most"
-                        f" {MOST_NUMBER_UNITS:,} units of its last decimal; state fewer decimals or"
-                        " narrower bounds, or use the type integer in a smaller unit."
+                        "compares numbers that are too large for their decimals; state fewer"
+                        " decimals, or narrower bounds."
                     )
     verdicts = [[_verdict(each, columns, bounds) for each in clause] for clause in rule.clauses]
     if any(all(verdict is True for verdict in clause) for clause in verdicts):

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -57,3 +58,25 @@ def test_a_clipped_value_is_compared_where_it_was_moved_to():
 def test_a_row_with_a_refused_value_breaks_no_rule():
     columns = [pa.array(["150", "90"]), pa.array(["0", "0"]), pa.array(["10", "80"])]
     assert broken(columns, "a <= c") == {"a <= c": [False, True]}
+
+
+def test_a_sum_holds_to_the_cent_where_32_bits_have_lost_the_cents():
+    rows = [("412345.67", "87654.32", "499999.99"), ("412345.67", "87654.32", "500000.00")]
+    texts = [pa.array(column) for column in zip(*rows, strict=True)]
+    numbers = [pa.array([float(text) for text in column.to_pylist()]) for column in texts]
+    for columns in (texts, numbers):
+        assert broken(columns, "c = a + b", max="600000") == {"c = a + b": [False, True]}
+
+
+def test_beyond_the_digits_of_32_bits_both_widths_have_the_same_units():
+    """A program that keeps 32 bits changes no value by more than 5e-4."""
+    rng = np.random.default_rng(7)
+    exact = np.rint(rng.uniform(9e4, 6e5, 20_000) * 100) / 100
+    short = exact.astype(np.float32)
+    kept = np.abs(short - exact) <= 5e-4
+    assert kept.sum() > 300
+    other = pa.array(np.roll(exact[kept], 1))
+    for one in (exact[kept], short[kept]):
+        column = pa.array(one)
+        same = broken([column, other, pa.array(exact[kept])], "a = c", max="600000")
+        assert not any(same["a = c"])

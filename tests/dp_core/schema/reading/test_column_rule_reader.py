@@ -13,7 +13,7 @@ columns:
   start: {type: date, min: 2000-01-01, max: 2009-12-31, bins: year}
   end: {type: date, min: 2000-01-01, max: 2009-12-31, bins: year, missing: level}
   wages: {type: number, min: 0, max: 1000, bins: 4, decimals: 2}
-  profit: {type: number, min: -200000, max: 1000, bins: 4, decimals: 2}
+  profit: {type: number, min: -9000, max: 1000, bins: 4, decimals: 4}
   rough: {type: number, min: 0, max: 1000, bins: 4, missing: level}
   hours-per-week: {type: integer, min: 0, max: 60, bins: 4, missing: level}
   hours: {type: integer, min: 0, max: 60, bins: 4}
@@ -47,7 +47,7 @@ def read(tmp_path, *rules, extra=""):
         ("end <= start + 0.5", "whole days"),
         ("start + wages <= end", "whole days"),
         ("wages <= rough", "decimals"),
-        ("wages <= profit", "at most 8,388,608 units"),
+        ("wages <= profit", "too large for their decimals"),
         ("rough < 300", "250 and 500"),
         ("rough <= 250", "<"),
         ("wages == 0.001", "decimals"),
