@@ -167,7 +167,7 @@ class Project:
         return carry_out(self.spec, out or self.out, perform=perform or plainly)
 
 
-def assert_charged_once(project: Project) -> None:
+def assert_charged_once(project: Project, *, keeps_confidential: bool = False) -> None:
     """The bundle verifies, and the ledger holds exactly what the plan says, once."""
     from dp_core.bundle.verification.verify import verify
 
@@ -182,7 +182,7 @@ def assert_charged_once(project: Project) -> None:
     assert project.kinds().count("settle") == 1
     balance = ledger.account("town").balance
     assert (balance.spent.main, balance.reserved.main) == (1, 0)
-    assert not (project.run_folder / "confidential").exists()
+    assert (project.run_folder / "confidential").exists() == keeps_confidential
 
 
 def plainly(task: Any, *given: Any) -> Any:

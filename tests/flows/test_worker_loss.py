@@ -73,7 +73,7 @@ def test_a_release_outlives_lost_workers_and_draws_every_result_once(
         assert set(killer.client.run(can_draw).values()) == {()}
     assert answer.code == 0, answer.err
     assert charged[0] > 0
-    assert_charged_once(project)
+    assert_charged_once(project, keeps_confidential=True)
     assert project.redraws() == 0
     ledger = project.ledger()
     charges = ledger.charges(ledger.reservation("town"))
