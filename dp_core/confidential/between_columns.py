@@ -111,9 +111,9 @@ class RuleCheck:
         binary64 beyond.
 
         Privacy:
-            A program keeps a column in 32 bits only if no value changes by more than 5e-4. So
-            beyond, a number of at most three decimals has the same units in both. More decimals are
-            refused there (`lacks_effect`).
+            `pandas.to_numeric` keeps a column in 32 bits only if no value changes by more than
+            5e-4. So a number with the decimals of its column, at most two, has the same units in
+            both. A column with more decimals is refused there (`lacks_effect`).
         """
         units, encoder = self._read[name]
         found = units.of(encoder.clipped(values))

@@ -30,8 +30,8 @@ def lacks_effect(rule: ColumnRule, schema: Schema) -> str:
             if isinstance(condition, AtMost):
                 most = {name: max(map(abs, bounds[name])) for name, _ in condition.terms}
                 sizes = [abs(factor) * most[name] for name, factor in condition.terms]
-                # privacy: one value decides whether a program drops the fourth decimal of others.
-                fine = [most.get(each.column, 0) for each in rule.units if each.decimals > 3]
+                # privacy: one value decides whether a program drops the third decimal of others.
+                fine = [most.get(each.column, 0) for each in rule.units if each.decimals > 2]
                 if (
                     max([sum(sizes), abs(condition.bound)]) > MOST_UNITS
                     or max(fine, default=0) > MOST_NUMBER_UNITS
