@@ -21,6 +21,9 @@ from dp_core.schema.dependencies import derive, value_sources
 from dp_core.schema.rules.column_rules import Units, rows_that_break
 from dp_core.schema.rules.unit_bounds import MOST_NUMBER_UNITS
 
+_NEAR = 0.25
+"""Distance from a whole unit, in units, within which a number has the decimals of its column."""
+
 
 class DependencyCheck:
     """Compares the file's values of dependent columns with the values that the rules derive."""
@@ -107,20 +110,22 @@ class RuleCheck:
     def units_of(self, name: str, values: Values) -> NDArray[np.int64]:
         """Return typed values of a compared column in whole units, shape (rows,).
 
-        A number is counted from its binary32 as long as that has every decimal, and from its
-        binary64 beyond.
+        A number is counted from its binary32 as long as that has every decimal. Beyond, it is
+        counted from its binary64 if that is within a quarter of a unit of a whole one.
 
         Privacy:
             `pandas.to_numeric` keeps a column in 32 bits only if no value changes by more than
-            5e-4. So a number with the decimals of its column, at most two, has the same units in
-            both. A column with more decimals is refused there (`lacks_effect`).
+            5e-4, a twentieth of a unit of two decimals. So a number has the same units in both. A
+            column with more decimals is refused there (`lacks_effect`).
         """
         units, encoder = self._read[name]
         found = units.of(encoder.clipped(values))
         if values.exact is not None and not units.edges:
             low, high = map(float, legal_range(encoder.column))
-            exact = units.of(np.clip(values.exact, low, high))
-            found = np.where(np.abs(exact) <= MOST_NUMBER_UNITS, found, exact)
+            numbers = np.clip(values.exact, low, high)
+            exact = units.of(numbers)
+            far = np.abs(numbers * 10.0**units.decimals - exact) >= _NEAR
+            found = np.where((np.abs(exact) <= MOST_NUMBER_UNITS) | far, found, exact)
         return found if values.index is None else found[values.index]
 
 

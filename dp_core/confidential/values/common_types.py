@@ -62,6 +62,8 @@ def is_readable(kind: pa.DataType) -> bool:
     kind = common_type(kind)
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
+    if pa.types.is_float16(kind):  # three digits: 0.1 becomes 0.09998
+        return False
     texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if texts or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         return True

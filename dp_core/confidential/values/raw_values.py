@@ -32,6 +32,8 @@ What cannot be told apart is refused, whatever `out_of_range` says:
   2^53 on, or with an exponent from 10^15 on.
 - A moment with a time zone is on different days in different zones, and the zone belongs to the
   column rather than to the value. So a column of such moments is refused.
+- A column with no other texts than NA may be stored without a type, or as NaN. So a column that is
+  not stored as text is refused if the schema has such a level.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from dp_core.confidential.values.stored_texts import (
     canonical_texts,
     doubles,
     in_32_bits,
+    is_text,
     plain,
     value_texts,
     value_type,
@@ -117,10 +120,13 @@ class Reader:
 
     def __init__(self, column: Column) -> None:
         self.column = column
-        self._missing = pa.array(list(column.missing_values), pa.string())
+        missing = pa.array(list(column.missing_values), pa.string())
+        padded = self._padded(pc.utf8_trim_whitespace(missing))
+        self._missing = pa.concat_arrays([missing, padded])
         self._known = pa.array([*column.texts(), *column.missing_values], pa.string())
         self._levels = _Levels(column) if column.levels else None
         self._largest = _largest_whole(column)
+        self._null_levels = [text for text in column.texts() if re.fullmatch(_NULL, text)]
         self._codes, self._broken_codes = self._missing_codes()
 
     def read(self, values: pa.Array) -> Values:
@@ -165,6 +171,12 @@ class Reader:
                 f"Column {name!r} is stored as {kind}: a moment with a time zone is on"
                 " different days in different zones; store dates, or times without a zone."
             )
+        # privacy: a program stores a column so only if no row has another level.
+        if self._null_levels and not is_text(kind):
+            raise SchemaViolation(
+                f"Column {name!r} has the level {self._null_levels[0]!r} and is stored as {kind},"
+                " in which it is a missing value; store it as text."
+            )
         limit = whole_limit(kind)
         if limit is not None and not self.column.levels:
             limit = DOUBLE_LIMIT
@@ -197,8 +209,6 @@ class Reader:
     def _read_distinct(self, values: pa.Array) -> Values:
         if pa.types.is_null(values.type):
             values = values.cast(pa.string())
-        if pa.types.is_float16(value_type(values)):  # few of Arrow's functions accept it
-            values = pc.cast(plain(values), pa.float32())
         encoded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
         distinct = encoded.dictionary
         index = encoded.indices.cast(pa.int32())
@@ -228,7 +238,9 @@ class Reader:
         missing = self._missing_texts(texts)
         texts = pc.utf8_trim_whitespace(texts)
         missing |= self._missing_texts(texts)
-        data, valid = self._parsed(self._padded(texts))
+        texts = self._padded(texts)
+        missing |= self._missing_texts(texts)
+        data, valid = self._parsed(texts)
         if not (self.column.type.own_texts or valid.all()):
             data, valid = self._parsed(value_texts(texts).fill_null(""))
         state = np.where(valid, State.VALUE, State.UNKNOWN).astype(np.uint8)
@@ -301,7 +313,7 @@ class Reader:
         if self.column.levels:
             return none, none
         if self.column.type.own_texts:
-            data, valid = self._parsed(self._padded(texts))
+            data, valid = self._parsed(texts)
             return np.unique(data[valid]), none
         forms = value_texts(texts).fill_null("")
         numbers, valid = numbers_of(forms)

@@ -222,8 +222,6 @@ def no_identifier(what: str, kind: str) -> str:
 
 def whole_limit(kind: pa.DataType) -> int | None:
     """Return the smallest number from which a float type merges whole numbers; None for others."""
-    if pa.types.is_float16(kind):
-        return 2**11
     if pa.types.is_float32(kind):
         return 2**24
     return DOUBLE_LIMIT if pa.types.is_float64(kind) else None
@@ -256,8 +254,6 @@ def plain(values: pa.Array) -> pa.Array:
 
 def doubles(values: pa.Array) -> NDArray[np.float64]:
     """Return stored floats as binary64, NaN where null."""
-    if pa.types.is_float16(values.type):  # few of Arrow's functions accept it
-        values = pc.cast(values, pa.float32())
     array: NDArray[Any] = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return array
 

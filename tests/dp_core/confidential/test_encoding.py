@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.confidential.encoding import Encoder, settle_zeros
+from dp_core.errors import SchemaViolation
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.problems import Problem, refused
@@ -80,16 +81,14 @@ def test_levels_match_their_text_or_their_number():
         pa.uint64(),
         pa.float64(),
         pa.float32(),
-        pa.float16(),
         pa.decimal128(20),
     ],
 )
 def test_stored_numbers_match_levels_as_texts(kind):
     values = pa.array([1, 2, 3]).cast(kind)
     assert codes(category(), values) == [0, 1, -1]
-    if not pa.types.is_float16(kind):
-        assert codes(category(), values.dictionary_encode()) == [0, 1, -1]
-        assert codes(number(), values.dictionary_encode()) == [2, 2, -1]
+    assert codes(category(), values.dictionary_encode()) == [0, 1, -1]
+    assert codes(number(), values.dictionary_encode()) == [2, 2, -1]
 
 
 def test_stored_booleans_and_dates_match_levels_as_texts():
@@ -411,3 +410,25 @@ def test_levels_beyond_16_bits_are_coded_as_themselves_and_obey_rules():
 def test_a_level_may_have_a_line_break():
     column = category(levels=(Level("a\nb", "two lines"), Level("c", "one")))
     assert Encoder(column).encode(pa.array(["c", "a\nb"])).codes.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("null", ["NA", "NaN", "null"])
+def test_a_level_that_means_null_needs_a_column_of_texts(null):
+    """A column of such texts alone may be stored without a type, or as NaN."""
+    column = category(levels=(Level("a", "a"), Level(null, "n")))
+    assert codes(column, ["a", null, null]) == [0, 1, 1]
+    for stored in (pa.nulls(2), pa.array([float("nan")] * 2)):
+        with pytest.raises(SchemaViolation, match=f"{null}.*store it as text"):
+            codes(column, stored)
+
+
+@pytest.mark.parametrize("code", ["99999999", "9999999"])
+def test_a_missing_code_of_a_format_of_digits_may_be_stored_as_a_number(code):
+    column = date(format="%d%m%Y", missing_values=(code,), missing="level")
+    stored = [
+        pa.array([code]),
+        pa.array([f"{code}.0"]),
+        pa.array([int(code)]),
+        pa.array([float(code)]),
+    ]
+    assert [codes(column, values) for values in stored] == [[column.missing_code]] * 4
