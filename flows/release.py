@@ -27,6 +27,7 @@ from tasks.ledger.reservations import Charge
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.earlier_releases import load_plan, load_release
 from tasks.run.release_run import Progress, silent
+from tasks.run.stage_table import STAGE_NAMES
 from tasks.stages.check_quality import check_against_tables, check_quality
 from tasks.stages.choose_domain import choose_domain
 from tasks.stages.count_marginals import count_marginals
@@ -49,24 +50,6 @@ from tasks.support.dask_cluster import dask_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-STAGES = (
-    reuse_measurements,
-    validate_schema,
-    discretize,
-    choose_domain,
-    count_marginals,
-    measure_basics,
-    select_marginals,
-    measure_marginals,
-    measure_analyses,
-    reconstruct,
-    synthesize,
-    check_quality,
-    publish,
-)
-STAGE_NAMES = tuple(stage.name for stage in STAGES)
-
 
 _PROGRESS: ContextVar[Progress] = ContextVar("progress", default=silent)
 _PLAN: ContextVar[Plan | None] = ContextVar("plan", default=None)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.plan.plan import Plan
-from dp_core.schema.privacy import OCCASIONAL
 from dp_core.text.pages.answer import CommandAnswer, known
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Block, Fact, Listing, Sentence, Title, numbers, texts
@@ -27,47 +26,12 @@ from tasks.ledger.leases import Holder
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.progress_note import read_note
-from tasks.run.release_run import CONFIDENTIAL_STAGES, OF_SETS
+from tasks.run.stage_table import CONFIDENTIAL_STAGES, stages_of
 from tasks.run.verification_note import last_verified
 from tasks.support.run_folder import RunFolder
 
-STAGE_NAMES = (
-    "reuse",
-    "validate",
-    "discretize",
-    "domain",
-    "count",
-    "basics",
-    "select",
-    "measure",
-    "analyses",
-    "reconstruct",
-    "synthesize",
-    "check",
-    "publish",
-)
-
 WITHOUT_BUNDLE = ("abandoned", "withdrawn", "failed-thresholds")
 """Outcomes of releases that spent, and published nothing."""
-
-
-_OF_PUBLIC = ("reuse", "reconstruct", "synthesize", "check", "publish")
-"""Stages of a release that uses the tables of an earlier one."""
-
-
-def stages_of(costs: Collection[str], sets: int = 1, *, reuses: bool = False) -> tuple[str, ...]:
-    """Return the stages of a release in their order; some are only in some releases.
-
-    Args:
-        costs: Paying stages of its plan.
-        sets: Number of its synthetic sets; without any, no stage makes or checks them.
-        reuses: Whether it uses the tables of an earlier release; False by default.
-    """
-    if reuses:
-        return _OF_PUBLIC
-    left_out = {"reuse"} | (set() if sets else set(OF_SETS))
-    left_out |= set(OCCASIONAL) - set(costs)
-    return tuple(stage for stage in STAGE_NAMES if stage not in left_out)
 
 
 def known_reservation(ledger: Ledger, release: str) -> Reservation:

@@ -21,9 +21,6 @@ from flows.cli.command_parts import cli
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_DP_RELEASE_COMPLETE"
 """Environment variable by which the shell's script asks."""
-STAGES = ("reconstruct", "synthesize")
-"""Stages that `resume --from` repeats, as in `flows.releases.stage_repetition`, which is slow to
-import."""
 PATIENCE = 0.1
 """Seconds to wait for a ledger that is being written."""
 
@@ -77,10 +74,17 @@ def methods() -> list[str]:
     return list(PRESETS)
 
 
+def stages() -> list[str]:
+    """Return the stages that `resume --from` repeats."""
+    from tasks.run.stage_table import REPEATABLE
+
+    return [*REPEATABLE]
+
+
 RELEASE = Completed(lambda _context, _name: releases())
 ACCOUNT = Completed(lambda _context, _name: accounts())
 METHOD = Completed(lambda _context, _name: methods())
-STAGE = Completed(lambda _context, _name: STAGES)
+STAGE = Completed(lambda _context, _name: stages())
 WORD = Completed(lambda _context, name: words_of(name))
 """A word of the list that the option has in `flows.cli.arguments`."""
 

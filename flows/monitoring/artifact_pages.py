@@ -10,11 +10,12 @@ from typing import Any
 from dp_core.plan.plan import Plan
 from dp_core.schema.privacy import cost_unit
 from dp_core.wall.accounting.composition import Amount
+from dp_core.wall.stage_grant import PAYS
 from flows.monitoring.outcome import Outcome
 from tasks.ledger.accounts import Account
 
-_PAID_IN = {"total": "basics", "one_way": "basics", "checks": "check"}
-"""Stage of the flow that pays for a stage of the plan, if the two have different names."""
+_PAID_IN = {share: stage for stage, shares in PAYS.items() for share in shares}
+"""Stage of the flow that pays for a share of the plan; the last one, if there are two."""
 
 _WIDTH = 40
 """Length of a budget bar in characters."""

@@ -13,10 +13,10 @@ from dp_core.errors import ReleaseError
 from dp_core.wall.accounting.composition import NOTHING, Amount
 from dp_core.wall.ledger.account_balance import Standing
 from dp_core.wall.ledger.entries import Entry
-from flows.answers.release_answers import stages_of
 from tasks.ledger.accounts import Account, Used
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import assert_not_lost, home, ledger_exists, open_ledger
+from tasks.run.stage_table import stages_of
 from tasks.run.verification_note import Verified, last_verified
 from tasks.support.run_folder import RunFolder
 

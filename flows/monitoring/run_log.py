@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_core.schema.privacy import cost_unit
-from flows.answers.release_answers import stages_of
 from flows.monitoring.artifact_pages import unit_words
+from tasks.run.stage_table import stages_of
 
 if TYPE_CHECKING:
     from dp_core.wall.stage_grant import StageGrant

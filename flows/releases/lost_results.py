@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tasks.run.confidential_run import ConfidentialRun
-from tasks.run.release_run import CONFIDENTIAL_STAGES
+from tasks.run.stage_table import CONFIDENTIAL_STAGES
 from tasks.stages.choose_domain import read_domain
 from tasks.stages.measure_analyses import read_analyses
 from tasks.stages.measure_marginals import read_selections

@@ -7,12 +7,8 @@ from pathlib import Path
 from dp_core.errors import BadInput, similar
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import home_id
+from tasks.run.stage_table import REPEATABLE, stages_from
 from tasks.support.run_folder import RunFolder
-
-REPEATABLE = ("reconstruct", "synthesize")
-"""Stages that read stored public results only, so that they can be made again."""
-_AFTER = ("reconstruct", "synthesize", "check")
-"""These stages and the one that follows them, in order; each uses what the one before it made."""
 
 
 def forget_from(home: Path, ledger: Ledger, release: str, stage: str) -> None:
@@ -60,5 +56,5 @@ def forget_from(home: Path, ledger: Ledger, release: str, stage: str) -> None:
                 f"Stage {stage!r} of release {release!r} is not finished yet; `dp-release resume"
                 f" {release}` without --from runs it."
             )
-        for later in reversed(_AFTER[_AFTER.index(stage) :]):
+        for later in reversed(stages_from(stage)):
             folder.forget(later)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from dp_core.errors import BadInput, StageFailed
 from dp_core.plan.plan import Plan
 from dp_core.plan.release_spec import ReleaseSpec
-from dp_core.wall.stage_grant import PAYS
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Charge, Reservation
+from tasks.run.stage_table import stages_of
 from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -28,14 +28,8 @@ if TYPE_CHECKING:
     from dp_core.wall.ledger.attempts.refused_attempts import Verdict
     from dp_core.wall.stage_grant import StageGrant
 
-OF_SETS = ("reconstruct", "synthesize", "check")
-"""Stages that make the synthetic sets and check them; a release of tables only has none of them."""
-
 Progress = Callable[[str, float], None]
 """Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""
-
-CONFIDENTIAL_STAGES = ("validate", "discretize", *PAYS)
-"""Stages that read the confidential data; the others could run on another machine."""
 
 
 def silent(_stage: str, _done: float) -> None:
@@ -153,20 +147,8 @@ class Run:
         return "reuse" if self.reuses else stage
 
     def has(self, stage: str) -> bool:
-        """Return whether the release has a stage.
-
-        A release that uses an earlier one's tables has `reuse` instead of the stages that measure;
-        its `check` reads no data. Others have no `reuse`. Only one with private choices has
-        `domain`, only one with declared analyses `analyses`, and only one with sets those of
-        `OF_SETS`.
-        """
-        if self.reuses:
-            return stage == "check" or stage not in CONFIDENTIAL_STAGES
-        if stage == "domain":
-            return bool(self.planned.spec.schema.private)
-        if stage == "analyses":
-            return bool(self.planned.spec.declared)
-        return stage != "reuse" and (stage not in OF_SETS or self.planned.spec.sets > 0)
+        """Return whether the release has a stage (`tasks.run.stage_table`)."""
+        return stage in stages_of(self.planned.costs, self.planned.spec.sets, reuses=self.reuses)
 
     def fact(self, stage: str, name: str) -> object:
         """Return a public fact that a finished stage stored.

@@ -496,10 +496,3 @@ def test_receipts_do_not_tell_which_earlier_release_broke_the_schema(project):
     assert statement["refusals"]["refused_attempts"] == 1
     assert project.kinds().count("reserve") == 2
     assert verify(project.out).passed
-
-
-def test_the_stages_that_are_shown_are_those_of_the_flow():
-    from flows import release
-    from flows.answers import release_answers
-
-    assert release_answers.STAGE_NAMES == release.STAGE_NAMES

@@ -12,24 +12,13 @@ from typing import Any
 
 from dp_core.plan.forecast.stage_pace import StagePace
 from flows.monitoring.stage_clock import SHORT_S, Lines
+from tasks.run.stage_table import STAGE_WORDS
 
 WORDS = {
-    "reuse": "Take the tables of the earlier release",
     "copy": "Copy the files from the store",
     "snapshot": "Read the table",
     "identify": "Identify the input",
-    "validate": "Validate against the schema",
-    "discretize": "Discretize to codes",
-    "domain": "Choose bins and levels privately",
-    "count": "Count marginals",
-    "basics": "Measure rows and one-way tables",
-    "select": "Select tables privately",
-    "measure": "Measure tables",
-    "analyses": "Measure declared analyses",
-    "reconstruct": "Reconstruct a model",
-    "synthesize": "Synthesize the sets",
-    "check": "Check quality",
-    "publish": "Publish the bundle",
+    **STAGE_WORDS,
 }
 
 

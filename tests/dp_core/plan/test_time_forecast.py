@@ -10,7 +10,7 @@ from dp_core.plan.forecast.resource_forecast import Work, forecast_resources, si
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.trial import trial_plan
 from dp_core.tables.domain import Domain
-from flows.answers.release_answers import stages_of
+from tasks.run.stage_table import stages_of
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 5))
 

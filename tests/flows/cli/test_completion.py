@@ -14,8 +14,8 @@ import pytest
 from dp_core.plan.presets import PRESETS
 from dp_core.wall.accounting.composition import Terms
 from flows.cli import completion
-from flows.releases.stage_repetition import REPEATABLE
 from tasks.run.home import open_ledger
+from tasks.run.stage_table import REPEATABLE
 
 ROOT = Path(__file__).parents[3]
 VARIABLE = "_DP_RELEASE_COMPLETE"
@@ -124,10 +124,6 @@ def test_completion_writes_nothing_and_imports_nothing_heavy(home):
     heavy = {"prefect", "sqlalchemy", "numpy", "pandas", "pyarrow", "dask", "rich", "scipy"}
     assert not heavy & {*modules.split()}
     assert {path: path.stat().st_mtime_ns for path in home.rglob("*")} == before
-
-
-def test_the_stages_are_those_that_can_be_repeated():
-    assert completion.STAGES == REPEATABLE
 
 
 # -- the scripts, in the shells themselves

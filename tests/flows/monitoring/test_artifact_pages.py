@@ -12,7 +12,7 @@ import pytest
 
 from dp_core.bundle.quality.table_fit import MOST_FACTS, TableFit, fit_facts
 from dp_core.wall.accounting.composition import Amount
-from flows.answers.release_answers import accuracy_facts, stages_of
+from flows.answers.release_answers import accuracy_facts
 from flows.monitoring.artifact_pages import (
     _STATES,
     account_page,
@@ -24,6 +24,7 @@ from flows.monitoring.artifact_pages import (
 )
 from flows.monitoring.outcome import Outcome, OutcomeName
 from tasks.run.home import open_ledger
+from tasks.run.stage_table import stages_of
 from tests.ledgers import monthly, on, open_town, reserve, spend, zcdp
 from tests.specs import FIXED, plan_of
 

@@ -6,8 +6,9 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, Held, StageFailed
-from flows.releases.stage_repetition import REPEATABLE, forget_from
+from flows.releases.stage_repetition import forget_from
 from tasks.ledger.ledger import Ledger
+from tasks.run.stage_table import REPEATABLE
 from tasks.support.run_folder import RunFolder
 from tests.flows.releases.test_resume import assert_complete, failing, noisy
 
