@@ -12,8 +12,8 @@ from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.linked_sets import LinkedSet, linked_set, read_linked_set
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.private_draws import PrivateDraws, private_draws
-from dp_core.bundle.statement.declared_analyses import declared_formulas
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
+from dp_core.bundle.statement.sections import declared_formulas
 from dp_core.bundle.verification.claims import Facts, read_claims
 from dp_core.bundle.verification.files_check import check_files
 from dp_core.bundle.verification.verify import verify

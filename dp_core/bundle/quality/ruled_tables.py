@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dp_core.bundle.quality.table_fit import TableFit
 from dp_core.schema.definition import Schema
@@ -35,23 +35,6 @@ def ruled_tables(schema: Schema, fits: Sequence[TableFit]) -> dict[str, object] 
         "tables": len(ruled),
         "mean_tvd_to_noisy": _mean([value for fit in ruled for value in fit.set_tvd]),
         "mean_expected_tvd": _mean([value for fit in ruled for value in fit.expected_tvd]),
-    }
-
-
-def rules_statement(schema: Schema, found: Mapping[str, object] | None) -> dict[str, object] | None:
-    """Return what a statement says about rules between columns; None if there are none or no sets.
-
-    Args:
-        schema: The schema of the release.
-        found: Result of `ruled_tables`.
-    """
-    if found is None or not (schema.rules or schema.member_rules):
-        return None
-    counting = [rule.text for rule in schema.member_rules]
-    return {
-        "hold_in_every_row": [rule.text for rule in schema.rules],
-        **({"hold_in_every_household": counting} if counting else {}),
-        **found,
     }
 
 

@@ -38,10 +38,9 @@ from dp_core.bundle.report.table_precision import (
 )
 from dp_core.bundle.report.weakest_tables import weakest_tables
 from dp_core.bundle.statement.citation import CITATION
-from dp_core.bundle.statement.declared_analyses import analyses_statement
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import origin_of, statement
-from dp_core.bundle.statement.used_prior import prior_statement
+from dp_core.bundle.statement.sections import analyses_statement, prior_statement
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import origin

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast, get_args
 
-from dp_core.bundle.statement.measurements import MEASUREMENTS
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
+from dp_core.bundle.statement.sections import MEASUREMENTS
 from dp_core.errors import BadInput
 from dp_core.methods.bin_density.stated import with_statement as with_stated_densities
 from dp_core.plan.chosen_domain import read_statement, with_choices

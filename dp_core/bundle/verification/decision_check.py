@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dp_core.bundle.statement.decision import decision_statement, thresholds_of
+from dp_core.bundle.statement.sections import decision_statement, thresholds_of
 from dp_core.bundle.verification.claims import Claims
 from dp_core.plan.quality_checks import verdicts
 from dp_core.text.canonical import canonical_json

@@ -26,7 +26,8 @@ from dp_core.bundle.report.member_maps import in_words
 from dp_core.bundle.report.public_facts import public_facts
 from dp_core.bundle.statement.citation import CITATION, citation_text
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
-from dp_core.bundle.statement.release_json import STATEMENT, TOLERANCE, file_record, origin_of
+from dp_core.bundle.statement.release_json import STATEMENT, file_record, origin_of
+from dp_core.bundle.statement.sections import TOLERANCE
 from dp_core.bundle.verification.claims import GARBAGE, Claims
 from dp_core.bundle.verification.totals_check import missed_totals
 from dp_core.bundle.verification.unknown_methods import Undecided

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_core.bundle.files.codebook import MARGINALS
-from dp_core.bundle.statement.measurements import MEASUREMENTS, measurements_statement
 from dp_core.bundle.statement.release_json import STATEMENT, currency_json
+from dp_core.bundle.statement.sections import MEASUREMENTS, measurements_statement
 from dp_core.bundle.verification.charges_check import mode_contradictions
 from dp_core.bundle.verification.claims import Claims, read_claims
 from dp_core.bundle.verification.unknown_methods import Undecided

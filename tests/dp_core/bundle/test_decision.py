@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dp_core.bundle.statement.decision import decision_statement
+from dp_core.bundle.statement.sections import decision_statement
 from dp_core.bundle.verification.decision_check import check_decision
 
 
