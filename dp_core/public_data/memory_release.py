@@ -19,8 +19,7 @@ from dp_core.analysis.notebook.plan_page import PlanPage, privacy_words
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, package, set_paths
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic
-from dp_core.bundle.private_draws import private_draws
-from dp_core.bundle.reading import Bundle
+from dp_core.bundle.reading import Bundle, private_draws
 from dp_core.bundle.statement.release_json import (
     IN_MEMORY,
     exact,

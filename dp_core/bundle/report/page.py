@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_in_words
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.distant_totals import totals_distances
-from dp_core.bundle.quality.pooled_release import pool_release
-from dp_core.bundle.quality.relations import relations
+from dp_core.bundle.quality.relations import pool_release, relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable
 from dp_core.bundle.report.area_map import area_maps
 from dp_core.bundle.report.count_tables import MOST_CELLS, MOST_LISTED, count_tables, script
@@ -34,9 +33,9 @@ from dp_core.bundle.report.table_precision import (
     ratio_text,
     summary_sentence,
     table_rows,
+    weakest_tables,
     with_separators,
 )
-from dp_core.bundle.report.weakest_tables import weakest_tables
 from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import origin_of, statement

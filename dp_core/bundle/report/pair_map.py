@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_core.bundle.published import Published
-from dp_core.bundle.quality.pair_noise import pair_noise, pair_states
-from dp_core.bundle.quality.set_distance import set_distances
+from dp_core.bundle.quality.pair_errors import pair_noise, pair_states, set_distances
 from dp_core.bundle.quality.table_fit import needed_counts
 from dp_core.bundle.report.pictures.heat_map import (
     HeatMap,

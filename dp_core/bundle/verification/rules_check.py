@@ -22,8 +22,7 @@ from dp_core.bundle.files.linked_sets import (
 )
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.files.parquet_file import read_parquet
-from dp_core.bundle.quality.ruled_tables import ruled_tables
-from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
+from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable, ruled_tables
 from dp_core.bundle.verification.claims import Claims
 from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.errors import BadInput

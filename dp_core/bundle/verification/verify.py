@@ -24,7 +24,6 @@ from dp_core.bundle.statement.release_json import (
 )
 from dp_core.bundle.verification.charges_check import check_charges, check_tables
 from dp_core.bundle.verification.claims import GARBAGE, Claims, program_of, read_claims
-from dp_core.bundle.verification.decision_check import check_decision
 from dp_core.bundle.verification.expectations_check import check_expectations
 from dp_core.bundle.verification.figures_check import check_figures
 from dp_core.bundle.verification.files_check import (
@@ -36,7 +35,7 @@ from dp_core.bundle.verification.files_check import (
 from dp_core.bundle.verification.guarantee_check import check_guarantee
 from dp_core.bundle.verification.measurements_check import check_measurements
 from dp_core.bundle.verification.rules_check import check_rules
-from dp_core.bundle.verification.statement_check import check_statement
+from dp_core.bundle.verification.statement_check import check_decision, check_statement
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.errors import BadInput
 from dp_core.methods.bin_density.fitting import may_have_density, with_densities

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dp_core.bundle.quality.pair_noise import PairNoise, State, pair_noise, pair_states
-from dp_core.bundle.quality.pooled_release import pool_release
+from dp_core.bundle.quality.pair_errors import PairNoise, State, pair_noise, pair_states
+from dp_core.bundle.quality.relations import pool_release
 from dp_core.bundle.report.pictures.heat_map import (
     HeatMap,
     Square,

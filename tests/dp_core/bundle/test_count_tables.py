@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from dp_core.bundle.quality.pooled_release import pool_release
+from dp_core.bundle.quality.relations import pool_release
 from dp_core.bundle.report import count_tables as module
 from dp_core.bundle.report.count_tables import count_tables
 from dp_core.methods.reconstruction.estimates.functional_noise import half_widths

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from dp_core.bundle.statement.sections import decision_statement
-from dp_core.bundle.verification.decision_check import check_decision
+from dp_core.bundle.verification.statement_check import check_decision
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.quality.ruled_tables import ruled_tables
-from dp_core.bundle.quality.table_fit import check_fit, comparable, tally_sets
+from dp_core.bundle.quality.table_fit import check_fit, comparable, ruled_tables, tally_sets
 from dp_core.bundle.verification.verify import verify
 from dp_core.plan.procedure import sample
 from dp_core.plan.quality_checks import countable

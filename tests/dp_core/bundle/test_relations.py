@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.quality.relations import (
+    cells_near_zero,
     levels_near_zero,
     measured_cliques,
     relations,
@@ -18,7 +19,7 @@ from dp_core.wall.released import Measurement, Totals
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts
-from tests.measured import noisy_sums
+from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
 SCHEMA = codes_schema(DOMAIN, StructuralZeros())
@@ -162,3 +163,40 @@ def test_a_pair_measured_without_its_margins_is_as_thin_as_a_table_of_its_noise(
     assert bool(found) == (scale > 2)
     assert thin_groups(apart, SCHEMA, [("a", "c")]) == found
     assert thin_groups([beyond], SCHEMA, [("a", "c")]) == ()
+
+
+def near_zero(tables, clique, zeros=None):
+    return cells_near_zero(DOMAIN, tables, [clique], zeros=zeros or StructuralZeros())
+
+
+@pytest.mark.parametrize("clique", [("a", "c"), ("c", "a")])
+def test_cells_below_three_standard_errors_are_near_zero(clique):
+    given = [table(("a", "c"), [100, 29, 31, -5, 200, 90])]
+    low = near_zero(given, clique)[clique]
+    assert low.tolist() == [[False, True, False], [True, False, False]]
+
+
+@pytest.mark.parametrize(
+    ("tables", "near"),
+    [
+        # A sum of two cells has the noise of both: its limit is 3 * 10 * sqrt(2) = 42.4.
+        ([table(("a", "c"), [100, 21, 300, 100, 21, 300])], True),
+        ([table(("a", "c"), [100, 22, 300, 100, 21, 300])], False),
+        # With a table of half its variance, which has twice the say: (30 + 2 * 21)/3 and 24.5.
+        ([table(("a", "c"), [9, 15, 9, 9, 15, 9]), table(("c",), [200, 21, 600])], True),
+        ([table(("a", "c"), [9, 15, 9, 9, 15, 9]), table(("c",), [200, 22, 600])], False),
+        # Laplace noise has twice the square of its scale.
+        ([noisy_table(DOMAIN.project(("c",)), [9, 42, 9], noise="laplace", scale=10.0)], True),
+        ([noisy_table(DOMAIN.project(("c",)), [9, 43, 9], noise="laplace", scale=10.0)], False),
+    ],
+)
+def test_the_limit_follows_the_noise_of_all_tables(tables, near):
+    assert near_zero(tables, ("c",))["c",][1] == near
+
+
+def test_what_cannot_occur_or_was_not_measured_is_not_near_zero():
+    zeros = StructuralZeros((Rule(("a", "c"), ((1,), (0,)), "rule"),))
+    given = [table(("a", "c"), [100, 200, 300, 3, 200, 90])]
+    assert not near_zero(given, ("a", "c"), zeros)["a", "c"].any()
+    only = [table(("c",), [0, 0, 0])]
+    assert [near_zero(only, clique) for clique in [("a",), ("a", "c"), ()]] == [{}] * 3

@@ -15,15 +15,14 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from dp_core.bundle.quality.set_distance import set_distances
+from dp_core.bundle.quality.pair_errors import set_distances
 from dp_core.bundle.quality.table_fit import TableFit, check_fit, needed_counts, tally_sets
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import bets, report
 from dp_core.bundle.report.pictures.column_picture import estimate_column, picture, place_on_axis
 from dp_core.bundle.report.pictures.density import density
 from dp_core.bundle.report.pictures.heat_map import short_percent, shown_columns
-from dp_core.bundle.report.table_precision import table_rows, within_words
-from dp_core.bundle.report.weakest_tables import weakest_tables
+from dp_core.bundle.report.table_precision import table_rows, weakest_tables, within_words
 from dp_core.metrics.marginal_error import Tally, tvd
 from dp_core.schema.definition import Choice, Column, Margin
 from dp_core.schema.reading.schema_file import parse_schema

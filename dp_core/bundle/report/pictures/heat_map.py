@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from dp_core.bundle.quality.pair_noise import State
+from dp_core.bundle.quality.pair_errors import State
 
 LIMITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 """Limits of the classes of a TVD; a value on a limit is in the lower class."""
