@@ -39,12 +39,8 @@ from dp_core.wall.ledger.ledger_position import Adoption, Total
 
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 7
-"""Increased whenever a sentence of the statement changes, because `verify` recomputes the sentences
-and cannot compare those of another version."""
-SAME_FACTS_SINCE = 7
-"""Oldest format whose statements differ from the current ones in sentences only. It becomes
-`FORMAT_VERSION` whenever a key, a number or the meaning of one changes. Format 7 has
-`inference.includes_noise` in place of `inference.honest`."""
+"""Increased whenever a key, a number or a sentence of the statement changes, because `verify`
+recomputes all of them and cannot compare those of another version."""
 STATEMENT = "release.json"
 """Name of the statement in the bundle."""
 IN_MEMORY = "in-memory.json"

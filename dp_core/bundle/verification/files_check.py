@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 from dp_core.bundle.files.codebook import (
     CODEBOOK,
     MARGINALS,
-    package,
+    codebook,
     set_paths,
-    source_of,
     synthetic_path,
 )
 from dp_core.bundle.files.linked_sets import read_linked_set
@@ -31,8 +30,6 @@ from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import STATEMENT, file_record, origin_of
 from dp_core.bundle.statement.sections import TOLERANCE
 from dp_core.bundle.verification.claims import GARBAGE, Claims
-from dp_core.bundle.verification.unknown_methods import Undecided
-from dp_core.bundle.verification.wording import is_current, undecided_by_format
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import ORIGINS
 from dp_core.methods.replicates.survey_weights import Calibrator
@@ -84,7 +81,7 @@ def check_files(
 
 def check_copies(
     folder: Path, document: Mapping[str, Any], claims: Claims
-) -> str | tuple[str, ...] | Undecided:
+) -> str | tuple[str, ...]:
     """Return that the copies agree with the statement, or which ones do not.
 
     The copies follow from the statement. They are the citation, the registry entry, the codebook,
@@ -94,9 +91,6 @@ def check_copies(
         folder: The bundle.
         document: Its statement.
         claims: The claims of the statement.
-
-    Returns:
-        `Undecided` if they differ and the statement has an earlier format.
     """
     origin = origin_of(document["method"]["plan"])
     # For an unknown method, the entry may state any origin.
@@ -112,9 +106,6 @@ def check_copies(
     ]
     wrong += _codebook_differs(folder, document, claims)
     wrong += _report_differs(folder, claims)
-    if wrong and not is_current(document):
-        what = f"{CITATION}, {REGISTRY}, {CODEBOOK} and {REPORT}"
-        return undecided_by_format(document, claims.program, what)
     return tuple(wrong) or (
         f"{CITATION}, {REGISTRY}, {CODEBOOK}, and the sentences of {REPORT} about rules and public"
         f" totals, agree with {STATEMENT}."
@@ -125,16 +116,7 @@ def _codebook_differs(folder: Path, document: Mapping[str, Any], claims: Claims)
     """Return a sentence if the codebook does not follow from the statement's schema and files."""
     if not (folder / CODEBOOK).is_file():
         return []
-    release = document["release"]
-    made = package(
-        claims.schema,
-        document["files"],
-        name=release["name"],
-        version=release["version"],
-        created=release["created"],
-        sets=claims.sets,
-        source=source_of(release["title"]),
-    )
+    made = codebook(claims.schema, document["files"], document["release"], claims.sets)
     try:
         stated = json.loads((folder / CODEBOOK).read_bytes().decode("utf-8"))
         keys = [key for key in {**made, **stated} if stated.get(key) != made.get(key)]

@@ -33,7 +33,6 @@ from dp_core.bundle.verification.unknown_methods import (
     undecided_by_method,
     unknown_method,
 )
-from dp_core.bundle.verification.wording import agrees, is_current, undecided_by_format
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
 from dp_core.plan.quality_checks import verdicts
 from dp_core.text.canonical import canonical_json
@@ -66,8 +65,7 @@ def check_statement(
 
     Returns:
         `Undecided` if no part differs but the plan's method is unknown, because the method decides
-        what the statement says about intervals; or if the statement has an earlier format, of which
-        facts are compared and sentences are not.
+        what the statement says about intervals.
     """
     wrong = [
         f"{STATEMENT} states {name!r:.40}, which is not part of a statement."
@@ -75,17 +73,17 @@ def check_statement(
     ]
     mode, origin = claims.plan["spec"]["synthesize"]["mode"], origin_of(claims.plan)
     possible = ORIGINS if origin == "unknown" else (origin,)
-    if not any(
-        agrees(document, document["inference"], inference_statement(mode, claims.sets, origin=each))
-        for each in possible
-    ):
-        wrong.append(f"{STATEMENT} states 'inference' unlike plan and receipts.")
-    paid = accounting_json(claims.payer.currency, claims.relation, claims.payer.receipts)
-    if not agrees(document, document["accounting"], paid):
-        wrong.append(f"{STATEMENT} states 'accounting' unlike plan and receipts.")
-    settled = claims.settled.body if claims.settled else None
-    if not agrees(document, document["refusals"], refusals_statement(settled)):
-        wrong.append(f"{STATEMENT} states 'refusals' unlike its receipts.")
+    payer, settled = claims.payer, claims.settled.body if claims.settled else None
+    sections = {
+        "inference": [inference_statement(mode, claims.sets, origin=each) for each in possible],
+        "accounting": [accounting_json(payer.currency, claims.relation, payer.receipts)],
+        "refusals": [refusals_statement(settled)],
+    }
+    wrong += [
+        f"{STATEMENT} states {name!r} unlike plan and receipts."
+        for name, made in sections.items()
+        if canonical_json(document[name]) not in map(canonical_json, made)
+    ]
     remade = dict(_remade(document, claims))
     wrong += [
         f"{STATEMENT} states '{section}.{name:.40}', which is not part of a statement."
@@ -95,7 +93,7 @@ def check_statement(
     ]
     for (section, name), made in remade.items():
         stated = document[section]
-        if name not in stated or not agrees(document, {name: stated[name]}, {name: made}):
+        if name not in stated or canonical_json(stated[name]) != canonical_json(made):
             wrong.append(f"{STATEMENT} states '{section}.{name}' unlike plan and receipts.")
     wrong += [
         f"The plan in {STATEMENT} states {name!r} unlike the reservation."
@@ -108,10 +106,6 @@ def check_statement(
         name = unknown_method(claims.plan)
         what = "what it says about intervals from the sets ('inference')"
         return undecided_by_method(name, claims.program, what)
-    if not is_current(document):
-        return undecided_by_format(
-            document, claims.program, "its sentences, though not its numbers and names,"
-        )
     return "Sentences, decimals and copied values agree with the plan and the receipts."
 
 

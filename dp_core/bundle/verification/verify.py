@@ -18,7 +18,6 @@ from dp_core.bundle.statement.release_json import (
     FORMAT_NAME,
     FORMAT_VERSION,
     IN_MEMORY,
-    SAME_FACTS_SINCE,
     STATEMENT,
     render,
 )
@@ -269,10 +268,10 @@ def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) ->
 
 
 def _read_statement(path: Path) -> dict[str, Any]:
-    """Return a statement whose checksum matches, of this format or one with the same facts.
+    """Return a statement of this format whose checksum matches.
 
     Raises:
-        BadInput: if it is anything else; `_OtherFormat` if its format has or may have other facts.
+        BadInput: if it is anything else; `_OtherFormat` if it has another format.
         Exception: one of `GARBAGE` if it does not have the expected form.
     """
     try:
@@ -287,7 +286,7 @@ def _read_statement(path: Path) -> dict[str, Any]:
     name, version = document["format"]["name"], document["format"]["version"]
     if name != FORMAT_NAME:
         raise BadInput(f"{STATEMENT} is not the statement of a release.")
-    if type(version) is not int or not SAME_FACTS_SINCE <= version <= FORMAT_VERSION:
+    if type(version) is not int or version != FORMAT_VERSION:
         older = isinstance(version, int) and version < FORMAT_VERSION
         made_it = f"the dp-release that made it ({program_of(document)})"
         raise _OtherFormat(
