@@ -24,13 +24,12 @@ more columns only, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
-class PairNoise:
-    """What is expected of the table of one pair of columns.
+class PairError:
+    """The error of the table of one pair of columns.
 
     Attributes:
         state: How the pair is known.
-        tvd: Expected TVD between the table of the file and the one that all noisy tables together
-            give, due to noise alone, at most 1; None if they do not determine every cell.
+        tvd: Its error, a TVD of at most 1; None if it is not known.
     """
 
     state: State
@@ -67,37 +66,34 @@ def pair_noise(
     pairs: Mapping[tuple[str, str], State],
     *,
     records: float,
-) -> dict[tuple[str, str], PairNoise]:
-    """Return the noise that is expected in the table of each of these pairs.
+) -> dict[tuple[str, str], PairError]:
+    """Return the TVD that noise alone is expected to cause in the table of each of these pairs.
 
     All measurements are pooled, as in `dp-release query`. For a cell with noise of standard
     deviation s the expected absolute noise is s sqrt(2/pi), which is exact for normal noise. If one
-    table of the two columns alone has less by the law of its own noise, that is used.
+    table of the two columns alone has less by the law of its own noise, that is used. The error is
+    not known where the tables do not determine every cell.
 
     Args:
-        pooled: All measurements, from `pooled_release.pool_release`.
+        pooled: All measurements, from `relations.pool_release`.
         released: The same, one by one.
         pairs: Pairs with their states, from `pair_states`.
         records: Public or estimated number of records.
     """
     single = _single(released, pooled.domain, records)
+
+    def expected(pair: Clique) -> float | None:
+        variance = pooled.variance(pair)
+        if variance is None:
+            return None
+        absolute = math.sqrt(2 / math.pi * variance)
+        found = pooled.domain.size(pair) * absolute / (2 * max(records, 1.0))
+        return min(found, single.get(frozenset(pair), 1.0), 1.0)
+
     return {
-        pair: PairNoise(
-            state, None if state == "unmeasured" else _expected_tvd(pooled, single, pair, records)
-        )
+        pair: PairError(state, None if state == "unmeasured" else expected(pair))
         for pair, state in pairs.items()
     }
-
-
-def _expected_tvd(
-    pooled: Pooled, single: Mapping[frozenset[str], float], pair: Clique, records: float
-) -> float | None:
-    variance = pooled.variance(pair)
-    if variance is None:
-        return None
-    absolute = math.sqrt(2 / math.pi * variance)
-    found = pooled.domain.size(pair) * absolute / (2 * max(records, 1.0))
-    return min(found, single.get(frozenset(pair), 1.0), 1.0)
 
 
 def _single(

@@ -18,7 +18,7 @@ from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.linked_sets import codes_of_set, read_linked_set
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.files.parquet_file import read_parquet
-from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
+from dp_core.bundle.quality.table_fit import TableFit, check_fit, columns_of, comparable
 from dp_core.bundle.verification.claims import Charge, Claims
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
@@ -118,12 +118,7 @@ def _charge_faults(
 
 def _public(folder: Path, stated: Any, claims: Claims, records: int) -> list[str]:
     """Return what is wrong with the public figures, recomputed from noisy tables and sets."""
-    domain = countable(claims.schema)
-    measured = comparable(read_marginals(folder / MARGINALS, claims.schema), domain)
-    cliques = [columns_of(item) for item in measured] or [domain.columns[:1]]
-    tallies = counts_of_sets(folder, claims.schema, claims.sets, cliques)
-    redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
-    fits = check_fit(measured, tallies, records=records, redrawn=redrawn)
+    fits = fits_of_sets(folder, claims, records)
     made = public_figures(
         [value for fit in fits for value in fit.set_tvd],
         [value for fit in fits for value in fit.expected_tvd],
@@ -133,14 +128,38 @@ def _public(folder: Path, stated: Any, claims: Claims, records: int) -> list[str
     if set(values) != {figure.name for figure in made} or len(values) != len(stated):
         return ["The public checks are not those of every statement."]
     for figure in made:
-        value = values[figure.name]
-        # A text such as "nan" is not accepted as a number.
-        if (figure.value is None) != (value is None) or (
-            figure.value is not None
-            and not (type(value) in (int, float) and abs(figure.value - value) <= _SAME)
-        ):
+        if not same_figure(values[figure.name], figure.value):
             return [f"The public check {figure.name!r} does not follow from noisy tables and sets."]
     return []
+
+
+def same_figure(stated: Any, made: object) -> bool:
+    """Return whether a stated figure is the computed one, up to the precision of machines.
+
+    A text such as "nan" is not accepted as a number.
+    """
+    if isinstance(made, int | float):
+        return type(stated) in (int, float) and abs(stated - made) <= _SAME
+    return bool(stated == made)
+
+
+def fits_of_sets(folder: Path, claims: Claims, records: float) -> tuple[TableFit, ...]:
+    """Return the distance of the published sets from each noisy table and interaction.
+
+    Args:
+        folder: The bundle.
+        claims: Claims of its statement.
+        records: Stated number of records.
+
+    Raises:
+        BadInput: if a file cannot be read, or contains values that the schema does not allow.
+    """
+    domain = countable(claims.schema)
+    measured = comparable(read_marginals(folder / MARGINALS, claims.schema), domain)
+    cliques = [columns_of(item) for item in measured] or [domain.columns[:1]]
+    tallies = counts_of_sets(folder, claims.schema, claims.sets, cliques)
+    redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
+    return check_fit(measured, tallies, records=records, redrawn=redrawn)
 
 
 def counts_of_sets(

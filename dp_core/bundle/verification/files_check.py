@@ -142,80 +142,70 @@ def _report_differs(folder: Path, claims: Claims) -> list[str]:
 
 
 def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
-    """Return that the sets are as statement and codebook describe them, or which are not."""
-    wrong: list[str] = []
-    if claims.reserve.body["sets"] != claims.sets:
+    """Return that the sets are as statement and codebook describe them, or which are not.
+
+    Of linked tables, keys and links of both tables are checked, too.
+    """
+    schema, sets, wrong = claims.schema, claims.sets, list[str]()
+    if claims.reserve.body["sets"] != sets:
         wrong.append(f"{STATEMENT} states another number of sets than was reserved.")
-    if len(claims.rows) != claims.sets:
-        return (f"{STATEMENT} does not state the number of rows of every set.",)
+    stated = [claims.rows] if schema.linked is None else [claims.rows, claims.persons]
+    for numbers, what in zip(stated, ("rows", "persons"), strict=False):
+        if len(numbers) != sets:
+            return (*wrong, f"{STATEMENT} does not state the number of {what} of every set.")
+    wanted = [set_paths(schema, number) for number in range(1, sets + 1)]
+    found = {path.relative_to(folder).as_posix() for path in (folder / "synthetic").rglob("*.*")}
+    if found != {path for paths in wanted for path in paths}:
+        wrong.append(f"The folder synthetic does not contain exactly the files of {sets} sets.")
+        return tuple(wrong)
     described = _codebook_columns(folder)
-    if claims.schema.linked is not None:
-        return _check_linked_sets(folder, claims, described, wrong)
-    names = {path.name for path in (folder / "synthetic").glob("*")}
-    if len(names) != claims.sets:
-        wrong.append(f"The folder synthetic contains {len(names)} sets instead of {claims.sets}.")
-    for number in range(1, min(claims.sets, len(names)) + 1):
-        path = synthetic_path(number)
-        try:
-            with pq.ParquetFile(folder / path) as file:
-                rows, columns = file.metadata.num_rows, file.schema_arrow.names
-        except (OSError, pa.ArrowException, ValueError):
-            wrong.append(f"{path} cannot be read as Parquet.")
-            continue
-        if rows != claims.rows[number - 1]:
-            wrong.append(f"{path} has another number of rows than {STATEMENT} states.")
-        if described is not None and columns != described.get(path):
-            wrong.append(f"{path} has other columns than {CODEBOOK} describes.")
-    if not wrong:
-        if claims.schema.calibration and len(claims.off) != claims.sets:
-            wrong.append(
-                f"{STATEMENT} does not state how the weights of every set were calibrated."
-            )
-        wrong += misses(folder, claims.schema, claims.off)
-        wrong += missed_totals(folder, claims.schema, claims.sets)
     if described is None:
         wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
-    if not claims.sets:
-        return tuple(wrong) or "There are no sets, as described: the release has noisy tables only."
-    sets = plural(claims.sets, "synthetic set")
-    met = "; every set meets the public totals" if claims.schema.totals else ""
-    return tuple(wrong) or f"{sets} with {sum(claims.rows)} rows, as described{met}."
-
-
-def _check_linked_sets(
-    folder: Path, claims: Claims, described: Mapping[str, list[str]] | None, wrong: list[str]
-) -> str | tuple[str, ...]:
-    """Return that the sets of linked tables are as described and linked, or which are not."""
-    if len(claims.persons) != claims.sets:
-        return (*wrong, f"{STATEMENT} does not state the number of persons of every set.")
-    wanted = [set_paths(claims.schema, number) for number in range(1, claims.sets + 1)]
-    places = {path.relative_to(folder).as_posix() for path in (folder / "synthetic").rglob("*.*")}
-    if places != {path for paths in wanted for path in paths}:
-        wrong.append("The folder synthetic does not contain the two tables of every set.")
-        return tuple(wrong)
     for number, paths in enumerate(wanted, start=1):
         try:
-            found = read_linked_set(folder, claims.schema, number)
+            shapes = _shapes(folder, schema, number)
         except BadInput as error:
             wrong.append(error.message)
             continue
-        stated = claims.rows[number - 1], claims.persons[number - 1]
-        tables = found.households, found.persons
-        for path, table, rows in zip(paths, tables, stated, strict=True):
-            if table.num_rows != rows:
+        for path, (rows, columns), numbers in zip(paths, shapes, stated, strict=True):
+            if rows != numbers[number - 1]:
                 wrong.append(f"{path} has another number of rows than {STATEMENT} states.")
-            if described is not None and table.column_names != described.get(path):
+            if described is not None and columns != described.get(path):
                 wrong.append(f"{path} has other columns than {CODEBOOK} describes.")
-    if described is None:
-        wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
-    if not claims.sets:
-        return tuple(wrong) or "There are no sets, as described: the release has noisy tables only."
-    wrong += missed_totals(folder, claims.schema, claims.sets)
-    met = "; every set meets the public totals" if claims.schema.totals else ""
-    return tuple(wrong) or (
-        f"{plural(claims.sets, 'synthetic set')} with {sum(claims.rows)} households and"
-        f" {sum(claims.persons)} persons, as described; every person is linked to a household{met}."
-    )
+    if not wrong:
+        if schema.calibration and len(claims.off) != sets:
+            wrong.append(
+                f"{STATEMENT} does not state how the weights of every set were calibrated."
+            )
+        wrong += misses(folder, schema, claims.off)
+        wrong += missed_totals(folder, schema, sets)
+    if wrong:
+        return tuple(wrong)
+    if not sets:
+        return "There are no sets, as described: the release has noisy tables only."
+    rows, linked = f"{sum(claims.rows)} rows, as described", ""
+    if schema.linked is not None:
+        rows = f"{sum(claims.rows)} households and {sum(claims.persons)} persons, as described"
+        linked = "; every person is linked to a household"
+    met = "; every set meets the public totals" if schema.totals else ""
+    return f"{plural(sets, 'synthetic set')} with {rows}{linked}{met}."
+
+
+def _shapes(folder: Path, schema: Schema, number: int) -> list[tuple[int, list[str]]]:
+    """Return the number of rows and the columns of each file of a set.
+
+    Raises:
+        BadInput: if a file cannot be read, or keys or links of linked tables are wrong.
+    """
+    if schema.linked is not None:
+        read = read_linked_set(folder, schema, number)
+        return [(table.num_rows, table.column_names) for table in (read.households, read.persons)]
+    path = synthetic_path(number)
+    try:
+        with pq.ParquetFile(folder / path) as file:
+            return [(file.metadata.num_rows, file.schema_arrow.names)]
+    except (OSError, pa.ArrowException, ValueError):
+        raise BadInput(f"{path} cannot be read as Parquet.") from None
 
 
 def _codebook_columns(folder: Path) -> dict[str, list[str]] | None:

@@ -13,20 +13,18 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
+from dp_core.bundle.files.codebook import synthetic_path
 from dp_core.bundle.files.linked_sets import (
     codes_of_set,
     households_with_members,
     join_households,
     read_linked_set,
 )
-from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.files.parquet_file import read_parquet
-from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable, ruled_tables
+from dp_core.bundle.quality.table_fit import ruled_tables
 from dp_core.bundle.verification.claims import Claims
-from dp_core.bundle.verification.figures_check import counts_of_sets
+from dp_core.bundle.verification.figures_check import fits_of_sets, same_figure
 from dp_core.errors import BadInput
-from dp_core.plan.quality_checks import countable
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import RuleRows, Units
@@ -37,8 +35,6 @@ from dp_core.tables.member_rules import households_that_break
 _Rules: TypeAlias = tuple[RowRule[Any], ...]
 _Read: TypeAlias = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Returns some columns of all rows."""
-_SAME = 2e-6
-"""Largest difference between the results of two machines in a figure of six digits."""
 
 
 def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
@@ -71,12 +67,13 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
             continue
         wrong += [f"{path} {what}" for what in broken]
     if not wrong and claims.sets and (schema.rules or schema.member_rules):
-        wrong += _fit(
-            folder,
-            document["sets"]["rules"],
-            claims,
-            int(document["sets"]["records"]["value"]),
-        )
+        stated, records = document["sets"]["rules"], int(document["sets"]["records"]["value"])
+        made = ruled_tables(claims.schema, fits_of_sets(folder, claims, records)) or {}
+        wrong += [
+            f"'sets.rules.{name}' of the statement does not follow from tables and sets."
+            for name, value in made.items()
+            if not same_figure(stated[name], value)
+        ][:1]
     if wrong:
         return tuple(wrong)
     which = f"{len(rules)} rules" if len(rules) > 1 else "rule"
@@ -169,23 +166,3 @@ def _broken_counts(folder: Path, schema: Schema, number: int) -> list[str]:
         for rule in schema.member_rules
         if households_that_break(rule, schema.linked.person_columns, rows).any()
     ]
-
-
-def _fit(folder: Path, stated: Any, claims: Claims, records: int) -> list[str]:
-    """Return what is wrong with the stated distance of the sets from the tables of the rules."""
-    domain = countable(claims.schema)
-    measured = comparable(read_marginals(folder / MARGINALS, claims.schema), domain)
-    cliques = [columns_of(item) for item in measured] or [domain.columns[:1]]
-    tallies = counts_of_sets(folder, claims.schema, claims.sets, cliques)
-    redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
-    fits = check_fit(measured, tallies, records=records, redrawn=redrawn)
-    made = ruled_tables(claims.schema, fits)
-    assert made is not None
-    for name, value in made.items():
-        said = stated[name]
-        same = said == value or (
-            isinstance(value, float) and type(said) in (int, float) and abs(said - value) <= _SAME
-        )
-        if not same:
-            return [f"'sets.rules.{name}' of the statement does not follow from tables and sets."]
-    return []

@@ -47,7 +47,6 @@ from dp_core.text.pages.answer import Answer
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Fact, Page, Sentence
 from dp_core.wall.accounting.composition import Composition, Terms
-from dp_core.wall.ledger.entries import signed_message
 from dp_core.wall.ledger.receipts import first_bad_link
 from dp_core.wall.ledger.signatures import fingerprint, is_signed
 
@@ -333,9 +332,8 @@ def _ledger(claims: Claims) -> str | tuple[str, ...]:
 
 def _signature(claims: Claims, trusted: Collection[str]) -> str | tuple[str, ...]:
     wrong: list[str] = []
-    link, receipts_by, signature = claims.place or ("", None, None)
-    message = signed_message(claims.head, link)
-    if receipts_by is not None and not is_signed(receipts_by, message, signature):
+    receipts_by = claims.place.public_key if claims.place else None
+    if not claims.receipts_signed:
         wrong.append("The stated signature of the last receipt is wrong.")
     signed_by, signature = claims.signature or (None, None)
     if signed_by is not None and not is_signed(signed_by, claims.message, signature):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from dp_core.bundle.quality.pair_errors import State
+from dp_core.bundle.quality.pair_errors import PairError, State
 
 LIMITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 """Limits of the classes of a TVD; a value on a limit is in the lower class."""
@@ -26,19 +26,6 @@ _LONGEST = 26
 """Most characters of a name beside the map."""
 _LETTER = 7.2
 """Width of a letter of these names, a little more than the average, CSS pixels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Square:
-    """The value of one pair.
-
-    Attributes:
-        state: How the pair is known.
-        value: A TVD; None if it is not known.
-    """
-
-    state: State
-    value: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +43,7 @@ class HeatMap:
 
     columns: tuple[str, ...]
     left_out: int
-    squares: Mapping[tuple[str, str], Square]
+    squares: Mapping[tuple[str, str], PairError]
     svg: str
     classes: tuple[tuple[str, str], ...]
     states: frozenset[State]
@@ -91,7 +78,7 @@ def shown_columns(
 
 def heat_map(
     columns: Sequence[str],
-    squares: Mapping[tuple[str, str], Square],
+    squares: Mapping[tuple[str, str], PairError],
     *,
     words: str,
     left_out: int = 0,
@@ -109,7 +96,7 @@ def heat_map(
         for place, second in enumerate(columns)
         for first in columns[:place]
     }
-    values = [each.value for each in shown.values() if each.value is not None]
+    values = [each.tvd for each in shown.values() if each.tvd is not None]
     ends = ["", *(f"{100 * limit:g} %" for limit in LIMITS)]
     texts = [f"up to {ends[1]}", *map(" to ".join, itertools.pairwise(ends[1:]))]
     texts.append(f"over {ends[-1]}")
@@ -142,7 +129,7 @@ def short_percent(value: float) -> str:
     return f"{100 * value:.1f}" if value < 0.0995 else f"{100 * value:.0f}"
 
 
-def _svg(columns: Sequence[str], squares: Mapping[tuple[str, str], Square], words: str) -> str:
+def _svg(columns: Sequence[str], squares: Mapping[tuple[str, str], PairError], words: str) -> str:
     count = len(columns)
     numbers = count <= _WITH_NUMBERS
     side = 36 if numbers else 22 if count <= _WITH_HINTS else 14
@@ -165,36 +152,38 @@ def _svg(columns: Sequence[str], squares: Mapping[tuple[str, str], Square], word
     return "\n".join([*lines, "</svg>"])
 
 
-def _square(x: int, side: int, square: Square, pair: str, numbers: bool, hint: bool) -> list[str]:
+def _square(
+    x: int, side: int, square: PairError, pair: str, numbers: bool, hint: bool
+) -> list[str]:
     """Return the marks of one pair, one pixel apart from its neighbours."""
-    kind = "none" if square.value is None else f"heat{class_of(square.value)}"
-    known = square.value is not None or square.state != "unmeasured"
+    kind = "none" if square.tvd is None else f"heat{class_of(square.tvd)}"
+    known = square.tvd is not None or square.state != "unmeasured"
     inset, size = (0.5, side - 1) if known else (1, side - 2)
     box = f'<rect class="{kind}" x="{x + inset:g}" y="{inset:g}" width="{size}" height="{size}"'
     if not hint:
         marks = [box + "/>"]
     else:
-        value = "" if square.value is None else f": {short_percent(square.value)} %"
+        value = "" if square.tvd is None else f": {short_percent(square.tvd)} %"
         what = {"measured": "", "implied": ", implied", "unmeasured": ", not measured"}
         marks = [f"{box}><title>{escape(pair)}{value}{what[square.state]}</title></rect>"]
-    if numbers and square.value is not None:
+    if numbers and square.tvd is not None:
         middle = x + side / 2
         marks.append(
             f'<text class="in {kind}" x="{middle:g}" y="{side / 2:g}">'
-            f"{short_percent(square.value)}</text>"
+            f"{short_percent(square.tvd)}</text>"
         )
     corner = max(side // 4, 4)
     if square.state == "implied":
         marks.append(f'<path class="corner" d="M{x + 0.5:g} .5h{corner}l-{corner} {corner}z"/>')
-    elif square.state == "unmeasured" and square.value is not None:
+    elif square.state == "unmeasured" and square.tvd is not None:
         marks.append(
             f'<path class="cross" d="M{x + 1} {side - 1}l{corner} 0l-{corner} -{corner}z"/>'
         )
     return marks
 
 
-def _number(square: Square) -> str:
-    if square.value is None:
+def _number(square: PairError) -> str:
+    if square.tvd is None:
         return "–" if square.state == "unmeasured" else "unknown"
-    text = short_percent(square.value)
+    text = short_percent(square.tvd)
     return f"({text})" if square.state == "implied" else text
