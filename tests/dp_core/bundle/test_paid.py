@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.schema.privacy import Relation
+from dp_core.tables.domain import Domain
 from dp_core.text.canonical import digest
-from dp_core.wall.statistics import InDif, required
-from dp_core.wall.statistics.moments import CellSums
+from dp_core.wall.accounting.events import StabilityEvent
+from dp_core.wall.ledger.session import sparse_asks
 from tests.dp_core.bundle.forgery import failed, relinked, resealed, statement_of
 
 
@@ -37,80 +37,6 @@ def test_an_event_that_costs_more_than_its_charge_shows(make, tmp_path):
     folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
 
     assert "charges less than its event costs" in failed(verify(folder))["charges"]
-
-
-def test_a_choice_among_scores_is_checked_by_the_change_of_one_score(broken):
-    document = statement_of(broken)
-    asks = {"name": "indif", "length": 3}
-
-    def found(sensitivity: int) -> str:
-        body = document["ledger"]["receipts"][1]["body"]
-        event = {"mechanism": "noisy-max", "scale": "1000000", "noise": "gumbel"}
-        body.update(event={**event, "sensitivity": sensitivity}, asks=asks)
-        return relinked(broken, document).get("charges", "")
-
-    change = InDif(()).largest_change(document["guarantee"]["neighbours"])
-    assert "assumes a smaller effect" in found(change - 1)
-    assert "assumes a smaller effect" not in found(change)
-
-
-def test_gaussian_noise_is_held_to_the_squared_length_of_a_change(broken):
-    """A sum of one number: 4 under add-remove, and so 16 squared, which is not the L1 bound."""
-    document = statement_of(broken)
-    asks = CellSums(column="height", positions=5).to_json()
-
-    def found(squared: int) -> str:
-        body = document["ledger"]["receipts"][1]["body"]
-        assert body["event"]["mechanism"] == "discrete-gaussian"
-        body.update(event={**body["event"], "l2_sensitivity_squared": squared}, asks=asks)
-        return relinked(broken, document).get("charges", "")
-
-    for squared in (4, 15):
-        assert "Receipt 2 assumes a smaller effect of one row" in found(squared)
-    assert "assumes a smaller effect" not in found(16)
-
-
-def test_a_score_of_more_rows_than_the_file_has_shows(broken):
-    """Of more rows one of them moves the mutual information less: that would be less noise."""
-    document = statement_of(broken)
-    document["guarantee"]["neighbours"] = "replace-one"
-    records = document["sets"]["records"]
-    records["how"] = "public"
-    document["ledger"]["receipts"][0]["body"]["neighbours"] = "replace-one"
-
-    def found(rows: int) -> str:
-        body = document["ledger"]["receipts"][1]["body"]
-        asks = {"name": "mutual-information", "length": 3, "rows": rows, "grid": 10**6}
-        asks["binary"] = False
-        change = required(asks, Relation("replace-one"))[0]
-        event = {"mechanism": "noisy-max", "scale": "1000000000", "noise": "gumbel"}
-        body.update(event={**event, "sensitivity": change}, asks=asks)
-        return relinked(broken, document)["charges"]  # of the tables, which are as they were
-
-    own = int(records["value"])
-    unknown = "Receipt 2 is for a question whose sensitivity this program does not know"
-    for rows in (own + 1, 10 * own, own - 1):
-        assert unknown in found(rows)
-    said = found(own)
-    assert "Receipt 2 is for" not in said
-    assert "Receipt 2 assumes" not in said
-
-
-@pytest.mark.parametrize("scores", [None, 3])
-def test_scores_charged_as_if_one_row_moved_one_of_them_show(broken, scores):
-    document = statement_of(broken)
-    body = document["ledger"]["receipts"][1]["body"]
-    body["stage"] = "select"
-    if scores:
-        body["asks"] = {"name": "indif", "length": scores}
-    assert ("a smaller effect" in relinked(broken, document)["charges"]) == (scores is not None)
-
-
-@pytest.mark.parametrize("asks", [{"name": "anything"}, {}, {"name": "indif"}, [], None])
-def test_what_has_no_proven_sensitivity_shows(broken, asks):
-    document = statement_of(broken)
-    document["ledger"]["receipts"][1]["body"]["asks"] = asks
-    assert "Receipt 2 is for a question whose" in relinked(broken, document)["charges"]
 
 
 def test_charges_beyond_the_reservation_show(broken):
@@ -262,3 +188,25 @@ def test_noise_for_rows_does_not_pass_for_persons(make, tmp_path):
     published, data = build(max_rows=4, sensitivity=15)
     folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
     assert "smaller effect of one person" in failed(verify(folder))["charges"]
+
+
+def test_a_delta_for_thresholds_is_missing_from_the_conversion_of_the_total(broken):
+    document = statement_of(broken)
+    reserve, charge = document["ledger"]["receipts"][:2]
+    event = StabilityEvent(Fraction(1000), 1, 20_000)
+    asks = sparse_asks(Domain(("sex", "age"), (2, 3)), 100)
+    charge["body"].update(event=event.to_json(), asks=asks)
+    own_delta = event.own_delta()
+    reserve["body"]["currency"]["own_delta"] = str(own_delta)
+    stated = {"exact": str(own_delta), "decimal": float(own_delta)}
+    document["ledger"]["currency"]["own_delta"] = stated
+    found = relinked(broken, document)
+
+    assert "charges" not in found
+    assert "does not imply" in found["guarantee"]
+
+
+def test_a_delta_set_aside_by_the_statement_alone_shows(broken):
+    document = statement_of(broken)
+    document["ledger"]["currency"]["own_delta"] = {"exact": "1/1000", "decimal": 0.001}
+    assert "is not the one that was reserved" in resealed(broken, document)["guarantee"]
