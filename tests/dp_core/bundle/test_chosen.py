@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dp_core.bundle.report.provenance import private_choices
@@ -20,7 +22,7 @@ from dp_core.schema.definition import Choice
     ],
 )
 def test_values_follow_the_counts_of_the_choice_where_the_method_draws_within_bins(
-    release, replace, spec, spread
+    release, spec, spread
 ):
     published, _ = release
     sex, age, *others = published.schema.columns

@@ -24,7 +24,7 @@ from dp_core.bundle.statement.release_json import file_record, statement
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import parse_schema
-from tests.dp_core.bundle.conftest import make_published, make_schema
+from tests.dp_core.bundle.conftest import make_published, make_schema, write
 from tests.dp_core.bundle.forgery import failed
 from tests.dp_core.bundle.test_lies import reseal
 
@@ -152,8 +152,7 @@ def test_a_citation_or_entry_that_says_something_else_is_found(broken, name):
 
 
 @pytest.mark.parametrize("mode", ["bare", "all"])
-def test_the_codebook_is_a_data_package(make, tmp_path, mode):
-    _, write = make
+def test_the_codebook_is_a_data_package(tmp_path, mode):
     published, data = make_published()
     if mode == "all":
         published = dataclasses.replace(with_publication(published), version=3, revises="first")

@@ -13,6 +13,7 @@ from dp_core.tables.domain import Domain
 from dp_core.text.canonical import digest
 from dp_core.wall.accounting.events import StabilityEvent
 from dp_core.wall.ledger.session import sparse_asks
+from tests.dp_core.bundle.conftest import written
 from tests.dp_core.bundle.forgery import failed, relinked, resealed, statement_of
 
 
@@ -31,10 +32,8 @@ def test_a_sensitivity_too_small_for_the_neighbours_shows(broken):
     assert "smaller effect of one row" in found["charges"]
 
 
-def test_an_event_that_costs_more_than_its_charge_shows(make, tmp_path):
-    build, write = make
-    published, data = build(sensitivity=2)
-    folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
+def test_an_event_that_costs_more_than_its_charge_shows(tmp_path):
+    folder = written(tmp_path, sensitivity=2)
 
     assert "charges less than its event costs" in failed(verify(folder))["charges"]
 
@@ -137,10 +136,8 @@ def test_a_table_that_was_paid_for_and_held_back_shows(broken):
     assert "Receipt 3 paid for a table that is not in" in resealed(broken, document)["tables"]
 
 
-def test_a_release_that_protects_persons_verifies_and_says_so(make, tmp_path):
-    build, write = make
-    published, data = build(max_rows=4)
-    folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
+def test_a_release_that_protects_persons_verifies_and_says_so(tmp_path):
+    folder = written(tmp_path, max_rows=4)
     document = statement_of(folder)
 
     assert not failed(verify(folder))
@@ -166,10 +163,8 @@ def relabelled(folder: Path, *, statement: int, receipt: int, schema: int) -> di
     return relinked(folder, document)
 
 
-def test_a_bundle_whose_rows_of_a_person_were_relabelled_fails(make, tmp_path):
-    build, write = make
-    published, data = build(max_rows=4)
-    folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
+def test_a_bundle_whose_rows_of_a_person_were_relabelled_fails(tmp_path):
+    folder = written(tmp_path, max_rows=4)
 
     same = relabelled(folder, statement=4, receipt=4, schema=4)
     assert not set(same) - {"copies"}
@@ -183,10 +178,8 @@ def test_a_bundle_whose_rows_of_a_person_were_relabelled_fails(make, tmp_path):
     assert "smaller effect of one person" in found["charges"]
 
 
-def test_noise_for_rows_does_not_pass_for_persons(make, tmp_path):
-    build, write = make
-    published, data = build(max_rows=4, sensitivity=15)
-    folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
+def test_noise_for_rows_does_not_pass_for_persons(tmp_path):
+    folder = written(tmp_path, max_rows=4, sensitivity=15)
     assert "smaller effect of one person" in failed(verify(folder))["charges"]
 
 

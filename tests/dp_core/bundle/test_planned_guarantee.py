@@ -9,7 +9,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.text.canonical import digest
-from tests.dp_core.bundle.conftest import make_published, write
+from tests.dp_core.bundle.conftest import written
 from tests.dp_core.bundle.forgery import relinked, statement_of
 
 # What is forged, in the plan or in the reservation, and the word by which it is told.
@@ -26,8 +26,7 @@ FORGED = {
 def persons(tmp_path_factory) -> Path:
     """A whole bundle that protects persons of at most two rows."""
     folder = tmp_path_factory.mktemp("persons")
-    published, data = make_published(max_rows=2)
-    return write(folder / "out", published, data, folder / "scratch")
+    return written(folder, max_rows=2)
 
 
 @pytest.fixture

@@ -14,15 +14,15 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.text.canonical import digest
 from dp_core.wall.ledger.receipts import make_receipt
+from tests.dp_core.bundle.conftest import written
 from tests.dp_core.bundle.forgery import failed, relinked, reseal, resealed, statement_of
 from tests.full import examples
 
 
 @pytest.mark.parametrize("mode", ["shared", "split"])
 @pytest.mark.parametrize("pure", [True, False])
-def test_a_bundle_as_it_was_written_passes_every_check(make, tmp_path, mode, pure):
-    build, write = make
-    folder = write(tmp_path / "out", *build(mode=mode, pure=pure), tmp_path / "scratch")
+def test_a_bundle_as_it_was_written_passes_every_check(tmp_path, mode, pure):
+    folder = written(tmp_path, mode=mode, pure=pure)
     found = verify(folder)
 
     assert found.passed, found.failures
@@ -143,10 +143,8 @@ def test_a_stronger_claim_than_was_paid_for_shows(broken, part, word):
 
 
 @pytest.mark.parametrize(("pure", "total"), [(False, "0.0149732"), (True, "1.01")])
-def test_a_total_that_does_not_imply_the_guarantee_shows(make, tmp_path, pure, total):
-    build, write = make
-    published, data = build(pure=pure, reserved=Fraction(total))
-    folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
+def test_a_total_that_does_not_imply_the_guarantee_shows(tmp_path, pure, total):
+    folder = written(tmp_path, pure=pure, reserved=Fraction(total))
 
     assert "does not imply" in failed(verify(folder))["guarantee"]
 
