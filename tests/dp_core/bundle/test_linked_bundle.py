@@ -28,7 +28,7 @@ from dp_core.public_data.memory_release import MemoryRelease
 from dp_core.tables.household_rows import to_pair_rows
 from dp_core.wall.household_values import stored_shares
 from tests.dp_core.bundle import recomputed
-from tests.dp_core.bundle.forgery import failed, reseal, resealed, statement_of
+from tests.dp_core.bundle.forgery import edit_table, failed, put, reseal, resealed, statement_of
 from tests.linked_release import (
     SCHEMA,
     VACANCIES,
@@ -60,20 +60,6 @@ def bundle(release, tmp_path_factory):
 @pytest.fixture
 def copy(bundle, tmp_path):
     return shutil.copytree(bundle, tmp_path / "copy")
-
-
-def change(folder, name, edit):
-    """Replace a table of the folder by what `edit` makes of it, and make all checksums fit."""
-    path = folder / name
-    kept = pq.read_schema(path).metadata
-    table = edit(pq.read_table(path)).replace_schema_metadata(kept)
-    pq.write_table(table, path)
-    reseal(folder, statement_of(folder))
-
-
-def put(table, name, values):
-    place = table.column_names.index(name)
-    return table.set_column(place, name, pa.array(values, table.schema.field(name).type))
 
 
 def test_the_bundle_verifies(bundle):
@@ -123,7 +109,7 @@ def test_a_rule_about_vacant_dwellings_is_verified(vacancies, tmp_path):
         income[homes.index(vacant)] = "high"
         return put(table, "income", income)
 
-    change(copy, HOMES, enrich)
+    edit_table(copy, HOMES, enrich)
     assert "rules" in failed(verify(copy))
 
 
@@ -310,7 +296,7 @@ FORGERIES = {
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_changed_table_does_not_verify(copy, name):
     file, edit, check = FORGERIES[name]
-    change(copy, file, edit)
+    edit_table(copy, file, edit)
     assert check in failed(verify(copy))
 
 
@@ -350,14 +336,14 @@ def test_another_sentence_about_the_unit_does_not_verify(copy, key, value):
 
 def test_a_fault_of_the_noisy_tables_is_not_said_to_be_one_of_the_statement(copy):
     file, edit, check = FORGERIES["a count that is no whole number of shares"]
-    change(copy, file, edit)
+    edit_table(copy, file, edit)
     said = failed(verify(copy))[check]
     assert MARGINALS in said
     assert "release.json" not in said
 
 
 def test_a_key_that_is_too_large_is_named(copy):
-    change(
+    edit_table(
         copy,
         PEOPLE,
         lambda t: t.set_column(0, "home_id", pa.array([2**64 - 1] * len(t), pa.uint64())),
