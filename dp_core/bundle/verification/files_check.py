@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -251,43 +251,23 @@ def missed_totals(folder: Path, schema: Schema, sets: int) -> list[str]:
     names = [each.column for each in schema.totals]
     for number in range(1, sets + 1) if names else ():
         path = set_paths(schema, number)[0]
+        found: dict[str, Counter[str]] = {name: Counter() for name in names}
         try:
-            found = count_labels(read_parquet(folder / path, names), names)
+            for batch in read_parquet(folder / path, names):
+                for name, counts in found.items():
+                    labels = batch.column(name).cast(pa.string()).fill_null(MISSING_LABEL)
+                    for pair in pc.value_counts(labels).to_pylist():
+                        counts[pair["values"]] += pair["counts"]
         except (OSError, pa.ArrowException, ValueError, KeyError):
             wrong.append(f"{path} cannot be compared with the public totals.")
             continue
         for each in schema.totals:
-            labels = schema.column(each.column).code_labels()
+            has, labels = found[each.column], schema.column(each.column).code_labels()
             wanted = Counter(dict(zip(labels, each.counts, strict=True)))
-            off = next(
-                (
-                    label
-                    for label in {**wanted, **found[each.column]}
-                    if wanted[label] != found[each.column][label]
-                ),
-                None,
-            )
+            off = next((label for label in wanted | has if wanted[label] != has[label]), None)
             if off is not None:
                 wrong.append(
-                    f"{path} has {found[each.column][off]:,} records with {each.column} ="
-                    f" {off!r}, but their public total is {wanted[off]:,}."
+                    f"{path} has {has[off]:,} records with {each.column} = {off!r}, but their"
+                    f" public total is {wanted[off]:,}."
                 )
     return wrong
-
-
-def count_labels(
-    batches: Iterable[pa.RecordBatch], names: Iterable[str]
-) -> dict[str, Counter[str]]:
-    """Return the number of records by label, for each of some columns.
-
-    Args:
-        batches: Records of a set.
-        names: The columns.
-    """
-    found: dict[str, Counter[str]] = {name: Counter() for name in names}
-    for batch in batches:
-        for name, counts in found.items():
-            for pair in pc.value_counts(batch.column(name).cast(pa.string())).to_pylist():
-                label = pair["values"]
-                counts[MISSING_LABEL if label is None else label] += pair["counts"]
-    return found
