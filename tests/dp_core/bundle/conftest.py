@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -34,6 +34,7 @@ from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_ha
 from dp_core.wall.ledger.session import TABLE
 from dp_core.wall.statistics import sensitivities
 from dp_core.wall.statistics.interactions import Interaction
+from tests.browser import CHROMIUM, Page, browser
 from tests.measured import noisy_sums, noisy_table
 
 NASTY = "<script>alert('x')</script> & \"quoted\""
@@ -302,3 +303,18 @@ def bundle(release: tuple[Published, tuple[Dataset, ...]], tmp_path_factory) -> 
 def broken(bundle, tmp_path) -> Path:
     """A copy to break: zcdp at delta 1e-9, and no delta set aside."""
     return Path(shutil.copytree(bundle, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Iterator[Page]:
+    """A page of a real browser; the test is skipped without one."""
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    with browser(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def file(bundle) -> Path:
+    """The report of the bundle."""
+    return Path(bundle / "report.html")
