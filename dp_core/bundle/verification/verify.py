@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -24,7 +25,7 @@ from dp_core.bundle.statement.release_json import (
 from dp_core.bundle.verification.charges_check import check_charges, check_tables
 from dp_core.bundle.verification.claims import GARBAGE, Claims, program_of, read_claims
 from dp_core.bundle.verification.expectations_check import check_expectations
-from dp_core.bundle.verification.figures_check import check_figures
+from dp_core.bundle.verification.figures_check import check_figures, fits_of_sets
 from dp_core.bundle.verification.files_check import (
     check_copies,
     check_files,
@@ -209,7 +210,12 @@ def verify(
     checks.append(_guard("copies", lambda: check_copies(folder, document, claims)))
     checks.append(_guard("guarantee", lambda: check_guarantee(claims.payer)))
     checks.append(_guard("charges", lambda: check_charges(claims.payer)))
-    checks += _tables(folder, document, claims)
+    # Several checks use the noisy tables and the distance of the sets from them.
+    measured = cache(lambda: read_marginals(folder / MARGINALS, claims.schema))
+    fits = cache(
+        lambda: fits_of_sets(folder, claims, measured(), int(document["sets"]["records"]["value"]))
+    )
+    checks += _tables(measured, document, claims)
     if claims.earlier is not None or measurements is not None:
         checks.append(
             _guard(
@@ -217,12 +223,12 @@ def verify(
                 lambda: check_measurements(folder, document, claims, measurements, first),
             )
         )
-    checks.append(_guard("checks", lambda: check_figures(folder, document, claims)))
+    checks.append(_guard("checks", lambda: check_figures(folder, document, claims, measured, fits)))
     checks.append(_guard("decision", lambda: check_decision(document, claims)))
     checks.append(_guard("sets", lambda: check_sets(folder, claims)))
     schema = claims.schema
     if schema.rules or schema.zeros or schema.member_rules or schema.nested is not None:
-        checks.append(_guard("rules", lambda: check_rules(folder, document, claims)))
+        checks.append(_guard("rules", lambda: check_rules(folder, document, claims, fits)))
     checks.append(
         _guard("expectations", lambda: check_expectations(folder, document["files"], claims))
     )
@@ -360,8 +366,10 @@ def _key_text(public: str) -> str:
     return f"key {fingerprint(public)}; compare this fingerprint with one from the publisher"
 
 
-def _tables(folder: Path, document: Mapping[str, Any], claims: Claims) -> list[Check]:
-    measured = _attempt("tables", lambda: read_marginals(folder / MARGINALS, claims.schema))
+def _tables(
+    read: Callable[[], Sequence[Measured]], document: Mapping[str, Any], claims: Claims
+) -> list[Check]:
+    measured = _attempt("tables", read)
     if isinstance(measured, Check):
         return [measured]
     found = [_guard("tables", lambda: check_tables(measured, claims.payer))]
