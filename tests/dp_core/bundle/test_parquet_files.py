@@ -143,7 +143,7 @@ def test_a_damaged_file_is_read_or_refused_but_never_crashes(small_file, data):
     assert all(table.values.shape == table.domain.sizes for table in tables)
 
 
-@pytest.mark.parametrize("what", ["order", "missing", "noise", "scale", "twice"])
+@pytest.mark.parametrize("what", ["order", "missing", "noise", "scale", "grant", "twice"])
 def test_a_table_that_is_not_whole_is_refused(tmp_path, what):
     public = schema({"a": 3, "b": 2})
     tables = [measured(public.domain, ("a",), 1), measured(public.domain, ("b",), 2)]
@@ -156,7 +156,11 @@ def test_a_table_that_is_not_whole_is_refused(tmp_path, what):
     elif what == "twice":
         rows = rows.take([0, 3, 4, 1, 2])
     else:
-        value = {"noise": pa.array(["uniform"] * 5), "scale": pa.array([-1.0] * 5)}[what]
+        value = {
+            "noise": pa.array(["uniform"] * 5),
+            "scale": pa.array([-1.0] * 5),
+            "grant": pa.array([1, 2, 1, 2, 2]),
+        }[what]
         rows = rows.set_column(rows.schema.get_field_index(what), what, value)
     pq.write_table(rows, tmp_path / "bad.parquet")
 
