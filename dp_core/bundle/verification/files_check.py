@@ -183,12 +183,12 @@ def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
         return tuple(wrong)
     if not sets:
         return "There are no sets, as described: the release has noisy tables only."
-    rows, linked = f"{sum(claims.rows)} rows, as described", ""
+    records, linked = f"{sum(claims.rows)} rows, as described", ""
     if schema.linked is not None:
-        rows = f"{sum(claims.rows)} households and {sum(claims.persons)} persons, as described"
+        records = f"{sum(claims.rows)} households and {sum(claims.persons)} persons, as described"
         linked = "; every person is linked to a household"
     met = "; every set meets the public totals" if schema.totals else ""
-    return f"{plural(sets, 'synthetic set')} with {rows}{linked}{met}."
+    return f"{plural(sets, 'synthetic set')} with {records}{linked}{met}."
 
 
 def _shapes(folder: Path, schema: Schema, number: int) -> list[tuple[int, list[str]]]:

@@ -148,7 +148,7 @@ def _maps(
     true = {pair: PairError(states[pair], errors.get(pair)) for pair in inside}
     maps = [("True error of the sets", "true", true)]
     if any(each.tvd is not None for each in promised.values()):
-        maps.append(("Expected error", "expected", promised))
+        maps.append(("Expected error", "expected", {**promised}))
     return [
         (
             heading,
