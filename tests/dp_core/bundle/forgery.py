@@ -38,6 +38,11 @@ def reseal(folder: Path, document: dict) -> None:
     for name in document["files"]:
         if (folder / name).is_file():
             document["files"][name] = file_record(folder / name)
+    rehash(folder, document)
+
+
+def rehash(folder: Path, document: dict) -> None:
+    """Write a changed statement of which only its own hash is made to fit."""
     document.pop("sha256", None)
     document["sha256"] = digest(document)
     (folder / "release.json").write_bytes(render(document))
