@@ -43,8 +43,6 @@ Intervals of such shares covered in 90 to 93 of 100 measurements instead of 95
 THIN = 0.2
 """Share of cells near zero from which a table counts as thin."""
 _MOST_CELLS = 1 << 20
-_NAMED = 20
-"""Most pairs, and most levels, that are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +52,20 @@ class Relations:
     Attributes:
         pairs: Number of pairs of columns.
         carried: Number of pairs that a measured table contains.
-        missing: The other pairs, at most `_NAMED`, as "a × b".
-        more: Number of pairs missing from `missing`.
-        undrawn: In mode `posterior`, those of the other pairs that the sets do not draw, at most
-            `_NAMED`.
-        undrawn_more: Number of pairs missing from `undrawn`.
-        near_zero: Levels near zero for their noise, at most `_NAMED`, as "column: level".
-        near_zero_more: Number of levels missing from `near_zero`.
-        thin: Pairs with many cells near zero for their noise, at most `_NAMED`, as "a × b (share)",
-            the thinnest first.
-        thin_more: Number of pairs missing from `thin`.
+        missing: The other pairs, as "a × b".
+        undrawn: In mode `posterior`, those of the other pairs that the sets do not draw.
+        near_zero: Levels near zero for their noise, as "column: level".
+        thin: Pairs with many cells near zero for their noise, as "a × b (share)", the thinnest
+            first.
         wide_bins: Columns whose bins change slopes, as "age (-12 %)".
     """
 
     pairs: int
     carried: int
     missing: tuple[str, ...]
-    more: int
     undrawn: tuple[str, ...]
-    undrawn_more: int
     near_zero: tuple[str, ...]
-    near_zero_more: int
     thin: tuple[str, ...]
-    thin_more: int
     wide_bins: tuple[str, ...]
 
 
@@ -93,21 +82,14 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
     missing = unmeasured_groups(groups, tables, schema.domain.nested)
     posterior = missing and mode == "posterior"
     limited = {*undrawn_pairs(schema.domain, released)} if posterior else set()
-    undrawn = [pair for pair in missing if pair in limited]
-    weak = levels_near_zero(released, schema, schema.domain.columns)
     weakest = sorted(thin_groups(released, schema, groups, mode=mode), key=lambda pair: -pair[1])
-    thin = tuple(f"{' × '.join(group)} ({share:.0%})" for group, share in weakest)
     return Relations(
         pairs=len(groups),
         carried=len(groups) - len(missing),
-        missing=tuple(" × ".join(pair) for pair in missing[:_NAMED]),
-        more=max(len(missing) - _NAMED, 0),
-        undrawn=tuple(" × ".join(pair) for pair in undrawn[:_NAMED]),
-        undrawn_more=max(len(undrawn) - _NAMED, 0),
-        near_zero=weak[:_NAMED],
-        near_zero_more=max(len(weak) - _NAMED, 0),
-        thin=thin[:_NAMED],
-        thin_more=max(len(thin) - _NAMED, 0),
+        missing=tuple(" × ".join(pair) for pair in missing),
+        undrawn=tuple(" × ".join(pair) for pair in missing if pair in limited),
+        near_zero=levels_near_zero(released, schema, schema.domain.columns),
+        thin=tuple(f"{' × '.join(group)} ({share:.0%})" for group, share in weakest),
         wide_bins=wide_bins(released, schema),
     )
 

@@ -56,6 +56,8 @@ _VALUES_SHOWN = 3000
 """Most codes of all columns for which the values of wide pictures are also given as tables."""
 _MARKS_DRAWN = 1200
 """Most codes in the pictures of all columns; further columns are counted instead of drawn."""
+_NAMED = 20
+"""Most pairs, and most levels, that are named; the others are counted."""
 _BETS = (1, 10, 50, 90)
 """Prior probabilities that a unit is in the file, in percent."""
 _SPARE = 0.05
@@ -187,6 +189,7 @@ def _template() -> Template:
     environment.filters["place"] = place_on_axis
     environment.filters["short"] = lambda percent: short_percent(percent / 100)
     environment.filters["tenth"] = tenth
+    environment.filters["short_list"] = short_list
     environment.filters["fraction"] = lambda text: decimal(Fraction(text))
     return environment.get_template("report.html.jinja")
 
@@ -223,6 +226,16 @@ def tenth(value: float) -> str:
     ('0.0', '-0.1', '12.3')
     """
     return f"{value:z.1f}"
+
+
+def short_list(texts: Sequence[str]) -> str:
+    """Return texts joined by commas; of many, the first ones and the number of the others.
+
+    >>> short_list(["a"] * 19 + ["b"]).endswith("a, b"), short_list(["a"] * 23).endswith("a and 3 more")
+    (True, True)
+    """
+    more = len(texts) - _NAMED
+    return ", ".join(texts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _spending(published: Published) -> list[tuple[str, float, str]]:

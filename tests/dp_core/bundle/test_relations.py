@@ -37,7 +37,6 @@ def test_a_release_tells_which_pairs_its_tables_hold():
     found = relations([table(("a", "b"), [500, 300, 400, 600]), table((), 1800)], SCHEMA)
     assert (found.pairs, found.carried) == (3, 1)
     assert found.missing == ("a × c", "b × c")
-    assert found.more == 0
 
 
 def test_a_release_tells_which_pairs_posterior_sets_do_not_draw(monkeypatch):
@@ -47,7 +46,7 @@ def test_a_release_tells_which_pairs_posterior_sets_do_not_draw(monkeypatch):
     # The measured pair fills four of ten cells, a × c the other six.
     monkeypatch.setattr(posterior_tables, "MOST_CELLS", 10)
     found = relations(released, SCHEMA, mode="posterior")
-    assert (found.missing, found.undrawn, found.undrawn_more) == (("a × c", "b × c"), ("b × c",), 0)
+    assert (found.missing, found.undrawn) == (("a × c", "b × c"), ("b × c",))
     assert relations(released, SCHEMA, mode="shared").undrawn == ()
 
 
@@ -86,13 +85,6 @@ def test_counts_by_bins_are_tables_and_other_sums_are_not():
     counts = BinnedCounts(columns=("a", "b"), sizes=(2, 2), edges=(None, None))
     item = noisy_sums(counts, np.zeros(4, np.int64), noise="laplace")
     assert measured_cliques([item]) == ({0: [("a", "b")]}, {})
-
-
-def test_long_lists_end_with_how_many_more():
-    names = tuple(f"x{number}" for number in range(12))
-    schema = codes_schema(Domain(names, (2,) * 12), StructuralZeros())
-    found = relations([], schema)
-    assert (found.pairs, found.carried, len(found.missing), found.more) == (66, 0, 20, 46)
 
 
 @pytest.mark.parametrize(("low", "named"), [(29, True), (31, False)])
