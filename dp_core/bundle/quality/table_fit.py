@@ -84,6 +84,12 @@ class TableFit:
         return math.fsum(self.set_tvd) / expected if expected > 0 else math.nan
 
     @property
+    def excess(self) -> float:
+        """By how much the mean TVD of the sets exceeds the expected one; 0 without sets."""
+        gap = math.fsum(self.set_tvd) - math.fsum(self.expected_tvd)
+        return gap / max(len(self.set_tvd), 1)
+
+    @property
     def outside_share(self) -> float:
         """Share of the cells outside the 95 % range, mean over the sets; 5 % is expected."""
         return sum(self.outside) / max(len(self.outside) * self.cells, 1)

@@ -193,50 +193,16 @@ def with_separators(value: object) -> str:
 
 
 MOST_NAMED = 8
-"""Most tables in each list."""
+"""Most tables that are named as the worst in a respect."""
 
 
-@dataclass(frozen=True, slots=True)
-class WeakestTables:
-    """The worst tables in two respects, the worst first.
-
-    Attributes:
-        noisy: Tables with the most noise in a typical cell; none that is fit for use.
-        far: Tables whose distance from the sets exceeds what noise and sampling explain,
-            with the excess in percent of the records.
-        more_far: Number of tables missing from `far`.
-    """
-
-    noisy: tuple[TableRow, ...]
-    far: tuple[tuple[TableFit, float], ...]
-    more_far: int
+def noisiest(lines: Sequence[TableRow]) -> list[TableRow]:
+    """Return the tables that are not fit for use, those with the most noise first."""
+    poor = (line for line in lines if line.mark != "good")
+    return sorted(poor, key=lambda line: (-line.relative, line.of.name))
 
 
-def weakest_tables(lines: Sequence[TableRow], fits: Sequence[TableFit]) -> WeakestTables:
-    """Return the weakest tables.
-
-    Args:
-        lines: The tables, as `table_precision.table_rows` returns them.
-        fits: Distance of the sets from each measurement.
-    """
-    poor = sorted(
-        (line for line in lines if line.mark != "good"),
-        key=lambda line: (-line.relative, line.of.name),
-    )
-    far = sorted(
-        ((fit, excess) for fit in fits if (excess := _excess(fit)) >= 0.0005),
-        key=lambda each: (-each[1], each[0].name),
-    )
-    return WeakestTables(
-        tuple(poor[:MOST_NAMED]),
-        tuple((fit, 100 * excess) for fit, excess in far[:MOST_NAMED]),
-        max(len(far) - MOST_NAMED, 0),
-    )
-
-
-def _excess(fit: TableFit) -> float:
-    """Return by how much the mean TVD of the sets exceeds the expected one."""
-    if not fit.set_tvd:
-        return 0.0
-    gap = math.fsum(fit.set_tvd) - math.fsum(fit.expected_tvd)
-    return gap / len(fit.set_tvd)
+def farthest(fits: Sequence[TableFit]) -> list[TableFit]:
+    """Return the tables whose distance exceeds the expected one, the largest excess first."""
+    far = (fit for fit in fits if fit.excess >= 0.0005)
+    return sorted(far, key=lambda fit: (-fit.excess, fit.name))
