@@ -30,7 +30,6 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.metrics.household_tally import HouseholdTally
 from dp_core.metrics.marginal_error import Tally
 from dp_core.text.canonical import digest
-from dp_core.text.indented_json import indented_json
 
 
 def check_destination(folder: Path) -> None:
@@ -197,9 +196,8 @@ def _fill(
     texts: dict[str, bytes] = {}
     if published.not_met is not None:
         texts[EXPECTATIONS] = expectations_text(published.written, published.not_met)
-    described = indented_json(codebook(published, files))
     texts |= {
-        CODEBOOK: (described + "\n").encode("utf-8"),
+        CODEBOOK: render(codebook(published, files)),
         REPORT: report(published, tallies).encode("utf-8"),
     }
     stated = statement(published, {})

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from dp_core.errors import nearest, similar
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.expectations.offered import NOT_OFFERED, OFFERED, Expectation, Offer
+from dp_core.schema.expectations.offered import OFFERED, Expectation, Offer
 from dp_core.schema.reading.level_reader import level_names
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
@@ -48,12 +48,10 @@ def _read(node: Node, known: Mapping[str, Column]) -> Expectation:
     if len(entries) != 1:
         raise node.error(f"must be one name with its arguments, as in {EXAMPLE}.")
     ((name, given),) = entries.items()
-    if name in NOT_OFFERED:
-        raise node.error(f"{name} cannot be checked here: {NOT_OFFERED[name]}; remove it.")
     if name not in OFFERED:
         raise node.error(
             f"{shown(name)} is not an expectation that a schema can state."
-            f"{similar(name, OFFERED)} {PAGE} lists all of them."
+            f"{similar(name, OFFERED)} {PAGE} says which ones can."
         )
     offer = OFFERED[name]
     fields = given.fields((*offer.takes, "only"), required=offer.required)
