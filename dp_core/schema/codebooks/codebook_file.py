@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from dp_core.schema.codebooks.codebook import Codebook
 from dp_core.schema.codebooks.codebook_table import read_codebook_table
 from dp_core.schema.codebooks.csvw import is_csvw, read_csvw
 from dp_core.schema.codebooks.frictionless import is_frictionless, read_frictionless
-from dp_core.schema.codebooks.json_text import load_json
 from dp_core.schema.codebooks.plain_json import is_plain_json, read_plain_json
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.documents.typed_text import printable, utf8_text
@@ -52,7 +52,7 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
     text = _utf8(raw, name)
     if start not in (b"{", b"["):
         return read_codebook_table(text, name)
-    document = load_json(text, name)
+    document = _json(text, name)
     if is_csvw(document):
         return read_csvw(document, name, data)
     if is_frictionless(document):
@@ -66,16 +66,11 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
 
 
 def _from_xml(raw: bytes, name: str, data: str) -> Codebook:
-    from dp_core.schema.codebooks.ddi_codebook import is_ddi_codebook, read_ddi_codebook
-    from dp_core.schema.codebooks.ddi_lifecycle import is_ddi_lifecycle, read_ddi_lifecycle
-    from dp_core.schema.codebooks.safe_xml import parse_xml
+    from dp_core.schema.codebooks.ddi import read_ddi
 
-    root = parse_xml(raw, name)
-    if is_ddi_codebook(root):
-        return read_ddi_codebook(root, name, data)
-    if is_ddi_lifecycle(root):
-        return read_ddi_lifecycle(root, name)
-    raise BadInput(f"{name} begins with <{root.tag}>, which is not DDI. Give {FORMS}.")
+    if (found := read_ddi(raw, name, data)) is None:
+        raise BadInput(f"{name} is XML, but not DDI. Give {FORMS}.")
+    return found
 
 
 def _beside(path: Path, other: str) -> Any:
@@ -87,7 +82,20 @@ def _beside(path: Path, other: str) -> Any:
             f"{path.name} refers to the schema {other!r}, which is not in its folder. Copy it"
             " there."
         )
-    return load_json(_utf8(_read(beside, beside.name), beside.name), beside.name)
+    return _json(_utf8(_read(beside, beside.name), beside.name), beside.name)
+
+
+def _json(text: str, name: str) -> Any:
+    """Return a JSON document whose numbers are the texts as typed."""
+    try:
+        return json.loads(text, parse_int=str, parse_float=str)
+    except json.JSONDecodeError as error:
+        raise BadInput(
+            f"Line {error.lineno} of {name} is not valid JSON ({error.msg}). Check commas, quotes"
+            " and brackets."
+        ) from None
+    except RecursionError:
+        raise BadInput(f"{name} is nested too deeply. Give a codebook.") from None
 
 
 def _utf8(raw: bytes, name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from dp_core.errors import BadInput, similar
@@ -53,7 +54,8 @@ _HEADINGS: Mapping[str, tuple[str, ...]] = {
     "nullable": ("nullable",),
 }  # fmt: skip
 _TYPES: Mapping[str, Kind] = {
-    **dict.fromkeys(("integer", "int", "count", "whole number", "whole", "long"), "integer"),
+    **dict.fromkeys(("integer", "int", "count", "whole number", "whole", "long", "year"),
+                    "integer"),
     **dict.fromkeys(("number", "numeric", "float", "double", "real", "decimal", "continuous",
                      "scale", "ratio", "interval", "weight", "survey weight",
                      "calc", "slider"), "number"),
@@ -255,12 +257,13 @@ def variable_of(
     Args:
         name: Name of the column.
         cells: Texts under `type`, `min`, `max`, `format`, `decimals`, `role`, `required`, `unit`
-            and `label`; empty for what it does not say.
+            and `label`; empty or absent for what it does not say.
         pairs: Levels with their labels.
         absent: Texts that mean missing.
         in_range: Whether the bounds were stated as a range of codes; False by default.
         remarks: What a person should know of the levels; nothing by default.
     """
+    cells = defaultdict(str, cells)
     low, high = cells["min"] or None, cells["max"] or None
     notes = list(remarks)
     stated = _type_name(cells["type"])
@@ -287,6 +290,8 @@ def variable_of(
     form = date_format(cells["format"])
     if kind is None and form:
         kind = "date"
+    if kind == "date":  # without a time of day
+        low, high = (end and end[:10] for end in (low, high))
     decimals, required, unit = cells["decimals"], cells["required"].lower(), cells["unit"]
     if cells["format"] and kind == "date" and not form:
         notes.append(

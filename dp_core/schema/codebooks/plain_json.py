@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dp_core.schema.codebooks.codebook import Codebook, Variable
+from dp_core.schema.codebooks.codebook import (
+    Codebook,
+    Variable,
+    mapping,
+    mappings,
+    texts_of,
+    word,
+)
 from dp_core.schema.codebooks.codebook_table import variable_of
-from dp_core.schema.codebooks.json_text import mapping, mappings, word, words
 
 _LISTS = ("columns", "variables", "attributes")
 _LEVELS = ("levels", "values", "categories", "codes", "choices", "enum")
@@ -84,5 +90,5 @@ def _variable(column: Mapping[str, Any]) -> Variable:
             ]
         if pairs:
             break
-    absent = [text for text in words(column.get("missing")) if text not in ("true", "false")]
+    absent = [text for text in texts_of(column.get("missing")) if text not in ("true", "false")]
     return variable_of(word(column.get("name")), cells, pairs, absent)

@@ -93,11 +93,11 @@ REFUSED = {
     ),
     "a value within a bin": (
         text_with("at least one age >= 17"),
-        "compares 'age' with a value within a bin",
+        "bin edge of column 'age'",
     ),
     "values within a bin": (
         text_with("at most one age in [16, 40]"),
-        "compares 'age' with a value within a bin",
+        "bin edge of column 'age'",
     ),
     "two columns": (
         text_with("at least one age - age <= 3")
