@@ -32,7 +32,6 @@ class ColumnType:
         ordered: Whether values have an order.
         keys: Keys of a column of the schema that not every type has.
         example: A column of the type, and a remark, for the head of a draft.
-        draft: Keys of a drafted column, with what a person has to state.
         drafted_for: Kinds of Arrow types for which a draft proposes the type, as `pyarrow.types`
             asks for them.
         field_type: Type in the codebook, of the standard Table Schema.
@@ -48,7 +47,6 @@ class ColumnType:
     ordered: ClassVar[bool] = True
     keys: ClassVar[tuple[str, ...]]
     example: ClassVar[tuple[str, str]]
-    draft: ClassVar[str]
     drafted_for: ClassVar[tuple[str, ...]] = ()
     field_type: ClassVar[str]
     continuous: ClassVar[bool] = False
