@@ -20,7 +20,19 @@ FORMS = (
     "a Frictionless Data Package or Table Schema (.json), CSVW metadata (.json), DDI (.xml), or a"
     " table with a row per variable or per level (.csv)"
 )
-_OFFICE = (".xlsx", ".xls", ".ods", ".pdf", ".docx", ".doc", ".sav", ".dta", ".sas7bdat")
+_OTHERS = (
+    ".yaml",
+    ".yml",
+    ".xlsx",
+    ".xls",
+    ".ods",
+    ".pdf",
+    ".docx",
+    ".doc",
+    ".sav",
+    ".dta",
+    ".sas7bdat",
+)
 
 
 def looks_like_codebook(path: Path) -> bool:
@@ -39,16 +51,12 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
         BadInput: if it cannot be read, or is of another form; the message names the forms.
     """
     name = printable(path.name)
-    if name.lower().endswith(_OFFICE):
-        raise BadInput(f"{name} cannot be read as a codebook. Export it as {FORMS}.")
-    if name.lower().endswith((".yaml", ".yml")):
-        raise BadInput(f"{name} is a YAML file, not a codebook. Give {FORMS}.")
     raw = _read(path, name)
+    if name.lower().endswith(_OTHERS) or raw.startswith(b"PAR1"):
+        raise BadInput(f"{name} cannot be read as a codebook. Export it as {FORMS}.")
     start = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<" or raw[:4] in (b"\xff\xfe<\0", b"\xfe\xff\0<"):
         return _from_xml(raw, name, data)
-    if raw.startswith(b"PAR1"):
-        raise BadInput(f"{name} is a Parquet file, not a codebook. Give {FORMS}.")
     text = _utf8(raw, name)
     if start not in (b"{", b"["):
         return read_codebook_table(text, name)

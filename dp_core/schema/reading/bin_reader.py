@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
 from dp_core.schema.bin_edges import MAX_CODES, check_distinct
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import types_with_texts
+from dp_core.schema.definition import Column
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bins:
-    """Edges and limits of one column.
+def read_bins(column: Column, node: Node, keys: Mapping[str, Node]) -> Column:
+    """Return a column with its bins and limits.
 
-    Attributes:
-        edges: Bin edges, strictly increasing (dates: day ordinals).
-        minimum: Smallest legal value.
-        maximum: Largest legal value.
-    """
-
-    edges: tuple[Fraction, ...]
-    minimum: Fraction
-    maximum: Fraction
-
-
-def read_bins(column: Node, keys: Mapping[str, Node], scale: ValueType) -> Bins:
-    """Return the bins of a column.
+    Args:
+        column: The column without them.
+        node: Its definition.
+        keys: The keys of its definition.
 
     Raises:
         BadInput: if a key is missing or invalid; the message says what it must be.
     """
+    scale = column.scale
     if "bins" in keys and "edges" in keys:
         raise keys["edges"].error("give bins or edges, not both; remove one of the keys.")
-    minimum = scale.read(keys["min"]) if "min" in keys else None
-    maximum = scale.read(keys["max"]) if "max" in keys else None
     if "edges" in keys:
-        return _from_edges(keys["edges"], scale, minimum, maximum)
-    minimum, maximum = read_limits(column, keys, scale)
+        minimum = scale.read(keys["min"]) if "min" in keys else None
+        maximum = scale.read(keys["max"]) if "max" in keys else None
+        edges = _read_edges(keys["edges"], scale, minimum, maximum)
+        return replace(column, edges=edges, minimum=edges[0], maximum=edges[-1] - scale.step)
+    low, high = read_limits(node, keys, scale)
     for other in types_with_texts():
         if "bins" in keys and keys["bins"].content in other.periods and other is not scale:
             text = shown(str(keys["bins"].content))
@@ -49,8 +42,7 @@ def read_bins(column: Node, keys: Mapping[str, Node], scale: ValueType) -> Bins:
                 f"write {' or '.join(scale.periods)}" if scale.periods else "give a number of bins"
             )
             raise keys["bins"].error(f"{text} is for {other.values}; {here}.")
-    edges = scale.edges(column, keys, minimum, maximum)
-    return Bins(edges=edges, minimum=minimum, maximum=maximum)
+    return replace(column, edges=scale.edges(node, keys, low, high), minimum=low, maximum=high)
 
 
 def read_limits(
@@ -73,12 +65,12 @@ def read_limits(
     return minimum, maximum
 
 
-def _from_edges(
+def _read_edges(
     node: Node,
     scale: ValueType,
     minimum: Fraction | None,
     maximum: Fraction | None,
-) -> Bins:
+) -> tuple[Fraction, ...]:
     items = node.items(example="[0, 10, 20, 50]")
     if len(items) < 2:
         raise node.error(f"needs at least two edges, for one bin; there are {len(items)}.")
@@ -102,4 +94,4 @@ def _from_edges(
         raise node.error(
             f"the last edge must be {after}; it is {scale.text(edges[-1])}. Change the edge or max."
         )
-    return Bins(edges=edges, minimum=edges[0], maximum=edges[-1] - step)
+    return edges

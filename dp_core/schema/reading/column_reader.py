@@ -225,13 +225,13 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Valu
     )
     if "edges" not in keys and "bins" in keys and isinstance(keys["bins"].content, Mapping):
         return with_private_bins(column, node, keys, scale)
-    bins = read_bins(node, keys, scale)
-    if decimals is not None and (empty := empty_bin(bins.edges, decimals)):
+    column = read_bins(column, node, keys)
+    if decimals is not None and (empty := empty_bin(column.edges, decimals)):
         raise keys["decimals"].error(
             f"the bin from {exact_text(empty[0])} to {exact_text(empty[1])} contains no number of"
             f" {decimals} decimals; allow more decimals or make fewer bins."
         )
-    return replace(column, edges=bins.edges, minimum=bins.minimum, maximum=bins.maximum)
+    return column
 
 
 def _density(own: Node | None, column: Column, default: DensityWord) -> DensityWord:

@@ -29,21 +29,17 @@ _NULL_ROWS = {
 }
 
 
-def read_expectations(node: Node, schema: Schema) -> tuple[Expectation, ...]:
-    """Return the expectations of a schema.
+def read_expectation(node: Node, schema: Schema) -> Expectation:
+    """Return an expectation of a schema.
 
     Args:
-        node: List of expectations.
+        node: The expectation.
         schema: The schema, with all columns.
 
     Raises:
         BadInput: for an unknown name, column, argument or value; it names the nearest valid one.
     """
     known = {column.name: column for column in schema.released}
-    return tuple(_read(item, known) for item in node.items(example=EXAMPLE))
-
-
-def _read(node: Node, known: Mapping[str, Column]) -> Expectation:
     entries = node.entries(example=EXAMPLE[2:])
     if len(entries) != 1:
         raise node.error(f"must be one name with its arguments, as in {EXAMPLE}.")

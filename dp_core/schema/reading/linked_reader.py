@@ -14,9 +14,8 @@ from dp_core.errors import BadInput, nearest
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
-from dp_core.schema.reading.dependency_reader import follows
+from dp_core.schema.reading.dependency_reader import follows, lies_within
 from dp_core.schema.reading.known_totals.totals_reader import check_possible, refuse_of_persons
-from dp_core.schema.reading.nested_reader import lies_within
 from dp_core.schema.reading.private_domain_reader import is_private
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.member_rule_reader import counts_members, read_member_rule
@@ -188,15 +187,12 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
     entries = root.entries()
     for key in ("columns", "ignore"):
         if key in entries:
-            faults.of(
-                None,
-                _refuse,
-                entries[key],
-                "with linked tables, it stands under each table; move it there",
+            faults.note(
+                entries[key].error("with linked tables, it stands under each table; move it there.")
             )
     for key, why in _NOT_LINKED.items():
         if key in entries:
-            faults.of(None, _refuse, entries[key], why)
+            faults.note(entries[key].error(f"{why}."))
     tables = faults.of(None, entries["tables"].ordered_entries, example=TABLES_EXAMPLE)
     order = None if tables is None else faults.of(None, _order, entries["tables"], tables)
     if tables is None or order is None:
@@ -210,10 +206,15 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         raise AssertionError("the fault was noted")
     both = tuple(name for name in homes.columns if name in persons.columns)
     for name in both:
-        faults.of(None, _refuse_twice, name, persons.columns[name], homes.name)
+        faults.note(
+            persons.columns[name].error(
+                f"{shown(name)} is also a column of the table {homes.name}; release it from one"
+                " table and put it under `ignore` in the other."
+            )
+        )
     inside = tuple(name for name, node in homes.columns.items() if _within_any(node, persons))
     for name in inside:
-        faults.of(None, _refuse_within, homes.columns[name])
+        faults.note(homes.columns[name].entries()["within"].error(_HOUSEHOLDS_ONLY))
     faulty = frozenset((*both, *inside)) | homes.faulty | persons.faulty
     faults.of(None, _check_names, homes, persons)
     # After a fault in the unit, a rule may name any size, so that it is not a second fault.
@@ -245,14 +246,6 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         flat["rules"] = replace(entries["rules"], content=between)
         if rules and not between:
             del flat["rules"]
-    impossible = entries.get("impossible")
-    if least and impossible is not None and isinstance(impossible.content, tuple):
-        for item in impossible.content:
-            faults.of(None, _check_empty, item)
-        kept = tuple(item for item in impossible.content if _empty_size(item) is None)
-        flat["impossible"] = replace(impossible, content=kept)
-        if impossible.content and not kept:
-            del flat["impossible"]
     return StatedTables(
         flat=replace(root, content=flat),
         faulty=faulty,
@@ -261,29 +254,6 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         _unit=unit,
         _rules=rules,
     )
-
-
-def _empty_size(rule: Node) -> Node | None:
-    """Return the 0 under `members`, if an impossible combination names it."""
-    sizes = rule.content.get(MEMBERS) if isinstance(rule.content, Mapping) else None
-    if sizes is None:
-        return None
-    values = sizes.content if isinstance(sizes.content, tuple) else (sizes,)
-    return next((value for value in values if value.content == "0"), None)
-
-
-def _check_empty(rule: Node) -> None:
-    """Refuse a rule about households without members in a schema that has none."""
-    size = _empty_size(rule)
-    if size is not None:
-        raise size.error(
-            "0 is a household without members, and this schema has none; write `min_members: 0`"
-            " under `unit` if there are such households, or remove the rule."
-        )
-
-
-def _refuse(node: Node, why: str) -> None:
-    raise node.error(f"{why}.")
 
 
 def _order(node: Node, tables: Mapping[str, Node]) -> tuple[str, str]:
@@ -416,17 +386,6 @@ def _is_sound(name: str, node: Node, is_parent: bool) -> bool:
 def _within_any(node: Node, table: _Table) -> bool:
     """Return whether a column lies within a column of a table."""
     return lies_within(node) and node.entries()["within"].content in table.columns
-
-
-def _refuse_within(node: Node) -> None:
-    raise node.entries()["within"].error(_HOUSEHOLDS_ONLY)
-
-
-def _refuse_twice(name: str, node: Node, homes: str) -> None:
-    raise node.error(
-        f"{shown(name)} is also a column of the table {homes}; release it from one table and put it"
-        " under `ignore` in the other."
-    )
 
 
 def _check_names(homes: _Table, persons: _Table) -> None:

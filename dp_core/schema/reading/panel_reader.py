@@ -109,20 +109,16 @@ def read_panel(root: Node, faults: Faults) -> StatedPanel:
         faults.stop()
         raise AssertionError("the fault was noted")
     if "unit" in entries:
-        faults.of(
-            None,
-            _refuse,
-            entries["unit"],
-            "a panel protects persons with all their waves, and `panel` names them; remove `unit`",
+        faults.note(
+            entries["unit"].error(
+                "a panel protects persons with all their waves, and `panel` names them; remove"
+                " `unit`."
+            )
         )
     for word in (stated.person, stated.wave):
         if word is not None:
             faults.of(None, _check_key, word, definitions, entries.get("ignore"), node)
     return _Records(entries, definitions, stated, faults).made(root)
-
-
-def _refuse(node: Node, why: str) -> None:
-    raise node.error(f"{why}.")
 
 
 def _read_stated(node: Node) -> Panel:
@@ -244,8 +240,8 @@ class _Records:
         }
         panel = replace(self._stated, columns=names)
         if not varying and not bad:
-            self._faults.of(
-                None, _refuse, place, "has no column that varies between waves; remove `panel`"
+            self._faults.note(
+                place.error("has no column that varies between waves; remove `panel`.")
             )
         columns = dict(constant)
         for wave in panel.waves:
@@ -294,12 +290,11 @@ class _Records:
 
     def _add(self, columns: dict[str, Node], name: str, node: Node, place: Node) -> None:
         if name in self._definitions or name in columns:
-            self._faults.of(
-                None,
-                _refuse,
-                self._definitions.get(name, place),
-                f"the name {shown(name)} is that of a column of a wave, which the program makes;"
-                " rename the column in the file",
+            self._faults.note(
+                self._definitions.get(name, place).error(
+                    f"the name {shown(name)} is that of a column of a wave, which the program"
+                    " makes; rename the column in the file."
+                )
             )
             return
         columns[name] = node

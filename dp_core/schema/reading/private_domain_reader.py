@@ -114,27 +114,12 @@ def levels_by_group(keys: Mapping[str, Node]) -> tuple[Node, Groups]:
             f" groups: {example}. A level that is not kept joins its group."
         )
     node = keys["groups"]
-    if isinstance(node.content, tuple) and any(isinstance(n.content, str) for n in node.content):
-        raise node.error(
-            "every group needs a name; for one group of all levels write {codes: [...]}, with the"
-            " levels in the brackets."
-        )
     merged: dict[str, Node] = {}
     groups: dict[str, tuple[int, ...]] = {}
     listed = node.ordered_entries(example=_EXAMPLE)
-    bare = [group for group, members in listed.items() if members.content is None]
     for group, members in listed.items():
         if not group.strip():
             raise members.error("a group name must not be blank.")
-        if isinstance(members.content, str) and bare:
-            # `{codes: a, b, c}`: every comma begins a new group, which has no levels.
-            first = ", ".join((members.content, *bare[:2], *(["..."] if bare[2:] else [])))
-            raise members.error(f"put the levels of a group in brackets, such as [{first}].")
-        if isinstance(members.content, str) and members.content.lower().endswith(".csv"):
-            raise members.error(
-                f"levels in a file are a code list; write `codes: {members.content}` instead of"
-                " `groups`."
-            )
         if not isinstance(members.content, Mapping | tuple):
             members.items(example="[clerk, manager]")  # says what is expected
         entries = members.ordered_entries(example="[clerk, manager]", bare=True)

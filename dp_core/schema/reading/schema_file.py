@@ -10,9 +10,11 @@ Policies that the file states once and a column may state for itself:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from dp_core.errors import BadInput
 from dp_core.schema.column_types.registry import column_type, words
@@ -28,28 +30,31 @@ from dp_core.schema.reading.column_reader import (
     UNREAD,
     read_column,
 )
-from dp_core.schema.reading.dependency_reader import follows, in_order, read_dependent, without_rule
+from dp_core.schema.reading.dependency_reader import (
+    check_rule,
+    follows,
+    in_order,
+    lies_within,
+    read_dependent,
+    read_nested,
+    without_place,
+    without_rule,
+)
 from dp_core.schema.reading.expectation_reader import EXAMPLE as EXPECTATION_EXAMPLE
-from dp_core.schema.reading.expectation_reader import read_expectations
+from dp_core.schema.reading.expectation_reader import read_expectation
 from dp_core.schema.reading.known_totals.calibration_reader import read_margins
 from dp_core.schema.reading.known_totals.totals_reader import read_totals
 from dp_core.schema.reading.linked_reader import is_linked, read_tables
-from dp_core.schema.reading.nested_reader import (
-    check_rule,
-    lies_within,
-    read_nested,
-    without_place,
-)
 from dp_core.schema.reading.panel_reader import is_panel, read_panel
 from dp_core.schema.reading.schema_document import VERSION, schema_document
 from dp_core.schema.reading.stated_rules.column_rule_reader import EXAMPLE as RULE_EXAMPLE
-from dp_core.schema.reading.stated_rules.column_rule_reader import read_column_rules
+from dp_core.schema.reading.stated_rules.column_rule_reader import read_column_rule
 from dp_core.schema.reading.stated_rules.rule_reader import place_of, read_rules
 from dp_core.schema.reading.survey_reader import check_roles, read_survey
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.text.documents.faults import Faults, as_error, names_any, top_keys
+from dp_core.text.documents.faults import Faults, names_any, top_keys
 from dp_core.text.documents.node import Node, from_plain, one_of
 from dp_core.text.documents.strict_yaml import Document, load
 from dp_core.text.documents.typed_text import shown
@@ -73,8 +78,7 @@ _KEYS = (
     "survey",
     "expectations",
 )
-NAMED = 12
-"""Most empty values that a message names."""
+_Item = TypeVar("_Item")
 _SPEC_KEYS = {"release", "privacy", "account", "schema", "method"}
 
 
@@ -86,36 +90,6 @@ def load_schema(path: Path) -> Schema:
             `parse_schema`.
     """
     return parse_schema(load(path))
-
-
-def _with_empty_values(error: BadInput, root: Node) -> BadInput:
-    """Return the error with all empty values of the document as one fault."""
-    empty = [(one.line, one.key) for one in _empty(root)]
-    of_empty = [one for one in error.faults if (one.line, one.key) in empty]
-    said = [one for one in of_empty if one.text.startswith("has no value")]
-    others = [
-        f"{key} (line {line})" if line else key
-        for line, key in empty
-        if said and key != said[0].key
-    ]
-    if not others:
-        return error
-    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-    also = f" Also empty: {', '.join(others[:NAMED])}{more}."
-    kept = [one for one in error.faults if one not in said[1:]]
-    return as_error(
-        root.source,
-        [replace(one, text=one.text + also) if one == said[0] else one for one in kept],
-    )
-
-
-def _empty(node: Node) -> Iterator[Node]:
-    """Yield the values of a document that are still to be stated."""
-    if node.content is None:
-        yield node
-    elif isinstance(node.content, Mapping):
-        for value in node.content.values():
-            yield from _empty(value)
 
 
 def parse_schema(
@@ -130,18 +104,12 @@ def parse_schema(
 
     Raises:
         BadInput: with all faults that do not follow from another one: at most one for each
-            top-level key, column, rule and expectation, and one for all empty values, such as a
-            draft has.
+            top-level key, column, rule and expectation.
     """
     typed = isinstance(source, Document)
     root = source.root if isinstance(source, Document) else from_plain(source, source="schema")
     folder = source.path.parent if isinstance(source, Document) else None
-    if first_fault or (first_fault is None and not typed):
-        return _read(root, folder, each=False)
-    try:
-        return _read(root, folder, each=True)
-    except BadInput as error:
-        raise _with_empty_values(error, root) from None
+    return _read(root, folder, each=typed if first_fault is None else not first_fault)
 
 
 def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
@@ -258,10 +226,18 @@ def _read_flat(
     )
     stated = keys.get("rules")
     if stated is not None:
-        found = of((), _read_column_rules, stated, schema, identifiers, faults, bad)
-        between = (*between, *found)
+
+        def read_rule(item: Node) -> ColumnRule:
+            rule = read_column_rule(item, schema, identifiers)
+            check_rule(schema, rule.text, rule.columns, item)
+            return rule
+
+        between += of((), _read_each, stated, read_rule, faults, bad, RULE_EXAMPLE)
     own = keys.get("expectations")
-    expected = () if own is None else of((), _read_expectations, own, schema, faults, bad)
+    expected: tuple[Expectation, ...] = ()
+    if own is not None:
+        read_one = partial(read_expectation, schema=schema)
+        expected = of((), _read_each, own, read_one, faults, bad, EXPECTATION_EXAMPLE)
     faults.stop()
     schema = replace(schema, zeros=zeros, rules=between)
     schema = replace(schema, zeros=with_excluded_boxes(schema, between)) if between else schema
@@ -317,34 +293,20 @@ def _top_keys(root: Node, faults: Faults) -> Mapping[str, Node]:
     return keys
 
 
-def _read_column_rules(
-    node: Node, schema: Schema, identifiers: Sequence[str], faults: Faults, bad: Collection[str]
-) -> tuple[ColumnRule, ...]:
-    """Return the rules between columns; notes faults, and skips those about bad columns."""
-
-    def read(item: Node) -> tuple[ColumnRule, ...]:
-        (rule,) = read_column_rules(replace(node, content=(item,)), schema, identifiers)
-        check_rule(schema, rule.text, rule.columns, item)
-        return (rule,)
-
+def _read_each(
+    node: Node,
+    read: Callable[[Node], _Item],
+    faults: Faults,
+    bad: Collection[str],
+    example: str,
+) -> tuple[_Item, ...]:
+    """Return what the items of a list state; notes faults, and skips items about bad columns."""
     found = (
-        faults.of((), read, item)
-        for item in node.items(example=RULE_EXAMPLE)
+        faults.of(None, read, item)
+        for item in node.items(example=example)
         if not names_any(item, bad)
     )
-    return tuple(rule for rules in found for rule in rules)
-
-
-def _read_expectations(
-    node: Node, schema: Schema, faults: Faults, bad: Collection[str]
-) -> tuple[Expectation, ...]:
-    """Return the team's own expectations; notes faults, and skips those about bad columns."""
-    found = (
-        faults.of((), read_expectations, replace(node, content=(item,)), schema)
-        for item in node.items(example=EXPECTATION_EXAMPLE)
-        if not names_any(item, bad)
-    )
-    return tuple(each for several in found for each in several)
+    return tuple(one for one in found if one is not None)
 
 
 def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
@@ -362,9 +324,7 @@ def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
 
 def check_version(node: Node, version: int) -> None:
     """Refuse a file of another format version."""
-    if isinstance(node.content, str) and node.content[:1] in ("v", "V"):
-        raise node.error(f"{shown(node.content)} is not a version; write {version}.")
-    if node.integer() != version:
+    if node.text() != str(version):
         raise node.error(
             f"must be {version}; this program does not read version {shown(node.text())}."
         )

@@ -243,18 +243,6 @@ def test_a_document_names_no_file():
         parse_schema({"version": 1, "title": "t", "columns": columns})
 
 
-def test_tens_of_thousands_of_codes_keep_their_places(tmp_path):
-    lines = ["code,label,parent", *(f"g{one},Group {one}," for one in range(200))]
-    lines += [f"c{one},Code {one},g{one % 200}" for one in range(40_000)]
-
-    schema = schema_of(tmp_path, "{type: category, codes: trades.csv, group: 1}", "\n".join(lines))
-
-    column = schema.column("trade")
-    found = Encoder(column).encode(pa.array([f"c{one}" for one in range(0, 40_000, 7)]))
-    assert found.bad is None
-    assert found.codes.tolist() == [one % 200 for one in range(0, 40_000, 7)]
-
-
 def test_identifiers_are_neither_read_nor_released():
     schema = parse_schema(
         {

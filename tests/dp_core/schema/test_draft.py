@@ -62,9 +62,8 @@ def test_an_uncompleted_draft_is_refused_with_the_key_to_complete(survey):
     lines = (survey.parent / "draft.yaml").read_text(encoding="utf-8").splitlines()
     title = next(number for number, line in enumerate(lines, 1) if line.startswith("title:"))
     line = lines.index("  age:") + 2
-    assert f"draft.yaml, line {title}, title: has no value" in caught.value.message
-    also = f"Also empty: columns.age.type (line {line}), columns.home, town.type ("
-    assert also in caught.value.message
+    assert f"line {title}, title: has no value" in caught.value.message
+    assert f"line {line}, columns.age.type: has no value" in caught.value.message
     with pytest.raises(BadInput, match=r"columns.age.type: has no value; write one of category"):
         load_draft(survey, TITLE)
 

@@ -26,6 +26,7 @@ from fractions import Fraction
 from dp_core.errors import nearest
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
+from dp_core.schema.reading.dependency_reader import check_rule
 from dp_core.schema.reading.level_reader import (
     MISSING_WORDS,
     LevelNames,
@@ -34,7 +35,6 @@ from dp_core.schema.reading.level_reader import (
     missing_code,
     read_level,
 )
-from dp_core.schema.reading.nested_reader import check_rule
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.rule_conditions import (
     Alternatives,

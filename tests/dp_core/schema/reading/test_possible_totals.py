@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.schema.reading.known_totals.possible_totals import contradiction
+from dp_core.schema.reading.known_totals.totals_reader import contradiction
 from dp_core.schema.reading.schema_file import parse_schema
 from tests import linked_release
 

@@ -77,16 +77,8 @@ def test_a_file_may_hold_the_totals(tmp_path):
         ([], "has no totals; add some"),
         ([{"county": {"a": "30", "b": "12"}}], "the key 'source' is missing"),
         ([COUNTY | {"source": " "}], "source"),
-        (
-            [{"county": {"a": "30", "b": "12", "source": "C"}}],
-            "totals[1].county.source: stands among the totals of 'county'; move it one level up",
-        ),
         ([{"source": "Census"}], "must name one column with its totals"),
         ([COUNTY | {"sex": {"male": "1", "female": "41"}}], "must name one column"),
-        (
-            [{"columns": ["county"], "totals": {"a": "1", "b": "1"}, "source": "C"}],
-            "A list cannot state totals of combinations of columns.",
-        ),
         ([{"county": {"a": "30"}, "source": "C"}], "there is no total for 'b'"),
         ([{"county": {"a": "30", "b": "-1"}, "source": "C"}], "must be at least 0"),
         ([{"county": {"a": "30", "b": "1.5"}, "source": "C"}], "is not a whole number"),
