@@ -153,7 +153,7 @@ def mapped(
         BadInput: if the map does not give one level for each level of `source`.
     """
     own = column.texts()
-    names = own, level_names(column)[1]
+    names = level_names(column) | own
     if "map" in keys:
         given = read_pairs(keys["map"], folder, (source.name, column.name))
         place = keys["map"]

@@ -177,12 +177,10 @@ def _member(node: Node, column: Column) -> object:
     """Return a value of a column: a level's text, a number, or an ISO date."""
     if column.levels:
         text = node.text(example="a level")
-        texts, labels = level_names(column)
+        names, texts = level_names(column), {level.text for level in column.levels}
         # Values of the file that are no levels are refused or settled before.
         if column.choice is None and text not in texts:
-            also = (
-                f" Write its text, {column.levels[labels[text]].text!r}." if text in labels else ""
-            )
+            also = f" Write its text, {column.levels[names[text]].text!r}." if text in names else ""
             raise node.error(
                 f"{shown(text)} is not a level of {column.name!r}.{also or nearest(text, texts)}"
             )

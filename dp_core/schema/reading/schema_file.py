@@ -228,7 +228,7 @@ def _read_flat(
     if stated is not None:
 
         def read_rule(item: Node) -> ColumnRule:
-            rule = read_column_rule(item, schema, identifiers)
+            rule = read_column_rule(item, schema)
             check_rule(schema, rule.text, rule.columns, item)
             return rule
 

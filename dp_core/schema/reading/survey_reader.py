@@ -238,9 +238,6 @@ def _read_replicates(
     """
     example = "{method: jkn}"
     keys = node.fields(("method", "number", "fay"), required=("method",), example=example)
-    if keys["method"].content == "fay":
-        raise keys["method"].error("write `method: brr` with `fay: 0.3` for Fay's method.")
-    keys["method"].choice(_METHODS)
     method = one_of(keys["method"], _METHODS)
     number = None
     if "number" in keys:

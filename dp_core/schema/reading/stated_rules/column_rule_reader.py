@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -74,7 +74,7 @@ def read_conditions(node: Node, text: str, schema: Schema) -> list[Stated]:
     Raises:
         BadInput: for a condition that cannot be read, and an unknown column or level.
     """
-    when, then = _Reader(node, text, schema, ()).whole()
+    when, then = _Reader(node, text, schema).whole()
     if when:
         raise node.error("a rule of this form has no `if`; write the conditions alone.")
     return then
@@ -85,13 +85,12 @@ def rule_text(node: Node) -> str:
     return " ".join(node.text(example="start_date <= end_date").split())
 
 
-def read_column_rule(node: Node, schema: Schema, identifiers: Sequence[str]) -> ColumnRule:
+def read_column_rule(node: Node, schema: Schema) -> ColumnRule:
     """Return a rule between columns of a schema.
 
     Args:
         node: The rule.
         schema: The schema, with all columns.
-        identifiers: Columns that identify persons, which are not released.
 
     Raises:
         BadInput: for a rule that cannot be read, an unknown column or level, a comparison of types
@@ -101,7 +100,7 @@ def read_column_rule(node: Node, schema: Schema, identifiers: Sequence[str]) -> 
     for form in forms():
         if match := form.pattern.fullmatch(text):
             return form.read(node, match, schema)
-    reader = _Reader(node, text, schema, identifiers)
+    reader = _Reader(node, text, schema)
     if_said, then_said = reader.whole()
     when = tuple(joined(node, [said.met for said in if_said]))
     clauses = [clause for said in then_said for clause in joined(node, [when, said.broken])]
@@ -113,13 +112,10 @@ def read_column_rule(node: Node, schema: Schema, identifiers: Sequence[str]) -> 
 class _Reader:
     """Reads the text of one rule from left to right."""
 
-    def __init__(self, node: Node, text: str, schema: Schema, identifiers: Sequence[str]) -> None:
+    def __init__(self, node: Node, text: str, schema: Schema) -> None:
         self._node, self._text, self._schema = node, text, schema
         self._known = {column.name: column for column in schema.released}
         self._by_length = sorted(self._known, key=len, reverse=True)
-        self._unread = {name: "ignore" for name in schema.ignore} | {
-            name: "unit" for name in identifiers
-        }
         self._at = 0
 
     def whole(self) -> tuple[list[Stated], list[Stated]]:
@@ -345,7 +341,7 @@ class _Reader:
         names = level_names(column)
         quoted = self._quoted()
         if quoted is None:
-            known = sorted({each for codes in names for each in codes}, key=len, reverse=True)
+            known = sorted(names, key=len, reverse=True)
             quoted = next((each for each in known if self._starts_with(each)), None)
             if quoted is None:
                 stop = re.search(r"\s+(?:and|then)\b|[\],]|$", self._rest)
@@ -369,17 +365,8 @@ class _Reader:
             if match is None:
                 raise self._error("expected a column or a number")
             name = match[0]
-            longest = sorted(self._unread, key=len, reverse=True)
-            name = next((each for each in longest if self._starts_with(each)), name)
         if name in self._known:
             return name
-        if name in self._unread:
-            why = (
-                "is under `ignore` or has `role: id`, so it is neither read nor released"
-                if self._unread[name] == "ignore"
-                else "identifies persons and is not released"
-            )
-            raise self._node.error(f"column {shown(name)} {why}; no rule can name it.")
         self._at = start
         raise self._node.error(
             f"there is no column {shown(name)} in the schema.{nearest(name, self._known)}"

@@ -29,7 +29,6 @@ from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.dependency_reader import check_rule
 from dp_core.schema.reading.level_reader import (
     MISSING_WORDS,
-    LevelNames,
     check_public,
     level_names,
     missing_code,
@@ -182,7 +181,7 @@ def _text(node: Node) -> str:
     return node.content or '""'
 
 
-def _codes(node: Node, column: Column, names: LevelNames | None = None) -> set[int]:
+def _codes(node: Node, column: Column, names: Mapping[str, int] | None = None) -> set[int]:
     """Return the codes that meet a condition; `names` are the level names, if known already."""
     if column.levels and names is None:
         names = level_names(column)

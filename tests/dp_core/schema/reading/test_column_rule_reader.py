@@ -70,7 +70,7 @@ def read(tmp_path, *rules, extra=""):
         ("school == missing", "is missing"),
         ("hours = 61", "no record"),
         ("hours <= 60", "every record"),
-        ("note <= 3", "ignore"),
+        ("note <= 3", "no column 'note'"),
         ("person == 3", "person"),
         ("town == u", "chosen privately"),
         ("start >= 2001-02-30", "2001-02-30"),

@@ -159,7 +159,6 @@ def changed(**columns):
         ({"y": Y}, {"replicate_weights": ["note"]}, ["'note' is also under `ignore`"]),
         ({"y": Y}, {"replicate_weights": ["R1..R3", "R2"]}, ["'R2' is given twice"]),
         (BOTH, {"replicates": {"number": "4"}}, ["the key 'method' is missing"]),
-        (BOTH, {"replicates": {"method": "fay"}}, ["`method: brr` with `fay: 0.3`"]),
         (BOTH, {"replicates": {"method": "jack"}}, ["'jack' is not one of"]),
         (BOTH, {"replicates": {"method": "jkn", "number": "80"}}, ["each of the 4 clusters"]),
         (BOTH, {"replicates": {"method": "jkn", "fay": "0.3"}}, ["belongs to `method: brr`"]),
