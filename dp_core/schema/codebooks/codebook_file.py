@@ -8,10 +8,13 @@ from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook import Codebook
-from dp_core.schema.codebooks.codebook_table import read_codebook_table
+from dp_core.schema.codebooks.codebook_table import (
+    is_plain_json,
+    read_codebook_table,
+    read_plain_json,
+)
 from dp_core.schema.codebooks.csvw import is_csvw, read_csvw
 from dp_core.schema.codebooks.frictionless import is_frictionless, read_frictionless
-from dp_core.schema.codebooks.plain_json import is_plain_json, read_plain_json
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.documents.typed_text import printable, utf8_text
 

@@ -102,10 +102,10 @@ def bars_svg(bars: Bars) -> str:
     >>> drawn.count("<rect"), "75 %" in drawn
     (2, True)
     """
-    return "\n".join(_lines(bars))
+    return "\n".join(_bar_lines(bars))
 
 
-def _lines(bars: Bars) -> Iterator[str]:
+def _bar_lines(bars: Bars) -> Iterator[str]:
     ends = [value for _, value in bars.bars] + [end for both in bars.whiskers for end in both]
     low, high = min(0.0, *ends), max(0.0, *ends)
     span = (high - low) or 1.0

@@ -17,7 +17,7 @@ from dp_core.confidential.encoding import Encoder
 from dp_core.schema.decoding import codes_of, decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.grid import on_grid
-from dp_core.schema.reading.private_domain_reader import bins_of
+from dp_core.schema.reading.domain_reader import bins_of
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
 

@@ -151,11 +151,13 @@ def _read_rule(item: Node, schema: Schema, known: Mapping[str, Column]) -> Rule 
             check_public(item, of, "no rule can name columns that follow them")
             own = _codes(condition, column)
             codes = {code for code, its in enumerate(becomes.tolist()) if its in own}
+            also = ""
             if source in boxes:
-                codes &= boxes[source]
+                codes, also = codes & boxes[source], " and the conditions before it"
             if not codes:
                 raise condition.error(
-                    f"no value of column {source!r} meets {_text(condition)}; correct or remove it."
+                    f"no value of column {source!r} meets {_text(condition)}{also}; correct or"
+                    " remove it."
                 )
             if not private:
                 boxes[source] = codes

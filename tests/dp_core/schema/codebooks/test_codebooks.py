@@ -374,7 +374,7 @@ BILLION = """<?xml version="1.0"?>
         ("c.csv", "", "is empty"),
         ("c.xlsx", "PK", "Export it"),
         ("c.pdf", "%PDF", "Export it"),
-        ("c.csv", "PAR1xx", "Parquet"),
+        ("c.csv", "PAR1xx", "Export it"),
         ("c.xml", '<?xml version="1.0" encoding="x-user-foo"?><codeBook/>', "Save it as UTF-8"),
         ("c.xml", '<?xml version="1.0" encoding="utf-7"?><codeBook/>', "Save it as UTF-8"),
         (
