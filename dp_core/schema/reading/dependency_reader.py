@@ -153,7 +153,7 @@ def mapped(
         BadInput: if the map does not give one level for each level of `source`.
     """
     own = column.texts()
-    names = level_names(column) | own
+    names = {**level_names(column), **own}
     if "map" in keys:
         given = read_pairs(keys["map"], folder, (source.name, column.name))
         place = keys["map"]

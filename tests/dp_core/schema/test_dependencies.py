@@ -165,7 +165,7 @@ def test_conditions_on_one_origin_are_met_together(tmp_path):
     ).zeros.rules
 
     assert (rule.columns, rule.codes) == (("age", "share"), ((2,), (0,)))
-    with pytest.raises(BadInput, match="no value of column 'age' .* and the conditions"):
+    with pytest.raises(BadInput, match=r"no value of column .age. .* and the conditions"):
         read(tmp_path, extra='impossible:\n  - {group: child, age: ">=40", low: low}\n')
 
 
