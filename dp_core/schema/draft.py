@@ -97,8 +97,8 @@ def draft_linked(households: Path, persons: Path) -> str:
     )
     text = "tables:\n"
     for name, keyed, book in zip(names, keys, books, strict=True):
-        columns = drafted_columns(book).text()
-        text += f"  {name}:\n{keyed}    columns:\n{indent(columns, '    ')}"
+        drafted = indent(drafted_columns(book).text(), "    ")
+        text += f"  {name}:\n{keyed}    columns:\n{drafted}"
     if both:
         listed = ", ".join(map(key, both))
         text += f"# In both files (a key, or release it from one table only): {listed}\n"

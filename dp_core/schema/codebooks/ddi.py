@@ -55,7 +55,7 @@ class _Builder(ElementTree.TreeBuilder):
         super().__init__()
         self._name, self._depth, self._number = name, 0, 0
 
-    def start(self, tag: str, attributes: dict[str, str]) -> Any:  # type: ignore[override]
+    def start(self, tag: str, attributes: dict[str, str]) -> Any:
         self._depth, self._number = self._depth + 1, self._number + 1
         if self._number > MAX_ELEMENTS:
             raise BadInput(
@@ -154,7 +154,7 @@ def _of_codebook(var: Element) -> Variable:
         "unit": var.get("measUnit", "") or _words(var, "stdCatgry"),
         "label": description_of(_words(var, "labl"), _words(var, "qstn/qstnLit")),
     }
-    name = var.get("name") or var.get("ID", "")
+    name = var.get("name", "") or var.get("ID", "")
     return variable_of(
         name, cells, [] if var.get("wgt") else pairs, _distinct(absent), remarks=remarks
     )

@@ -291,14 +291,8 @@ N = "  n: {type: integer, min: 0, max: 9, edges: [0, 3, 6, 10]}\n"
             "no column 'c'",
         ),
         (A + "  b: {type: category, levels: [u, v], follows: a}\n", "'map' is missing"),
-        (
-            A + "  b: {type: category, levels: [u, v], follows: a, map: {x: u}}\n",
-            "'y' of 'a' is not",
-        ),
-        (
-            A + "  b: {type: category, levels: [u], follows: a, map: {x: u, y: w}}\n",
-            "'w' is not a level",
-        ),
+        (A + "  b: {type: category, levels: [u, v], follows: a, map: {x: u}}\n", "'y' of 'a' is"),
+        (A + "  b: {type: category, levels: [u], follows: a, map: {x: u, y: w}}\n", "'w' is not"),
         (
             A + "  b: {type: category, levels: [u], follows: a, map: {x: u, y: u, z: u}}\n",
             "'z'",
@@ -307,29 +301,14 @@ N = "  n: {type: integer, min: 0, max: 9, edges: [0, 3, 6, 10]}\n"
             A + "  b: {type: category, levels: [u], follows: a, map: {x: u, y: missing}}\n",
             "no missing level",
         ),
-        (
-            A + "  b: {type: category, levels: [u], follows: a, edges: [1]}\n",
-            "'a' has levels",
-        ),
-        (
-            A + "  b: {type: category, levels: [u], follows: a, map: no.csv}\n",
-            "there is no map 'no.csv'",
-        ),
+        (A + "  b: {type: category, levels: [u], follows: a, edges: [1]}\n", "'a' has levels"),
+        (A + "  b: {type: category, levels: [u], follows: a, map: no.csv}\n", "there is no map"),
         (A + "  b: {type: category, levels: [u], map: {x: u}}\n", "`follows`"),
-        (
-            A + "  b: {type: integer, min: 0, max: 1, follows: a, map: {}}\n",
-            "`follows`",
-        ),
-        (
-            A + "  b: {type: category, levels: [u], role: id, follows: a}\n",
-            "neither read nor released",
-        ),
+        (A + "  b: {type: integer, min: 0, max: 1, follows: a, map: {}}\n", "`follows`"),
+        (A + "  b: {type: category, levels: [u], role: id, follows: a}\n", "neither read nor"),
         (N + "  b: {type: category, levels: [u, v], follows: n}\n", "'edges' is missing"),
         (N + "  b: {type: category, levels: [u, v], follows: n, edges: [3, 6]}\n", "1 edges"),
-        (
-            N + "  b: {type: category, levels: [u, v], follows: n, edges: [4]}\n",
-            "3 and 6",
-        ),
+        (N + "  b: {type: category, levels: [u, v], follows: n, edges: [4]}\n", "3 and 6"),
         (N + "  b: {type: category, levels: [u, v, w], follows: n, edges: [6, 3]}\n", "edges"),
         (N + "  b: {type: category, levels: [u], follows: n, edges: []}\n", "one level only"),
         (N + "  b: {type: category, levels: [u, v], follows: n, map: {1: u}}\n", "'n'"),

@@ -62,18 +62,9 @@ def test_arguments_are_read_by_their_kind(line, arguments):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (
-            "expect_column_values_to_match_regexx: {column: sex, regex: x}",
-            "Did you mean 'expect_column_values_to_match_regex'?",
-        ),
-        (
-            "expect_column_values_to_match_regex: {column: sex, regexp: x}",
-            "no key 'regexp' here. Did you mean 'regex'?",
-        ),
-        (
-            "expect_column_values_to_match_regex: {column: sec, regex: x}",
-            "no column 'sec' in the schema. Did you mean 'sex'?",
-        ),
+        ("expect_column_values_to_match_regexx: {column: sex, regex: x}", "Did you mean"),
+        ("expect_column_values_to_match_regex: {column: sex, regexp: x}", "no key 'regexp'"),
+        ("expect_column_values_to_match_regex: {column: sec, regex: x}", "no column 'sec' in"),
         ("expect_column_values_to_match_regex: {column: sex}", "the key 'regex' is missing"),
         *(
             (
@@ -114,14 +105,8 @@ def test_arguments_are_read_by_their_kind(line, arguments):
             "expect_column_values_to_be_in_set: {column: sex, value_set: [male]}",
             "Write its text, '1'.",
         ),
-        (
-            "expect_column_values_to_not_be_null: {column: sex, mostly: 2}",
-            "must be at most 1",
-        ),
-        (
-            "expect_column_pair_values_to_be_equal: {column_A: sex, column_B: age}",
-            "two columns that can be compared",
-        ),
+        ("expect_column_values_to_not_be_null: {column: sex, mostly: 2}", "must be at most 1"),
+        ("expect_column_pair_values_to_be_equal: {column_A: sex, column_B: age}", "two columns"),
         (
             "expect_column_pair_values_to_be_equal:"
             " {column_A: pay, column_B: got, ignore_row_if: nether}",

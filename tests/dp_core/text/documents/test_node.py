@@ -64,11 +64,7 @@ def test_plain_numbers_and_truth_values_become_text():
             "'epsilon' is missing",
         ),
         ("{epsilon: 1,0}", lambda n: n.fields(("epsilon", "delta")), "a comma ends the value"),
-        (
-            "{note: Days active, past week}",
-            lambda n: n.fields(("note", "type")),
-            "a comma ends the value",
-        ),
+        ("{note: Days active, past week}", lambda n: n.fields(("note", "type")), "a comma ends"),
         ("{type: integer, mim}", lambda n: n.fields(("type", "min")), "Did you mean 'min'"),
         ("[{a: 1}, {a: 2}]", lambda n: n.ordered_entries(example="x"), "'a' is given twice"),
         ("[{a: 1, b: 2}]", lambda n: n.ordered_entries(example="x"), "one key with its value"),
