@@ -255,7 +255,6 @@ def read_nested(
     columns: Sequence[Column],
     folder: Path | None,
     faults: Faults,
-    bad: Collection[str],
 ) -> NestedColumns | None:
     """Return the columns that lie within one another, or None if there are none.
 
@@ -264,7 +263,6 @@ def read_nested(
         columns: The columns that are modelled.
         folder: Folder of the schema file, where maps are found; None for a plain mapping.
         faults: Notes each fault.
-        bad: Columns with faults of their own; nothing that names them is judged.
     """
     for node in definitions.values():
         if lies_within(node) and "follows" in node.entries():
@@ -282,7 +280,7 @@ def read_nested(
     }
     above: dict[str, str] = {}
     for name, place in places.items():
-        upper = faults.of(None, _read_above, place, known[name], known, bad)
+        upper = faults.of(None, _read_above, place, known[name], known, faults.bad)
         if upper is not None:
             above[name] = upper
     if not above or len(above) < len(places):

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from dp_core.schema.definition import Column, OutOfRange, Schema
+from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.code_list_reader import code_list_document
+from dp_core.schema.reading.column_reader import Policies
 from dp_core.schema.reading.dependency_reader import dependent_document, nested_document
 from dp_core.schema.reading.domain_reader import document as private_document
 from dp_core.schema.reading.known_totals.calibration_reader import margins_document
@@ -25,11 +26,10 @@ VERSION = 1
 
 def schema_document(
     schema: Schema,
+    policies: Policies,
     *,
-    missing_values: Sequence[str],
-    out_of_range: OutOfRange,
     columns: Mapping[str, Node],
-    impossible: Sequence[Node],
+    impossible: Sequence[Node] = (),
     rules: Sequence[Node] = (),
     expectations: Sequence[Node] = (),
 ) -> dict[str, object]:
@@ -37,10 +37,9 @@ def schema_document(
 
     Args:
         schema: The schema, with its rules and calibration.
-        missing_values: The file's texts for missing, for columns that state none.
-        out_of_range: The file's policy, for columns that state none.
+        policies: What holds for columns that do not state it.
         columns: Definition of each column, by name.
-        impossible: Rules under `impossible`.
+        impossible: Rules under `impossible`; none by default.
         rules: Rules between columns, under `rules`; none by default.
         expectations: The team's own expectations; none by default.
     """
@@ -55,8 +54,8 @@ def schema_document(
         if unit.column is None
         else {"column": unit.column, "max_rows": str(unit.max_rows)},
         **({} if schema.rows_about is None else {"rows_about": str(schema.rows_about)}),
-        "missing_values": list(missing_values),
-        "out_of_range": out_of_range,
+        "missing_values": list(policies.missing_values),
+        "out_of_range": policies.out_of_range,
         "columns": [
             {
                 column.name: _column_document(column, columns[column.name].entries())

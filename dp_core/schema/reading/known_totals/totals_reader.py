@@ -22,7 +22,7 @@ from dp_core.schema.reading.known_totals.calibration_reader import stated_cells
 from dp_core.schema.reading.level_reader import check_public, level_names, read_level
 from dp_core.tables.nested_columns import NestedColumns
 from dp_core.tables.public_totals import MOST_RECORDS, PublicTotals, decisive
-from dp_core.text.documents.faults import Faults, names_any
+from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
@@ -32,11 +32,7 @@ _EXAMPLE = '- {county: {north: 12000, south: 30400}, source: "Census 2021, Table
 
 
 def read_totals(
-    node: Node,
-    schema: Schema,
-    folder: Path | None,
-    faults: Faults,
-    bad: Collection[str],
+    node: Node, schema: Schema, folder: Path | None, faults: Faults
 ) -> tuple[PublicTotals, ...]:
     """Return the public totals.
 
@@ -45,7 +41,6 @@ def read_totals(
         schema: The schema, with its columns and structural zeros.
         folder: Folder of the schema file; None for a plain mapping.
         faults: Notes each fault of an item.
-        bad: Columns with faults of their own; nothing that names them is judged.
 
     Raises:
         BadInput: if there are none, or two lists contradict each other.
@@ -55,9 +50,7 @@ def read_totals(
         raise node.error(f"has no totals; add some, such as {_EXAMPLE}.")
     found: dict[str, PublicTotals] = {}
     places: dict[str, Node] = {}
-    for item in items:
-        if names_any(item, bad):
-            continue
+    for item in faults.items(node, example=_EXAMPLE):
         read = faults.of(None, _read_item, item, schema, folder, found)
         if read is not None:
             found[read.column], places[read.column] = read, item

@@ -19,7 +19,7 @@ thresholds need not be bin edges, and of private levels it can name the missing 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -48,7 +48,7 @@ from dp_core.schema.reading.stated_rules.rule_conditions import (
 )
 from dp_core.schema.rules.column_rules import ColumnRule, Missing
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.text.documents.faults import Faults, names_any
+from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
@@ -58,7 +58,7 @@ _INTERVAL = re.compile(r"(.+?)\s*\.\.\s*(.+)", re.DOTALL)
 
 
 def read_rules(
-    node: Node, schema: Schema, faults: Faults, without: Collection[str] = ()
+    node: Node, schema: Schema, faults: Faults
 ) -> tuple[StructuralZeros, tuple[ColumnRule, ...]]:
     """Return the structural zeros of a schema, and the rules about private bins and levels.
 
@@ -68,7 +68,6 @@ def read_rules(
         faults: Notes the fault of each rule: an unknown column or level, a threshold inside a bin,
             a condition that no value meets, and rules that leave a column without any possible
             value.
-        without: Columns that could not be read; rules that name them are skipped. None by default.
 
     Raises:
         BadInput: if it is not a list.
@@ -102,9 +101,8 @@ def read_rules(
                     " before it; remove one of them."
                 )
 
-    for item in node.items(example=EXAMPLE):
-        if not names_any(item, without):
-            faults.of(None, add, item)
+    for item in faults.items(node, example=EXAMPLE):
+        faults.of(None, add, item)
     return StructuralZeros(tuple(rules)), tuple(between)
 
 
