@@ -91,8 +91,9 @@ def _variable(field: Mapping[str, Any], missing: tuple[str, ...], primary: str |
     own = _missing_words(field["missingValues"]) if "missingValues" in field else None
     stated, pattern = word(field.get("type")), word(field.get("format"))
     pairs = _levels(field, limits, stated)
+    ordered = word(field.get("ordered")), word(field.get("categoriesOrdered"))
     if pairs:
-        stated = "ordinal" if _is_ordered(field) else "category"
+        stated = "ordinal" if "true" in ordered else "category"
     is_key = name == primary or (word(limits.get("unique")) == "true" and not pairs)
     bins = mappings(field.get("bins"))
     cells = {
@@ -111,10 +112,6 @@ def _variable(field: Mapping[str, Any], missing: tuple[str, ...], primary: str |
         missing_values=own,
         missing=word(limits.get("required")) != "true",
     )
-
-
-def _is_ordered(field: Mapping[str, Any]) -> bool:
-    return "true" in (word(field.get("ordered")), word(field.get("categoriesOrdered")))
 
 
 def _levels(

@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from dp_core.errors import nearest
-from dp_core.schema.definition import MISSING_LABEL, Column, DependentColumn, Schema
+from dp_core.schema.definition import Column, DependentColumn, Schema
 from dp_core.schema.reading.code_list_reader import read_pairs
 from dp_core.schema.reading.level_reader import (
     check_public,
+    code_texts,
     level_names,
     missing_code,
     read_level,
@@ -127,11 +128,11 @@ def dependent_document(dependent: DependentColumn, source: Column) -> dict[str, 
     if dependent.cuts:
         edges = [source.scale.text(cut) for cut in dependent.cuts]
         return {"follows": dependent.source, "edges": edges}
-    texts = [level.text for level in dependent.column.levels]
+    texts = code_texts(dependent.column)
     return {
         "follows": dependent.source,
         "map": [
-            {level.text: texts[code] if code < len(texts) else MISSING_LABEL}
+            {level.text: texts[code]}
             for level, code in zip(source.levels, dependent.codes, strict=False)
         ],
     }

@@ -37,6 +37,12 @@ def read_level(node: Node, text: str, column: Column, names: Mapping[str, int]) 
     raise node.error(f"{shown(text)} is not a level of {column.name!r}.{nearest(text, names)}")
 
 
+def code_texts(column: Column) -> list[str]:
+    """Return the text by which a schema names each code of a category or ordinal."""
+    missing = [] if column.missing_code is None else [MISSING_LABEL]
+    return [*(level.text for level in column.levels), *missing]
+
+
 def missing_code(node: Node, column: Column) -> int:
     """Return the code of a column's missing level.
 

@@ -55,14 +55,12 @@ class _Table:
         keys: The keys of its definition.
         columns: Definitions of its released columns.
         ignore: Columns that it ignores.
-        faulty: Names of released columns whose fault was noted.
     """
 
     name: str
     keys: Mapping[str, Node]
     columns: Mapping[str, Node]
     ignore: tuple[str, ...]
-    faulty: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +69,9 @@ class StatedTables:
 
     Attributes:
         flat: The document of one table with all columns, to be read like any other.
-        faulty: Names of columns whose fault was noted; they are not in `flat`.
     """
 
     flat: Node
-    faulty: frozenset[str]
     _households: _Table
     _persons: _Table
     _unit: Mapping[str, Any]
@@ -212,10 +208,14 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
                 " table and put it under `ignore` in the other."
             )
         )
-    inside = tuple(name for name, node in homes.columns.items() if _within_any(node, persons))
+    inside = tuple(
+        name
+        for name, node in homes.columns.items()
+        if lies_within(node) and node.entries()["within"].content in persons.columns
+    )
     for name in inside:
         faults.note(homes.columns[name].entries()["within"].error(_HOUSEHOLDS_ONLY))
-    faulty = frozenset((*both, *inside)) | homes.faulty | persons.faulty
+    faults.bad |= {*both, *inside}
     faults.of(None, _check_names, homes, persons)
     # After a fault in the unit, a rule may name any size, so that it is not a second fault.
     least, most = unit.get("min_members", 0), unit.get("max_members", MOST_MEMBERS)
@@ -228,7 +228,9 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         f"columns.{MEMBERS}",
     )
     every = {**homes.columns, MEMBERS: members, **persons.columns}
-    columns = {name: one for name, one in every.items() if name == MEMBERS or name not in faulty}
+    columns = {
+        name: one for name, one in every.items() if name == MEMBERS or name not in faults.bad
+    }
     ignore = [n for n in dict.fromkeys((*homes.ignore, *persons.ignore)) if n not in every]
     flat = {
         key: value for key, value in entries.items() if key not in ("tables", "unit", *_NOT_LINKED)
@@ -248,7 +250,6 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
             del flat["rules"]
     return StatedTables(
         flat=replace(root, content=flat),
-        faulty=faulty,
         _households=homes,
         _persons=persons,
         _unit=unit,
@@ -318,11 +319,11 @@ def _read_table(name: str, node: Node, is_parent: bool, faults: Faults) -> _Tabl
         *(keys["ignore"].texts(example="[interview_id]") if "ignore" in keys else ()),
         *(column for column in ids if column not in identify.values()),
     )
-    faulty = frozenset(
+    faults.bad |= {
         column
         for column, definition in columns.items()
         if not faults.of(False, _is_sound, column, definition, is_parent)
-    )
+    }
     for key, column in identify.items():
         if column in columns:
             raise keys[key].error(
@@ -337,7 +338,7 @@ def _read_table(name: str, node: Node, is_parent: bool, faults: Faults) -> _Tabl
             raise keys["ignore"].error(
                 f"{shown(column)} is also under `columns`; keep it in one of the two places."
             )
-    return _Table(name=name, keys=keys, columns=columns, ignore=ignore, faulty=faulty)
+    return _Table(name=name, keys=keys, columns=columns, ignore=ignore)
 
 
 def _role(node: Node) -> str:
@@ -381,11 +382,6 @@ def _is_sound(name: str, node: Node, is_parent: bool) -> bool:
             " knowledge."
         )
     return True
-
-
-def _within_any(node: Node, table: _Table) -> bool:
-    """Return whether a column lies within a column of a table."""
-    return lies_within(node) and node.entries()["within"].content in table.columns
 
 
 def _check_names(homes: _Table, persons: _Table) -> None:

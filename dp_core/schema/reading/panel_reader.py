@@ -55,14 +55,12 @@ class StatedPanel:
 
     Attributes:
         flat: The document of a single table of records, to be read like any other.
-        faulty: Names of columns whose fault was noted; they are not in `flat`.
         panel: The waves.
         definitions: The columns of the file; none for a document of records, whose names were
             checked when it was made.
     """
 
     flat: Node
-    faulty: frozenset[str]
     panel: Panel
     definitions: Mapping[str, Node] = field(default_factory=dict)
 
@@ -95,9 +93,7 @@ def read_panel(root: Node, faults: Faults) -> StatedPanel:
     node = entries["panel"]
     if isinstance(node.content, Mapping) and "columns" in node.content:
         flat = {key: value for key, value in entries.items() if key != "panel"}
-        return StatedPanel(
-            flat=replace(root, content=flat), faulty=frozenset(), panel=_of_records(node)
-        )
+        return StatedPanel(flat=replace(root, content=flat), panel=_of_records(node))
     stated = faults.of(None, _read_stated, node)
     definitions = None
     if "columns" in entries:
@@ -280,10 +276,10 @@ class _Records:
                 flat["impossible"] = replace(at, content=tuple(self._zeros))
             elif isinstance(stated.content, tuple):
                 flat["impossible"] = replace(stated, content=(*stated.content, *self._zeros))
-        every = bad | {one for name in bad if name in names for one in names[name].values()}
+        self._faults.bad |= bad
+        self._faults.bad |= {one for name in bad if name in names for one in names[name].values()}
         return StatedPanel(
             flat=replace(root, content=flat),
-            faulty=frozenset(every),
             panel=panel,
             definitions=self._definitions,
         )

@@ -45,6 +45,10 @@ def schema_document(
     """
     unit, published = schema.unit, schema.publication.document()
     margins = margins_document(schema.calibration, schema)
+    following = {
+        each.column.name: dependent_document(each, schema.column(each.source))
+        for each in schema.dependents
+    }
     return {
         "version": str(VERSION),
         "title": schema.title,
@@ -59,7 +63,7 @@ def schema_document(
         "columns": [
             {
                 column.name: _column_document(column, columns[column.name].entries())
-                | _following(schema, column.name)
+                | following.get(column.name, {})
                 | nested_document(schema, column.name)
             }
             for column in schema.released
@@ -80,13 +84,6 @@ def schema_hash(schema: Schema) -> str:
     Columns and levels, whose order matters, are lists, so any JSON tool keeps the hash.
     """
     return digest(schema.document)
-
-
-def _following(schema: Schema, name: str) -> dict[str, object]:
-    for dependent in schema.dependents:
-        if dependent.column.name == name:
-            return dependent_document(dependent, schema.column(dependent.source))
-    return {}
 
 
 def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, object]:

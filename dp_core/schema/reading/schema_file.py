@@ -119,12 +119,10 @@ def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
     faults = Faults(root.source, each=each)
     if is_panel(root) and not is_linked(root) and not _SPEC_KEYS & set(root.entries()):
         stated = read_panel(root, faults)
-        faults.bad |= stated.faulty
         return stated.of(_read_flat(stated.flat, folder, faults, stated.definitions))
     if not is_linked(root) or _SPEC_KEYS & set(root.entries()):
         return _read_flat(root, folder, faults)
     tables = read_tables(root, faults)
-    faults.bad |= tables.faulty
     return tables.widened(_read_flat(tables.flat, folder, faults), faults)
 
 

@@ -100,7 +100,8 @@ def read_survey(
             " the key."
         )
     counts = _units_by_stratum(replace(schema, survey=survey), definitions)
-    strata = counts.size if counts is not None else _strata(schema, survey)
+    of_column = None if schema.stratum is None else len(schema.stratum.levels)
+    strata = counts.size if counts is not None else of_column or survey.strata or 1
     clusters = int(counts.sum()) if counts is not None else survey.clusters
     if clusters is not None and clusters <= strata:
         place = keys.get("clusters", keys.get("strata"))
@@ -131,12 +132,6 @@ def survey_document(survey: Survey) -> dict[str, object]:
     if survey.design_effect is not None:
         found["design_effect"] = exact_text(survey.design_effect)
     return found
-
-
-def _strata(schema: Schema, survey: Survey) -> int:
-    if schema.stratum is not None:
-        return len(schema.stratum.levels)
-    return survey.strata or 1
 
 
 def _number(keys: Mapping[str, Node], key: str, column: Column | None) -> int | None:

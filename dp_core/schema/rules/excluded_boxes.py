@@ -158,7 +158,10 @@ def _boxes(
     if not joint:
         return [plain]
     names = list(dict.fromkeys(name for each in joint for name, _ in each.terms))
-    present = [_present(columns[name], fixed.get(name)) for name in names]
+    present = [
+        np.flatnonzero(fixed.get(name, np.ones(columns[name].bins, bool))[: columns[name].bins])
+        for name in names
+    ]
     if not all(codes.size for codes in present):  # a column would have to be missing, and compared
         return []
     groups = _groups(present)
@@ -182,11 +185,6 @@ def _boxes(
         | {name: codes for name, codes in plain.items() if name not in names}
         for box in boxes[:MOST_BOXES]
     ]
-
-
-def _present(column: Column, kept: NDArray[np.bool_] | None) -> NDArray[np.intp]:
-    codes = np.arange(column.bins)
-    return codes if kept is None else codes[kept[: column.bins]]
 
 
 def _groups(codes: list[NDArray[np.intp]]) -> list[list[NDArray[np.intp]]]:

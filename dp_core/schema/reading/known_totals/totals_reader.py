@@ -16,10 +16,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.errors import nearest
-from dp_core.schema.definition import MISSING_LABEL, Column, Schema
-from dp_core.schema.reading.known_totals.calibration_reader import stated_cells
-from dp_core.schema.reading.level_reader import check_public, level_names, read_level
+from dp_core.schema.definition import Schema
+from dp_core.schema.reading.known_totals.calibration_reader import levelled_column, stated_cells
+from dp_core.schema.reading.level_reader import code_texts, level_names, read_level
 from dp_core.tables.nested_columns import NestedColumns
 from dp_core.tables.public_totals import MOST_RECORDS, PublicTotals, decisive
 from dp_core.text.documents.faults import Faults
@@ -119,17 +118,14 @@ def totals_document(schema: Schema) -> list[dict[str, object]]:
         {
             each.column: [
                 [text, str(count)]
-                for text, count in zip(_texts(schema.column(each.column)), each.counts, strict=True)
+                for text, count in zip(
+                    code_texts(schema.column(each.column)), each.counts, strict=True
+                )
             ],
             SOURCE: each.source,
         }
         for each in schema.totals
     ]
-
-
-def _texts(column: Column) -> list[str]:
-    texts = [level.text for level in column.levels]
-    return texts if column.missing_code is None else [*texts, MISSING_LABEL]
 
 
 def _read_item(
@@ -150,7 +146,11 @@ def _read_item(
     source = keys[SOURCE].name().strip()
     if name in before:
         raise item.error(f"repeats the totals of {shown(name)}; keep one of the two lists.")
-    column = _levelled(item, schema, name)
+    column = levelled_column(item, schema, name)
+    if name not in schema.domain.columns:
+        raise item.error(
+            f"{shown(name)} follows another column; state the totals of the column that it follows."
+        )
     counts: dict[int, int] = {}
     words, labels = level_names(column), column.code_labels()
     for (text,), total in stated_cells(keys[name], (name,), folder):
@@ -178,25 +178,6 @@ def _read_item(
             " correct them."
         )
     return PublicTotals(name, tuple(counts[code] for code in range(len(labels))), source)
-
-
-def _levelled(item: Node, schema: Schema, name: str) -> Column:
-    if name not in schema.domain.columns:
-        if name in schema.names:
-            raise item.error(
-                f"{shown(name)} follows another column; state the totals of the column that it"
-                " follows."
-            )
-        known = schema.domain.columns
-        raise item.error(f"there is no column {shown(name)}.{nearest(name, known)}")
-    column = schema.column(name)
-    check_public(item, column, "no public total can name them")
-    if not column.levels:
-        raise item.error(
-            f"{shown(name)} is not a category or an ordinal, so it has no levels to count; name a"
-            " column that has."
-        )
-    return column
 
 
 def _check_sums(totals: Sequence[PublicTotals], places: Mapping[str, Node]) -> None:

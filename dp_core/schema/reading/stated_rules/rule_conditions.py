@@ -152,7 +152,8 @@ def of_codes(column: Column, codes: set[int]) -> Alternatives:
         while last + 1 in codes and last + 1 < column.bins:
             last += 1
         low, high = int(bounds.low[first]), int(bounds.high[last])
-        found.append(_between(column.name, low, high))
+        name = column.name
+        found.append((AtMost(((name, 1),), high), AtMost(((name, -1),), -low)))
     return tuple(found)
 
 
@@ -186,10 +187,6 @@ def units_of(column: Column) -> Units:
     if column.type.continuous and column.decimals is None:
         return Units(column.name, edges=column.edges)
     return Units(column.name, decimals=column.decimals or 0)
-
-
-def _between(name: str, low: int, high: int) -> Clause:
-    return (AtMost(((name, 1),), high), AtMost(((name, -1),), -low))
 
 
 def rule_of(
