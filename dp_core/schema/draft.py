@@ -205,27 +205,16 @@ def _csv_header(path: Path) -> list[str]:
 
 
 def _first_record(raw: BinaryIO) -> list[str]:
-    """Return the first CSV record; no byte after it is read."""
-
-    def lines() -> Any:
-        left = MAX_HEADER_BYTES
-        while left > 0:
-            line = raw.readline(left)
-            left -= len(line)
-            if not line:
-                return
-            seen.append(line.decode("utf-8-sig"))
-            yield seen[-1]
+    """Return the fields of the first line; no byte after it is read."""
+    line = raw.readline(MAX_HEADER_BYTES).decode("utf-8-sig")
+    if len(line) >= MAX_HEADER_BYTES:
         raise csv.Error("too long")
-
-    seen: list[str] = []
-
-    # Strict: a quote that is never closed is an error, not a column name of many lines.
+    # Strict: a quote that is never closed is an error, not a column name.
     try:
-        return next(csv.reader(lines(), strict=True), [])
+        return next(csv.reader([line], strict=True), [])
     except csv.Error:
-        if any(f'"{mark}"' in seen[0] for mark in _OTHER_SEPARATORS):
-            return seen[:1]  # quotation marks seem unclosed under another separator
+        if any(f'"{mark}"' in line for mark in _OTHER_SEPARATORS):
+            return [line]  # quotation marks seem unclosed under another separator
         raise
 
 

@@ -7,6 +7,7 @@ asks which type a column has: it asks the type what its values are like.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = NDArray[Any]
 
 
-class ColumnType:
+class ColumnType(ABC):
     """A type of column.
 
     Attributes:
@@ -144,18 +145,19 @@ class ValueType(ColumnType):
         except ValueError as error:
             raise node.error(str(error)) from None
 
+    @abstractmethod
     def parse(self, text: str) -> Fraction:
         """Return the value of a text as a schema or a question states it.
 
         Raises:
             ValueError: if it is none.
         """
-        raise NotImplementedError
 
     def text(self, value: Fraction) -> str:
         """Return the exact text of a value as a schema states it."""
         return exact_text(value)
 
+    @abstractmethod
     def edges(
         self, column: Node, keys: Mapping[str, Node], minimum: Fraction, maximum: Fraction
     ) -> tuple[Fraction, ...]:
@@ -164,8 +166,8 @@ class ValueType(ColumnType):
         Raises:
             BadInput: if `bins` is missing or invalid.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def usual_bins(self, low: Fraction | None, high: Fraction | None) -> str:
         """Return what a draft states under `bins`; empty if it needs no bins.
 
@@ -173,7 +175,6 @@ class ValueType(ColumnType):
             low: Smallest legal value, if known.
             high: Largest legal value, if known.
         """
-        raise NotImplementedError
 
     def bin_label(self, low: Fraction, high: Fraction, *, last: bool) -> str:
         """Return the label of the bin between two edges; `last` is whether it is the last one."""
@@ -243,6 +244,7 @@ class ValueType(ColumnType):
         """
         raise NotImplementedError
 
+    @abstractmethod
     def parsed(self, texts: pa.Array, form: str) -> tuple[Array, NDArray[np.bool_]]:
         """Return the values of a file's texts, and which texts have one. Confidential side.
 
@@ -254,7 +256,6 @@ class ValueType(ColumnType):
             Values of int64, or binary64 if `continuous`, arbitrary where a text has none; and which
             have one. Both have shape (texts,).
         """
-        raise NotImplementedError
 
 
 def _is_one(kind: pa.DataType, names: tuple[str, ...]) -> bool:
