@@ -18,7 +18,7 @@ from dp_core.schema.bin_edges import MAX_CODES, check_distinct, empty_bin
 from dp_core.schema.code_list import Code, unique_labels
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import types_with_texts
-from dp_core.schema.definition import Choice, Column, Level, groups_of
+from dp_core.schema.definition import Choice, Column, Level
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
@@ -227,16 +227,22 @@ def groups_of_codes(column: Column, keys: Mapping[str, Node]) -> Groups:
     Raises:
         BadInput: if the list has no hierarchy.
     """
-    found = groups_of(column)
-    if all(len(group.members) == 1 for group in found):
+    assert column.codes is not None
+    lines = column.codes.lines()
+    labels = {code.text: code.label for code in column.codes.codes}
+    labels |= {level.text: level.label for level in column.levels}
+    members: dict[str, list[int]] = {}
+    for code, level in enumerate(column.levels):
+        members.setdefault(lines[level.text][-1], []).append(code)
+    if len(members) == len(column.levels):
         if _rest(keys) == "drawn":
             return {ALL: tuple(range(len(column.levels)))}
         raise keys["levels"].error(
             "levels that are not kept join their parents in the code list, and it has none; add a"
             " column `parent` to it, or write `rest: drawn` beside `private`."
         )
-    labels = unique_labels([Code(group.text, group.label) for group in found])
-    return {label: group.members for label, group in zip(labels, found, strict=True)}
+    names = unique_labels([Code(text, labels[text]) for text in members])
+    return {name: tuple(codes) for name, codes in zip(names, members.values(), strict=True)}
 
 
 def with_private_levels(column: Column, keys: Mapping[str, Node], groups: Groups) -> Column:

@@ -11,7 +11,8 @@ import pytest
 from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput
 from dp_core.schema.decoding import decode
-from dp_core.schema.definition import Level, groups_of
+from dp_core.schema.definition import Level
+from dp_core.schema.reading.domain_reader import groups_of_codes
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.tables.dataset import Dataset
@@ -143,21 +144,8 @@ def test_levels_form_groups_by_the_hierarchy(tmp_path):
     schema = schema_of(
         tmp_path, "{type: category, codes: trades.csv, group: {depth: 2, keep: [A]}}"
     )
-    column = schema.column("trade")
 
-    assert [(group.text, group.label, group.members) for group in groups_of(column)] == [
-        ("A", "Farming", (0, 1, 2)),
-        ("B", "Trade", (3,)),
-    ]
-    assert [group.members for group in groups_of(column, depth=2)] == [(0,), (1,), (2,), (3,)]
-
-
-def test_columns_without_a_list_are_groups_by_themselves():
-    schema = parse_schema(
-        {"version": 1, "title": "t", "columns": {"x": {"type": "category", "levels": ["a", "b"]}}}
-    )
-
-    assert [group.members for group in groups_of(schema.column("x"))] == [(0,), (1,)]
+    assert groups_of_codes(schema.column("trade"), {}) == {"Farming": (0, 1, 2), "Trade": (3,)}
 
 
 @pytest.mark.parametrize(
