@@ -56,7 +56,7 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
     name = printable(path.name)
     raw = _read(path, name)
     if name.lower().endswith(_OTHERS) or raw.startswith(b"PAR1"):
-        raise BadInput(f"{name} cannot be read as a codebook. Export it as {FORMS}.")
+        raise BadInput(f"{name} is not a codebook. Export it as {FORMS}.")
     start = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<" or raw[:4] in (b"\xff\xfe<\0", b"\xfe\xff\0<"):
         return _from_xml(raw, name, data)
