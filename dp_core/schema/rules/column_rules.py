@@ -15,13 +15,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from dp_core.schema.definition import Column
 
 Array: TypeAlias = NDArray[Any]
 
@@ -58,6 +55,22 @@ class Units:
         return np.rint(np.clip(np.nan_to_num(scaled), -(2.0**62), 2.0**62)).astype(np.int64)
 
 
+class Coded(Protocol):
+    """A column, as far as conditions know it."""
+
+    @property
+    def bins(self) -> int:
+        """Number of codes without those for missing and for no member."""
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+
+    @property
+    def missing_code(self) -> int | None:
+        """Code of a missing value; None if missing values are refused."""
+
+
 class Condition(ABC):
     """A condition of a clause; a kind of condition is a class that derives from this one.
 
@@ -76,7 +89,7 @@ class Condition(ABC):
         """Return in which rows the condition holds, shape (rows,)."""
 
     @abstractmethod
-    def codes_of(self, column: Column) -> NDArray[np.bool_]:
+    def codes_of(self, column: Coded) -> NDArray[np.bool_]:
         """Return the codes of one of its columns with which it can hold, shape (codes,).
 
         Of a comparison these are all codes that have a value.
@@ -102,7 +115,7 @@ class Among(Condition):
     def holds(self, rows: RuleRows) -> NDArray[np.bool_]:
         return np.isin(rows.codes[self.column], self.codes)
 
-    def codes_of(self, column: Column) -> NDArray[np.bool_]:
+    def codes_of(self, column: Coded) -> NDArray[np.bool_]:
         return np.isin(np.arange(column.size), self.codes)
 
 
@@ -128,7 +141,7 @@ class Missing(Condition):
             return np.full(rows.rows, not self.missing)
         return missing if self.missing else ~missing
 
-    def codes_of(self, column: Column) -> NDArray[np.bool_]:
+    def codes_of(self, column: Coded) -> NDArray[np.bool_]:
         codes = np.arange(column.size)
         if not self.missing:
             return codes < column.bins
@@ -166,7 +179,7 @@ class AtMost(Condition):
                 held = held & ~rows.missing[name]
         return held
 
-    def codes_of(self, column: Column) -> NDArray[np.bool_]:
+    def codes_of(self, column: Coded) -> NDArray[np.bool_]:
         return np.arange(column.size) < column.bins
 
 
