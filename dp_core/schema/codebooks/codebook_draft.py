@@ -137,7 +137,9 @@ def _about(
     yield "# questionnaire.\n"
     if codebook.unread:
         yield from _wrapped("Not read", codebook.unread)
-    if twice := _described_twice(codebook):
+    first = by_name(codebook.variables)
+    others = (one.name for one in codebook.variables if one != first[one.name])
+    if twice := list(dict.fromkeys(others)):
         yield from _wrapped("Described twice, in different words; the first is used", twice)
     if open_:
         yield from _wrapped(f"To complete ({len(open_)} of {len(names)} columns)", open_)
@@ -168,11 +170,6 @@ def head_lines(codebook: Codebook, unit: str = UNIT_LINES) -> str:
             "out_of_range: reject     # or clip (to min and max), or missing; also per column\n",
         )
     )
-
-
-def _described_twice(codebook: Codebook) -> list[str]:
-    first = by_name(codebook.variables)
-    return list(dict.fromkeys(one.name for one in codebook.variables if one != first[one.name]))
 
 
 def _wrapped(what: str, names: Sequence[str]) -> Iterator[str]:
@@ -353,10 +350,5 @@ def scalar(text: str, *, quoted: bool = False) -> str:
 
 def _quoted(text: str) -> str:
     """Return a text in double quotes, with escapes for what is not printable."""
-    return '"' + "".join(map(_escaped, text)) + '"'
-
-
-def _escaped(char: str) -> str:
-    if char in '\\"':
-        return f"\\{char}"
-    return char if char.isprintable() else f"\\U{ord(char):08x}"
+    escaped = (char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)
+    return '"' + "".join(f"\\{char}" if char in '\\"' else char for char in escaped) + '"'

@@ -59,7 +59,11 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
         raise BadInput(f"{name} is not a codebook. Export it as {FORMS}.")
     start = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<" or raw[:4] in (b"\xff\xfe<\0", b"\xfe\xff\0<"):
-        return _from_xml(raw, name, data)
+        from dp_core.schema.codebooks.ddi import read_ddi
+
+        if (found := read_ddi(raw, name, data)) is None:
+            raise BadInput(f"{name} is XML, but not DDI. Give {FORMS}.")
+        return found
     text = _utf8(raw, name)
     if start not in (b"{", b"["):
         return read_codebook_table(text, name)
@@ -74,14 +78,6 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
         f"{name} has neither `fields` or `resources` (Frictionless) nor `tableSchema` (CSVW). Give"
         f" {FORMS}."
     )
-
-
-def _from_xml(raw: bytes, name: str, data: str) -> Codebook:
-    from dp_core.schema.codebooks.ddi import read_ddi
-
-    if (found := read_ddi(raw, name, data)) is None:
-        raise BadInput(f"{name} is XML, but not DDI. Give {FORMS}.")
-    return found
 
 
 def _beside(path: Path, other: str) -> Any:

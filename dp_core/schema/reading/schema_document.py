@@ -69,7 +69,14 @@ def schema_document(
             for column in schema.released
         ],
         "ignore": [one for one in schema.ignore if one not in schema.survey.replicate_weights],
-        "impossible": [_rule_document(rule) for rule in impossible],
+        # The order of a rule's columns decides which one is set to missing.
+        "impossible": [
+            [
+                {name: _plain(condition)}
+                for name, condition in rule.ordered_entries(example="- {age: 3}").items()
+            ]
+            for rule in impossible
+        ],
         **({"rules": [rule_text(rule) for rule in rules]} if rules else {}),
         **({"calibrate": margins} if margins else {}),
         **({"totals": totals_document(schema)} if schema.totals else {}),
@@ -132,14 +139,6 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
         "out_of_range": column.out_of_range,
         "description": column.description,
     }
-
-
-def _rule_document(rule: Node) -> list[dict[str, object]]:
-    """Return a rule as a list: the order of its columns decides which one is set to missing."""
-    return [
-        {name: _plain(condition)}
-        for name, condition in rule.ordered_entries(example="- {age: 3}").items()
-    ]
 
 
 def _plain(node: Node) -> object:

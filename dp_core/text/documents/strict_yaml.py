@@ -171,8 +171,13 @@ def _read(path: Path, advice: str) -> str:
         if path.is_dir():
             raise BadInput(f"{name}: is a folder; name the YAML file in it.")
         if not path.exists():
-            hint = similar_path(path, _is_yaml) or (advice and f" {advice}")
-            raise BadInput(f"{name}: there is no such file in {_folder(path)}.{hint}")
+            folder = str(path.parent)
+            where = "this folder" if folder == "." else repr(folder)
+            similar = similar_path(
+                path, lambda one: one.suffix in {".yaml", ".yml"} and one.is_file()
+            )
+            hint = similar or (advice and f" {advice}")
+            raise BadInput(f"{name}: there is no such file in {where}.{hint}")
         if not path.is_file():
             raise BadInput(f"{name}: is not a regular file; name a YAML file.")
         if name.lower().endswith(_DATA_SUFFIXES):
@@ -186,14 +191,6 @@ def _read(path: Path, advice: str) -> str:
             f"{name}: is larger than {MAX_BYTES // 2**20} MB; check that it is not a data file."
         )
     return utf8_text(raw, name)
-
-
-def _folder(path: Path) -> str:
-    return "this folder" if str(path.parent) == "." else f"{str(path.parent)!r}"
-
-
-def _is_yaml(path: Path) -> bool:
-    return path.suffix in {".yaml", ".yml"} and path.is_file()
 
 
 def _syntax(source: str, line: int, message: str) -> BadInput:
