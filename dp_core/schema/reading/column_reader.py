@@ -19,6 +19,7 @@ from dp_core.schema.definition import (
     OutOfRange,
     Role,
 )
+from dp_core.schema.reading.calibration_reader import check_weight
 from dp_core.schema.reading.code_list_reader import levels_of_codes, read_code_list, read_grouping
 from dp_core.schema.reading.domain_reader import (
     groups_of_codes,
@@ -28,7 +29,6 @@ from dp_core.schema.reading.domain_reader import (
     with_private_bins,
     with_private_levels,
 )
-from dp_core.schema.reading.known_totals.calibration_reader import check_weight
 from dp_core.schema.reading.survey_reader import check_design_column
 from dp_core.text.documents.node import Node, one_of
 from dp_core.text.documents.typed_text import shown

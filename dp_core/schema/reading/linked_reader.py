@@ -16,10 +16,10 @@ from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER, Larger, Lin
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
 from dp_core.schema.reading.dependency_reader import follows, lies_within
 from dp_core.schema.reading.domain_reader import is_private
-from dp_core.schema.reading.known_totals.totals_reader import check_possible, refuse_of_persons
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.member_rule_reader import counts_members, read_member_rule
 from dp_core.schema.reading.stated_rules.rule_reader import place_of
+from dp_core.schema.reading.totals_reader import check_possible, refuse_of_persons
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.tables.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
 from dp_core.tables.member_rules import MemberRule

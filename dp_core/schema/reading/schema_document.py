@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from dp_core.schema.definition import Column, Schema
+from dp_core.schema.reading.calibration_reader import margins_document
 from dp_core.schema.reading.code_list_reader import code_list_document
 from dp_core.schema.reading.column_reader import Policies
 from dp_core.schema.reading.dependency_reader import dependent_document, nested_document
 from dp_core.schema.reading.domain_reader import document as private_document
-from dp_core.schema.reading.known_totals.calibration_reader import margins_document
-from dp_core.schema.reading.known_totals.totals_reader import totals_document
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.survey_reader import survey_document
+from dp_core.schema.reading.totals_reader import totals_document
 from dp_core.text.canonical import digest
 from dp_core.text.documents.node import Node
 

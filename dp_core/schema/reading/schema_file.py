@@ -21,6 +21,7 @@ from dp_core.schema.column_types.registry import column_type, words
 from dp_core.schema.definition import Column, DependentColumn, Schema, Unit
 from dp_core.schema.privacy import MOST_ROWS
 from dp_core.schema.publication import UNSTATED, read_publication
+from dp_core.schema.reading.calibration_reader import read_margins
 from dp_core.schema.reading.column_reader import (
     COLUMN_EXAMPLE,
     DENSITIES,
@@ -42,8 +43,6 @@ from dp_core.schema.reading.dependency_reader import (
 )
 from dp_core.schema.reading.expectation_reader import EXAMPLE as EXPECTATION_EXAMPLE
 from dp_core.schema.reading.expectation_reader import read_expectation
-from dp_core.schema.reading.known_totals.calibration_reader import read_margins
-from dp_core.schema.reading.known_totals.totals_reader import read_totals
 from dp_core.schema.reading.linked_reader import is_linked, read_tables
 from dp_core.schema.reading.panel_reader import is_panel, read_panel
 from dp_core.schema.reading.schema_document import VERSION, schema_document
@@ -51,6 +50,7 @@ from dp_core.schema.reading.stated_rules.column_rule_reader import EXAMPLE as RU
 from dp_core.schema.reading.stated_rules.column_rule_reader import read_column_rule
 from dp_core.schema.reading.stated_rules.rule_reader import place_of, read_rules
 from dp_core.schema.reading.survey_reader import check_roles, read_survey
+from dp_core.schema.reading.totals_reader import read_totals
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
 from dp_core.tables.structural_zeros import StructuralZeros

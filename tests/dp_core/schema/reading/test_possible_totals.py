@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.schema.reading.known_totals.totals_reader import contradiction
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.schema.reading.totals_reader import contradiction
 from tests import linked_release
 
 NAMES = ("a", "b", "c")
