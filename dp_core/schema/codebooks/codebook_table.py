@@ -88,6 +88,21 @@ MOST_CODES = 1000
 """Most codes of a range of whole numbers that are listed as levels."""
 
 
+_LISTS = ("columns", "variables", "attributes")
+_LEVELS = ("levels", "values", "categories", "codes", "choices", "enum")
+_SAME = {
+    "label": ("label", "description", "title", "question"),
+    "min": ("min", "minimum"),
+    "max": ("max", "maximum"),
+    "type": ("type", "kind", "datatype"),
+    "unit": ("unit", "units"),
+    "format": ("format",),
+    "decimals": ("decimals",),
+    "role": ("role",),
+    "required": ("required",),
+}
+
+
 def read_codebook_table(text: str, name: str) -> Codebook:
     """Return the codebook of a table.
 
@@ -384,21 +399,6 @@ def _kind_of(low: str | None, high: str | None) -> Kind | None:
     if not numbers_of(low, high):
         return None
     return "number" if "." in f"{low}{high}" else "integer"
-
-
-_LISTS = ("columns", "variables", "attributes")
-_LEVELS = ("levels", "values", "categories", "codes", "choices", "enum")
-_SAME = {
-    "label": ("label", "description", "title", "question"),
-    "min": ("min", "minimum"),
-    "max": ("max", "maximum"),
-    "type": ("type", "kind", "datatype"),
-    "unit": ("unit", "units"),
-    "format": ("format",),
-    "decimals": ("decimals",),
-    "role": ("role",),
-    "required": ("required",),
-}
 
 
 def is_plain_json(document: Any) -> bool:

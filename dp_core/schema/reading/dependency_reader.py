@@ -33,6 +33,10 @@ KEYS = ("follows", "map", "edges")
 """Keys of a dependent column besides those of its type."""
 
 
+PLACE = ("within", "map")
+"""Keys of a column that lies within another, besides those of its type."""
+
+
 def without_rule(node: Node) -> Node:
     """Return the definition of a dependent column without its dependency."""
     assert isinstance(node.content, Mapping)
@@ -233,10 +237,6 @@ def _cuts(
                 f"{f'; the nearest are {known}' if known else ''}."
             )
     return tuple(values)
-
-
-PLACE = ("within", "map")
-"""Keys of a column that lies within another, besides those of its type."""
 
 
 def lies_within(node: Node) -> bool:

@@ -22,6 +22,21 @@ from dp_core.schema.definition import Choice, Column, Level
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
+Groups: TypeAlias = Mapping[str, tuple[int, ...]]
+"""Positions of a group's levels, by the name of the group."""
+POSITIONS = 4096
+"""Most positions of the public grid on which the edges of private bins lie."""
+MOST_BINS = 256
+ALL = "levels"
+"""Group of all levels of a code list without a hierarchy."""
+RESTS = ("merged", "drawn")
+"""What the sets contain for levels that are not kept: their groups, or levels drawn at random."""
+OTHER = "other {}"
+"""Label of a group's levels that are not kept."""
+_EXAMPLE = "{white collar: [clerk, manager], blue collar: [farmer, miner]}"
+_KEYS = ("private", "rest")
+_CHOICE = "{private: 200, rest: drawn}"
+
 
 def read_bins(column: Column, node: Node, keys: Mapping[str, Node]) -> Column:
     """Return a column with its bins and limits.
@@ -103,23 +118,6 @@ def _read_edges(
             f"the last edge must be {after}; it is {scale.text(edges[-1])}. Change the edge or max."
         )
     return edges
-
-
-Groups: TypeAlias = Mapping[str, tuple[int, ...]]
-"""Positions of a group's levels, by the name of the group."""
-
-POSITIONS = 4096
-"""Most positions of the public grid on which the edges of private bins lie."""
-MOST_BINS = 256
-ALL = "levels"
-"""Group of all levels of a code list without a hierarchy."""
-RESTS = ("merged", "drawn")
-"""What the sets contain for levels that are not kept: their groups, or levels drawn at random."""
-OTHER = "other {}"
-"""Label of a group's levels that are not kept."""
-_EXAMPLE = "{white collar: [clerk, manager], blue collar: [farmer, miner]}"
-_KEYS = ("private", "rest")
-_CHOICE = "{private: 200, rest: drawn}"
 
 
 def is_private(keys: Mapping[str, Node]) -> bool:

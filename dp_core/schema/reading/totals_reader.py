@@ -30,6 +30,17 @@ _SHOWN = 5  # levels that an error names
 _EXAMPLE = '- {county: {north: 12000, south: 30400}, source: "Census 2021, Table 3"}'
 
 
+_MOST_CELLS = 1 << 20
+"""Most cells that are enumerated for some totals."""
+_MOST_POSSIBLE = 1 << 17
+"""Most possible combinations of a linear program, after levels that can occur with the same levels
+of the other columns are merged."""
+_ROUNDING = 1e-6
+"""Fraction of all records by which a table may miss the totals: the precision of the solver."""
+Flags = NDArray[np.bool_]
+Counts = NDArray[np.int64]
+
+
 def read_totals(
     node: Node, schema: Schema, folder: Path | None, faults: Faults
 ) -> tuple[PublicTotals, ...]:
@@ -209,18 +220,6 @@ def _check_nested(
                 f" {sums[code]:,}, but the total of {shown(label)} is {wanted[code]:,}; make them"
                 " agree."
             )
-
-
-_MOST_CELLS = 1 << 20
-"""Most cells that are enumerated for some totals."""
-_MOST_POSSIBLE = 1 << 17
-"""Most possible combinations of a linear program, after levels that can occur with the same levels
-of the other columns are merged."""
-_ROUNDING = 1e-6
-"""Fraction of all records by which a table may miss the totals: the precision of the solver."""
-
-Flags = NDArray[np.bool_]
-Counts = NDArray[np.int64]
 
 
 def contradiction(totals: Sequence[PublicTotals], schema: Schema) -> tuple[str, ...]:

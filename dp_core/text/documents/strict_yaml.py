@@ -27,6 +27,25 @@ _TYPOGRAPHIC = tuple("“”„‟‘’‚«»")
 _TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
 
 
+_TEXT = (
+    "put quotes around a text with a colon, and around one that starts with > | % @ ` * & ! #; no"
+    " item may be empty"
+)
+_INDENT = "check the indentation, the quotes, and the space after every colon, here and just above"
+_HINTS = (
+    ("mapping values are not allowed", _INDENT),
+    ("could not find expected ':'", _INDENT),
+    ("did not find expected key", _INDENT),
+    ("expected <block end>", _INDENT),
+    ("expected ',' or ']'", "a list [...] is not closed, or a comma is missing"),
+    ("expected ',' or '}'", "a mapping {...} is not closed, or a comma is missing"),
+    ("unexpected end of stream", "a quote is opened and never closed"),
+    ("expected '-' indicator", "check the indentation, and begin each item with `- `"),
+    ("unknown escape character", "write a text with a backslash in single quotes"),
+)
+"""Parts of the messages of libyaml, and what to do about each; `_TEXT` is for all others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A YAML file as it was typed.
@@ -203,25 +222,6 @@ def _line(event: yaml.Event) -> int:
 
 def _line_of(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
-
-
-_TEXT = (
-    "put quotes around a text with a colon, and around one that starts with > | % @ ` * & ! #; no"
-    " item may be empty"
-)
-_INDENT = "check the indentation, the quotes, and the space after every colon, here and just above"
-_HINTS = (
-    ("mapping values are not allowed", _INDENT),
-    ("could not find expected ':'", _INDENT),
-    ("did not find expected key", _INDENT),
-    ("expected <block end>", _INDENT),
-    ("expected ',' or ']'", "a list [...] is not closed, or a comma is missing"),
-    ("expected ',' or '}'", "a mapping {...} is not closed, or a comma is missing"),
-    ("unexpected end of stream", "a quote is opened and never closed"),
-    ("expected '-' indicator", "check the indentation, and begin each item with `- `"),
-    ("unknown escape character", "write a text with a backslash in single quotes"),
-)
-"""Parts of the messages of libyaml, and what to do about each; `_TEXT` is for all others."""
 
 
 def translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:

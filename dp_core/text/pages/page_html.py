@@ -27,6 +27,12 @@ _TEXT = "max-width: 60em"
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
+_LABEL, _PLOT, _VALUE = 220, 320, 90
+_ROW, _BAR, _TOP = 20, 12, 24
+_LONGEST = 28
+_COLOUR = "#4c78a8"
+
+
 def prose_html(text: str) -> str:
     """Return a sentence as HTML: escaped, with what stands between backticks as code.
 
@@ -87,12 +93,6 @@ def _row(element: str, cells: list[str], sides: list[str]) -> Iterator[str]:
         for cell, side in zip(cells, sides, strict=True)
     ]
     yield f"<tr>{''.join(texts)}</tr>"
-
-
-_LABEL, _PLOT, _VALUE = 220, 320, 90
-_ROW, _BAR, _TOP = 20, 12, 24
-_LONGEST = 28
-_COLOUR = "#4c78a8"
 
 
 def bars_svg(bars: Bars) -> str:

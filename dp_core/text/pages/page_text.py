@@ -34,6 +34,12 @@ _WIDEST_TEXT = 60
 _WIDEST = 100_000
 
 
+BETWEEN = 2
+"""Width of the space between two columns, in characters."""
+_NARROW = 8
+"""Width to which a text without a space may be broken."""
+
+
 def page_text(page: Page) -> str:
     """Return a page as text without colours.
 
@@ -133,12 +139,6 @@ def _table(listing: Listing, rows: Sequence[Sequence[Cell]], width: int | None) 
     for row in cells:
         table.add_row(*map(Text, row))
     return table
-
-
-BETWEEN = 2
-"""Width of the space between two columns, in characters."""
-_NARROW = 8
-"""Width to which a text without a space may be broken."""
 
 
 def fitting_columns(
