@@ -10,6 +10,7 @@ import datetime
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_core.errors import nearest, similar
@@ -62,13 +63,13 @@ def read_expectation(node: Node, schema: Schema) -> Expectation:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Arguments:
     """The arguments of one expectation, whose columns are read first."""
 
-    def __init__(
-        self, offer: Offer, fields: Mapping[str, Node], known: Mapping[str, Column]
-    ) -> None:
-        self._offer, self._fields, self._known = offer, fields, known
+    _offer: Offer
+    _fields: Mapping[str, Node]
+    _known: Mapping[str, Column]
 
     def read(self, node: Node) -> dict[str, object]:
         """Return all arguments as JSON's own types."""

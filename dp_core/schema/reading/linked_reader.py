@@ -48,14 +48,7 @@ _DESIGN_ROLES = ("weight", "stratum", "cluster", "replicate_weight")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Table:
-    """One table.
-
-    Attributes:
-        name: Its name.
-        keys: The keys of its definition.
-        columns: Definitions of its released columns.
-        ignore: Columns that it ignores.
-    """
+    """One table: the keys of its definition, and its released and its ignored columns."""
 
     name: str
     keys: Mapping[str, Node]

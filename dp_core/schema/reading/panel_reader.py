@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import (
@@ -65,11 +66,7 @@ class StatedPanel:
     definitions: Mapping[str, Node] = field(default_factory=dict)
 
     def of(self, schema: Schema) -> Schema:
-        """Return the schema of records with its waves.
-
-        Args:
-            schema: The schema that was read from `flat`.
-        """
+        """Return the schema of records, which was read from `flat`, with its waves."""
         document = {"panel": _document(self.panel), **schema.document}
         return replace(schema, panel=self.panel, document=document)
 
@@ -189,29 +186,22 @@ def _check_key(
                 )
 
 
+@dataclass
 class _Records:
-    """Makes the document of records.
+    """Makes the document of records from the keys of a document and the columns of its file."""
 
-    Args:
-        entries: The keys of the document.
-        definitions: The columns of the file.
-        stated: The panel without its columns.
-        faults: Notes the faults.
-    """
+    _entries: Mapping[str, Node]
+    _definitions: Mapping[str, Node]
+    _stated: Panel
+    _faults: Faults
+    _zeros: list[Node] = field(default_factory=list)
 
-    def __init__(
-        self,
-        entries: Mapping[str, Node],
-        definitions: Mapping[str, Node],
-        stated: Panel,
-        faults: Faults,
-    ) -> None:
-        self._entries, self._definitions = entries, definitions
-        self._stated, self._faults = stated, faults
-        self._zeros: list[Node] = []
-        self._levels = {
+    @cached_property
+    def _levels(self) -> set[str]:
+        """Texts and labels of all listed levels."""
+        return {
             word
-            for node in definitions.values()
+            for node in self._definitions.values()
             if isinstance(node.content, Mapping) and "levels" in node.content
             for word in _words(node.content["levels"])
         }

@@ -223,14 +223,7 @@ def _units_by_stratum(schema: Schema, definitions: Mapping[str, Node]) -> NDArra
 def _read_replicates(
     node: Node, schema: Schema, counts: NDArray[np.intp] | None, strata: int
 ) -> Replicates:
-    """Return the rule for replicate weights.
-
-    Args:
-        node: The key `replicates`.
-        schema: The schema.
-        counts: Number of clusters of each stratum; None if no column states clusters.
-        strata: Number of strata.
-    """
+    """Return the rule for replicate weights; `counts` are known clusters of each stratum."""
     example = "{method: jkn}"
     keys = node.fields(("method", "number", "fay"), required=("method",), example=example)
     method = one_of(keys["method"], _METHODS)

@@ -242,12 +242,7 @@ def _found(
 ) -> tuple[Flags, Ints]:
     """Return for which rows a try gives values that obey all rules, and these values.
 
-    Args:
-        bins: Units of the codes.
-        codes: Codes of the columns of the block.
-        within: Bounds of the variables.
-        tried: Returns what `_tried` does, given the number of the try and the rows.
-        tries: Number of tries.
+    `tried` returns what `_tried` does, given the number of the try and the rows.
     """
     rows = within.low.shape[1]
     found, values = np.zeros(rows, dtype=bool), np.zeros((len(bins.block.units), rows), np.int64)
