@@ -12,7 +12,7 @@ import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.methods import averaging, registry
-from dp_core.methods.averaging import By, check_weights
+from dp_core.methods.averaging import check_weights
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.schema.privacy import Neighbours, Relation, Stage
@@ -41,7 +41,6 @@ class AverageOfMethods(ParametricModel):
         zeros: Impossible cells.
         models: The fitted models.
         weights: Part of each model, summing to 1.
-        by: Whether every set mixes all models (`record`) or is drawn from one (`set`).
     """
 
     variables: Variables
@@ -49,10 +48,9 @@ class AverageOfMethods(ParametricModel):
     zeros: StructuralZeros
     models: tuple[ParametricModel, ...]
     weights: tuple[Fraction, ...]
-    by: By
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return averaging.draw(self.models, self.weights, rows, by=self.by, rng=rng)
+        return averaging.draw(self.models, self.weights, rows, rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +61,10 @@ class Average(Synthesizer):
         models: Names of at least two parametric methods whose questions are known beforehand; each
             runs with its default options.
         weights: Relative weights of the models, also in the budget; equal if empty. Public.
-        by: `record`: every set is a mixture of all models. `set`: one model, chosen at random
-            with the weights, draws each set.
     """
 
     models: tuple[str, ...]
     weights: tuple[Fraction, ...] = ()
-    by: By = "record"
 
     def __post_init__(self) -> None:
         check_weights(self.models, self.weights)
@@ -131,7 +126,7 @@ class Average(Synthesizer):
         mean = round(
             sum(part * model.rows for part, model in zip(self._parts, models, strict=True))
         )
-        return AverageOfMethods(variables, mean, zeros, models, self._parts, self.by)
+        return AverageOfMethods(variables, mean, zeros, models, self._parts)
 
     @property
     def _parts(self) -> tuple[Fraction, ...]:

@@ -65,7 +65,7 @@ class BetaBinomial(Synthesizer):
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         curator = inputs.curator
-        records = number_of_records(None, inputs.rows)
+        records = number_of_records(inputs.rows)
         columns = [
             curator.draw_cells(
                 "measure",

@@ -32,6 +32,11 @@ from dp_core.wall.statistics.binned_counts import BinnedCounts
 
 MOST_COLUMNS = 60
 """Largest number of columns; p columns have p (p - 1)/2 pairs to pay for."""
+MARGINS = Fraction(1, 2)
+"""Part of the budget for the one-way tables, in equal parts; the pairs get the rest, in equal
+parts. The paper has 8/9, which leaves mostly noise in the correlations."""
+GROUPS = 2
+"""Groups of each column in the tables of pairs. More have less sampling error but more noise."""
 _CHUNK = 2**18  # records drawn at a time
 
 
@@ -96,26 +101,7 @@ class DPCopula(Synthesizer):
 
     Noisy rank correlations are multiplied by the part of their squares that is not expected from
     noise. The paper does not change them, so that many columns seem related by noise alone.
-
-    Attributes:
-        margins: Part of the budget for the one-way tables, in equal parts; the pairs get the rest,
-            in equal parts. The paper has 8/9.
-        groups: Number of groups of each column in the tables of pairs. More groups have less
-            sampling error and more noise.
-        bins: Number of equal public bins of each numeric column, instead of the schema's bins.
     """
-
-    margins: Fraction = Fraction(1, 2)
-    groups: int = 2
-    bins: int | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 < self.margins < 1:
-            raise ValueError("margins is a part of the budget, between 0 and 1.")
-        if not 2 <= self.groups <= 20:
-            raise ValueError(f"groups is a number from 2 to 20, not {self.groups}.")
-        if self.bins is not None and self.bins < 1:
-            raise ValueError(f"bins is a number from 1, not {self.bins}.")
 
     @property
     def by_bins(self) -> bool:
@@ -131,13 +117,13 @@ class DPCopula(Synthesizer):
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
         """Return what is measured; evenly spaced groups stand for those that are not known yet."""
-        edges = edges_of(variables, self.bins)
+        edges = edges_of(variables)
         sizes = binned_domain(variables, edges).sizes
         return self._asks(variables, edges, [np.ones(size) for size in sizes])
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         curator = inputs.curator
-        edges = edges_of(variables, self.bins)
+        edges = edges_of(variables)
 
         def total(ask: Ask) -> Totals:
             assert isinstance(ask.what, BinnedCounts)
@@ -163,7 +149,7 @@ class DPCopula(Synthesizer):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> GaussianCopula:
-        edges = edges_of(variables, self.bins)
+        edges = edges_of(variables)
         domain = binned_domain(variables, edges)
         tables = [as_measurement(item) for item in released if isinstance(item, Totals)]
         measured = [each for each in tables if len(each.clique) == 1]
@@ -196,12 +182,12 @@ class DPCopula(Synthesizer):
     ) -> tuple[Ask, ...]:
         """Return the one-way tables, then the pairs, with groups by the counts of bins."""
         cuts = [
-            _groups(one, each, variable.size, self.groups)
+            _groups(one, each, variable.size)
             for one, each, variable in zip(counts, edges, variables, strict=True)
         ]
         able = [axis for axis, each in enumerate(cuts) if len(each) > 2]
         pairs = list(combinations(able, 2))
-        part = self.margins if pairs else Fraction(1)
+        part = MARGINS if pairs else Fraction(1)
         asks = [
             Ask(f"margin-{number}", what, part / len(variables))
             for number, what in enumerate(one_way(variables, edges), start=1)
@@ -217,16 +203,14 @@ class DPCopula(Synthesizer):
         return tuple(asks)
 
 
-def _groups(
-    counts: NDArray[np.float64], edges: Sequence[int] | None, size: int, groups: int
-) -> tuple[int, ...]:
+def _groups(counts: NDArray[np.float64], edges: Sequence[int] | None, size: int) -> tuple[int, ...]:
     """Return the first codes of groups of neighbouring bins with about equal counts, and the end.
 
-    There are `groups` of them, or as many as there are bins.
+    There are `GROUPS` of them, or as many as there are bins.
     """
     starts = range(size + 1) if edges is None else edges
     bins = len(counts)
-    number = min(groups, bins)
+    number = min(GROUPS, bins)
     below = np.cumsum(counts) / counts.sum()
     found = [0]
     for group in range(1, number):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,8 +22,11 @@ from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Released, Totals
 from dp_core.wall.statistics import CosineSums, CosineTails
-from dp_core.wall.statistics.histograms.cosines import GRID, MOST_BINS
+from dp_core.wall.statistics.histograms.cosines import GRID
 
+CHOOSING = Fraction(1, 8)
+"""Part of a column's budget for the number of coefficients. It is 1/2 in the paper, but a number
+that is a little off costs less than noise on all coefficients."""
 _MOST_KEPT = 1024
 """Largest number of coefficients to choose; with more, noisy counts of the bins have less noise."""
 
@@ -37,10 +41,6 @@ class Efpa(ColumnHistograms):
     inverse transform of the noisy coefficients. Here the transform is the cosine transform, which
     has no jump between the two ends of the column.
 
-    Attributes:
-        choosing: Part of a column's budget for choosing k, 1/8 by default; 1/2 in the paper. With
-            0, nothing is chosen privately: the counts are released, and k follows from them.
-
     Privacy:
         One choice by `CosineTails`, then one noisy sum: `CosineSums`, or the counts of the bins if
         k is so large that coefficients of the noisy counts have less noise. In that case the
@@ -51,38 +51,22 @@ class Efpa(ColumnHistograms):
         so the L1 sensitivity is k sqrt(2/n), which means less noise than both if k < sqrt(n/2).
     """
 
-    choosing: Fraction = Fraction(1, 8)
+    chooses: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        ColumnHistograms.__post_init__(self)
-        if self.bins > MOST_BINS:
-            raise ValueError(f"bins is at most {MOST_BINS:,}, not {self.bins:,}.")
-        if not 0 <= self.choosing < 1:
-            raise ValueError("choosing is a part of the budget, from 0 and below 1.")
-
-    @property
-    def chooses(self) -> bool:  # type: ignore[override]
-        """Whether the number of coefficients is chosen privately."""
-        return self.choosing > 0
-
-    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        """Return nothing if k is chosen privately, otherwise the counts of the bins."""
-        if self.chooses:
-            return ()
-        return (Ask("values", bin_question(variable, self.edges(variable)), Fraction(1)),)
+    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:  # noqa: ARG002
+        """Return nothing: k is chosen."""
+        return ()
 
     def measure_column(
         self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
     ) -> list[Released]:
-        if not self.chooses:
-            return ColumnHistograms.measure_column(self, inputs, variable, step, cost)
         curator, edges = inputs.curator, self.edges(variable)
         bins = len(edges) - 1
         sums = [
             CosineSums(column=variable.name, size=variable.size, edges=edges, kept=kept)
             for kept in range(1, min(_MOST_KEPT, bins) + 1)
         ]
-        left = cost if len(sums) == 1 else cost * (1 - self.choosing)
+        left = cost if len(sums) == 1 else cost * (1 - CHOOSING)
         # Noise on an orthonormal coefficient, in units of the sums: from the sums, or from counts.
         counts = bin_question(variable, edges)
         alone = curator.statistic_noise(counts, left).stddev * GRID
@@ -95,7 +79,7 @@ class Efpa(ColumnHistograms):
             )
             tails = CosineTails(column=variable.name, edges=edges, prices=prices)
             kept += curator.choose(
-                "measure", f"{step}-number", tails, cost * self.choosing, replicate=inputs.replicate
+                "measure", f"{step}-number", tails, cost * CHOOSING, replicate=inputs.replicate
             )
         asked = sums[kept - 1] if spread[kept - 1] < alone else counts
         return [curator.total("measure", f"{step}-values", asked, left, replicate=inputs.replicate)]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,18 +54,16 @@ class LaplaceSanitizer(Synthesizer):
             quantile of its records. A quarter of the budget pays for them.
         categories: Part of the rest for the table of the categorical columns alone, if there are
             numeric columns too; the paper has 1/2.
-        negative: Treatment of negative counts. `nearest`: the nearest nonnegative counts that
-            agree with each other and with the number of records. `zero`: negative counts are set
-            to 0 and the others scaled, as in the paper.
-        draw: `rounded`: every cell gets its share of a set to within one record. `multinomial`:
-            each record is drawn independently, as in the paper.
+        published: Whether, as in the paper, negative counts are set to 0 and the others scaled, and
+            each record is drawn independently. Otherwise negative counts become the nearest
+            nonnegative ones that agree with each other and with the number of records, and every
+            cell gets its share of a set to within one record.
     """
 
     bins: int | None = None
     bought: int = 0
     categories: Fraction = Fraction(0)
-    negative: Literal["nearest", "zero"] = "nearest"
-    draw: Literal["rounded", "multinomial"] = "rounded"
+    published: bool = False
 
     def __post_init__(self) -> None:
         if self.bins is not None and self.bins < 1:
@@ -144,8 +141,7 @@ class LaplaceSanitizer(Synthesizer):
         if two is not None and rows is not None:
             possible = ~zeros.mask(variables.domain)
             table = Table(variables.domain, norm_sub(two, total=float(rows), possible=possible))
-            rounded = self.draw == "rounded"
-            return CellsToRecords(variables, rows, zeros, table, (None,), rounded)
+            return CellsToRecords(variables, rows, zeros, table, (None,), not self.published)
         (counted,) = (
             item
             for item in released
@@ -159,11 +155,9 @@ class LaplaceSanitizer(Synthesizer):
         # of categorical columns are used besides.
         levels = {variable.name for variable in variables.categorical}
         measured = [whole, *(each for each in tables_of(released) if levels >= {*each.clique})]
-        brought = _nearest if self.negative == "nearest" else _cut_at_zero
+        brought = _cut_at_zero if self.published else _nearest
         table, total = brought(domain, measured, rows, known)
-        return CellsToRecords(
-            variables, total, zeros, table, counted.of.edges, self.draw == "rounded"
-        )
+        return CellsToRecords(variables, total, zeros, table, counted.of.edges, not self.published)
 
     def _tables(self, variables: Variables, edges: Edges, left: Fraction) -> tuple[Ask, ...]:
         """Return the tables with given edges; they share the rest of the budget."""

@@ -24,10 +24,10 @@ class SequentialRegression(ChainedRegressions):
     precision that is not private. The random term b is from a grid, and the minimiser w on file D
     solves b = -(gradient of D at w). Who sees w computes that for D and for a neighbour D': only
     the true file gives a point of the grid, so one output tells them apart, whatever epsilon
-    is. Rounding w does not repair the proof, which needs a density of w. `minimiser: gradient` with
-    one step is the form that keeps a proof: the loss's own linear term gets exact noise, and the
-    rest of the objective comes from public model records instead of the file. So there is no
-    Jacobian to bound, and the minimisation may be approximate.
+    is. Rounding w does not repair the proof, which needs a density of w. `minimiser: gradient` is
+    the form that keeps a proof: the loss's own linear term gets exact noise, and the rest of the
+    objective comes from public model records instead of the file. So there is no Jacobian to bound,
+    and the minimisation may be approximate.
 
     A regression is fitted to its noisy gradient with model records as predictors
     (`fitted_regressions`), so that one noisy question per regression is enough. For each set,

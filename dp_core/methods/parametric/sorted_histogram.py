@@ -46,7 +46,6 @@ class SortedHistogram(ColumnHistograms):
     rising: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        ColumnHistograms.__post_init__(self)
         both = sorted({*self.falling} & {*self.rising})
         if both:
             raise ValueError(f"falling and rising both name the column {both[0]!r}.")

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
-from dp_core.errors import BadInput
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.histograms.cut_columns import CHOOSING, CutColumns
-from dp_core.schema.privacy import Neighbours
-from dp_core.schema.variables import Variable, Variables
+from dp_core.schema.variables import Variable
 from dp_core.wall.statistics import CutDeviations
-
-MOST_BINS = 1024
-"""Largest number of bins; every choice takes time quadratic in it, times the number of runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +21,7 @@ class StructureFirst(CutColumns):
     the runs left of it can have, found by dynamic programming.
 
     Attributes:
-        bins: Number of equal bins of each numeric column, 256 by default.
+        bins: Number of equal bins of each numeric column; every choice takes time quadratic in it.
         runs: Number k of runs, 16 by default; public.
 
     Privacy:
@@ -39,22 +35,13 @@ class StructureFirst(CutColumns):
         1 (add-remove) or 2 (replace-one) and need no F.
     """
 
-    bins: int = 256
     runs: int = 16
 
+    bins: ClassVar[int] = 256
+
     def __post_init__(self) -> None:
-        CutColumns.__post_init__(self)
         if self.runs < 1:
             raise ValueError(f"runs is a number from 1, not {self.runs}.")
-
-    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
-        """Raise BadInput if a column has more bins than dynamic programming can take."""
-        for variable in variables.numeric:
-            if (bins := len(self.edges(variable)) - 1) > MOST_BINS:
-                raise BadInput(
-                    f"{variable.name} would have {bins:,} bins, and structure_first takes at most"
-                    f" {MOST_BINS:,}: state fewer bins, or take p_hp."
-                )
 
     def choose_cuts(
         self,

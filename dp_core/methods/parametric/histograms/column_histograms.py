@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,15 +52,12 @@ class ColumnHistograms(Synthesizer):
     its own way. Columns of levels are treated as unordered: their plain tables are measured.
 
     Attributes:
-        bins: Number of equal bins of each numeric column, 1,024 by default; as many as the column
-            has positions if these are fewer.
+        bins: Number of equal bins of each numeric column; as many as the column has positions if
+            these are fewer. Each method smooths its bins, so their number hardly matters as long
+            as they are narrow.
     """
 
-    bins: int = 1024
-
-    def __post_init__(self) -> None:
-        if self.bins < 1:
-            raise ValueError(f"bins is a number from 1, not {self.bins}.")
+    bins: ClassVar[int] = 1024
 
     @property
     def by_bins(self) -> bool:

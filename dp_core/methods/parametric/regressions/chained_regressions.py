@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from dp_core.errors import BadInput
 from dp_core.methods.method_inputs import MethodInputs
@@ -13,9 +12,7 @@ from dp_core.methods.parametric.regressions.column_by_column import (
     measure_chain,
 )
 from dp_core.methods.parametric.regressions.regression_questions import (
-    Expansion,
     Minimiser,
-    Options,
     asked_in_all,
     number_of_features,
     planned_questions,
@@ -43,44 +40,18 @@ class ChainedRegressions(Synthesizer):
         minimiser: How the regressions are fitted. `gradient`: to a noisy gradient, with model
             records as predictors. `functional`: the functional mechanism, which minimises a noisy
             polynomial of degree 2 in the coefficients (`functional_mechanism`); it asks what
-            `gradient` asks in one step. `output`, for categorical columns: output
+            `gradient` asks. Its polynomial touches a logistic loss at the intercepts that give the
+            noisy proportions of the column; with `functional-zero` at coefficients 0, as published,
+            which moves proportions towards equal ones. `output`, for categorical columns: output
             perturbation of the minimiser of a penalised loss, which the penalty biases. `output` is
             for small files: rounding errors are certain to stay within the proof up to about
             20 million records with 10 features, 5 million with 50 and 150,000 with 500. For larger
             files the computation may continue in decimals of 60 digits, which can take days, and
             whether it does can depend on the file.
-        expansion: With `functional`, where the polynomial touches a logistic loss: `proportions`,
-            at the intercepts that give the noisy proportions of the column; or `zero`, at
-            coefficients 0 as published, which moves proportions towards equal ones.
-        steps: Number of gradients per regression; each gets an equal part of its budget. One is
-            best if the model of the predictors holds; a second one corrects a wrong model.
-            `functional` has one.
-        ridge: With `output`, weight of the penalty per record of the file.
     """
 
     order: tuple[str, ...] = ()
     minimiser: Minimiser = "gradient"
-    expansion: Expansion = "proportions"
-    steps: int = 1
-    ridge: Fraction = Fraction(1, 20)
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise BadInput(f"steps is a number from 1, not {self.steps}.")
-        if self.minimiser == "functional" and self.steps > 1:
-            raise BadInput("The functional mechanism has one step; leave `steps` out.")
-        if not 0 < self.ridge < 1e6:
-            raise BadInput(f"ridge is a positive number, not {float(self.ridge):g}.")
-
-    @property
-    def options(self) -> Options:
-        """The options that the regressions need."""
-        return Options(
-            minimiser=self.minimiser,
-            expansion=self.expansion,
-            steps=self.steps,
-            ridge=self.ridge,
-        )
 
     def arranged(self, variables: Variables) -> tuple[Variable, ...]:
         """Return the columns in the order in which they are drawn."""
@@ -99,7 +70,7 @@ class ChainedRegressions(Synthesizer):
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         order = self.arranged(variables)
-        entries = sum(asked_in_all(order, self.options))
+        entries = sum(asked_in_all(order, self.minimiser))
         width = number_of_features(order)
         if width > MOST_FEATURES:
             raise BadInput(
@@ -113,10 +84,10 @@ class ChainedRegressions(Synthesizer):
             )
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
-        return planned_questions(self.arranged(variables), self.options)
+        return planned_questions(self.arranged(variables), self.minimiser)
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
-        return measure_chain(inputs, self.arranged(variables), self.options)
+        return measure_chain(inputs, self.arranged(variables), self.minimiser)
 
     def fit(
         self,
@@ -127,4 +98,4 @@ class ChainedRegressions(Synthesizer):
         zeros: StructuralZeros,
     ) -> ParametricModel:
         order = self.arranged(variables)
-        return fit_chain(variables, order, self.options, released, rows, zeros)
+        return fit_chain(variables, order, self.minimiser, released, rows, zeros)

@@ -23,14 +23,12 @@ from dp_core.methods.parametric.regressions.fitted_regressions import (
     fit_classes,
     fit_number,
     number_fit,
-    whole_coefficients,
 )
 from dp_core.methods.parametric.regressions.functional_mechanism import NoisyProducts
 from dp_core.methods.parametric.regressions.regression_questions import (
-    Options,
+    Minimiser,
     Part,
     Piece,
-    again,
     of_ranges,
     part_of,
     pieces,
@@ -64,22 +62,22 @@ class Chain:
 
     Attributes:
         order: Columns in the order in which they are drawn.
-        options: Options of the method.
+        minimiser: How the regressions are fitted; see `ChainedRegressions`.
         rows: Number of records.
         fits: Fitted regressions, by position of the column in the order and part.
         proportions: Noisy counts of the first column, if it is categorical.
     """
 
-    def __init__(self, order: Sequence[Variable], options: Options, rows: float) -> None:
+    def __init__(self, order: Sequence[Variable], minimiser: Minimiser, rows: float) -> None:
         """Start a chain without fitted columns; arguments are the attributes."""
-        self.order, self.options, self.rows = tuple(order), options, max(1.0, rows)
+        self.order, self.minimiser, self.rows = tuple(order), minimiser, max(1.0, rows)
         self.fits: dict[tuple[int, Part], ClassFit | NumberFit] = {}
         self.proportions: NDArray[np.float64] | None = None
         self._codes = np.empty((MODEL_RECORDS, 0), dtype=code_type())
         self._there = np.ones(MODEL_RECORDS)
         self._predictors: tuple[Number | Levels, ...] = ()
         self._products: NoisyProducts | None = None
-        if options.minimiser == "functional":
+        if minimiser.startswith("functional"):
             ranges = Features(of_ranges(self.order))
             self._products = NoisyProducts(self.order, ranges, self.rows)
         axes = 2 * len(self.order)
@@ -93,12 +91,10 @@ class Chain:
         return int(self._codes.shape[1])
 
     def question(self, piece: Piece) -> Sum:
-        """Return a regression's next question: its gradient at 0 or at the current coefficients."""
-        asked = question(
-            piece, self.order[piece.column], Features(self._predictors), self.options, self.rows
+        """Return a regression's question."""
+        return question(
+            piece, self.order[piece.column], Features(self._predictors), self.minimiser, self.rows
         )
-        fit = self.fits.get((piece.column, piece.part))
-        return asked if fit is None else again(asked, whole_coefficients(fit.coefficients))
 
     def learn(self, piece: Piece, answer: Totals) -> None:
         """Fit a regression to a noisy answer."""
@@ -147,7 +143,7 @@ class Chain:
             mass = mass * self._there
             found, variance = products.number(column, prior=NUMBER_PRIOR)
             return number_fit(features, mass, asked, found, variance, prior=NUMBER_PRIOR)
-        found = products.classes(column, asked, self.options.expansion, prior=CLASS_PRIOR)
+        found = products.classes(column, asked, self.minimiser, prior=CLASS_PRIOR)
         return ClassFit(found, class_precision(features, mass, found, prior=CLASS_PRIOR))
 
     def _predictors_are(self, features: Features) -> None:
@@ -245,63 +241,58 @@ class ChainModel(ParametricModel):
 
 
 def measure_chain(
-    inputs: MethodInputs, order: Sequence[Variable], options: Options
+    inputs: MethodInputs, order: Sequence[Variable], minimiser: Minimiser
 ) -> tuple[Released, ...]:
     """Return the answers to all questions of the chain; spends exactly `measure_cost`."""
     curator = inputs.curator
     known = curator.public_rows()
     released: list[Released] = []
     chain: Chain | None = None
-    for piece in pieces(order, options, count=known is None):
+    for piece in pieces(order, count=known is None):
         budget = inputs.measure_cost * piece.share
         if piece.part in ("rows", "table"):
             clique = () if piece.part == "rows" else (order[0].name,)
             released += curator.measure("measure", [clique], [budget], replicate=inputs.replicate)
             continue
         if chain is None:
-            chain = _begun(order, options, released, known)
+            chain = _begun(order, minimiser, released, known)
         chain = _up_to(chain, piece)
-        for step in range(piece.steps):
-            answer = curator.total(
-                "measure",
-                step_name(piece, step),
-                chain.question(piece),
-                # privacy: the steps of a regression compose; each reads the file once.
-                budget / piece.steps,
-                replicate=inputs.replicate,
-                round=step + 1,
-            )
-            chain.learn(piece, answer)
-            released.append(answer)
+        answer = curator.total(
+            "measure", step_name(piece), chain.question(piece), budget, replicate=inputs.replicate
+        )
+        chain.learn(piece, answer)
+        released.append(answer)
     return tuple(released)
 
 
 def fit_chain(
     variables: Variables,
     order: Sequence[Variable],
-    options: Options,
+    minimiser: Minimiser,
     released: Sequence[Released],
     rows: int | None,
     zeros: StructuralZeros,
 ) -> ChainModel:
     """Return the model fitted to the released answers."""
-    answers: dict[tuple[str, str, int], Totals] = {}
+    answers: dict[tuple[str, str], Totals] = {}
     for item in released:
         if isinstance(item, Totals):
-            answers[item.of.clique[-1], part_of(item.of), item.round] = item
-    chain = _begun(order, options, released, rows)
-    for piece in pieces(order, options, count=False):
+            answers[item.of.clique[-1], part_of(item.of)] = item
+    chain = _begun(order, minimiser, released, rows)
+    for piece in pieces(order, count=False):
         if piece.part == "table":
             continue
         chain = _up_to(chain, piece)
-        for step in range(piece.steps):
-            chain.learn(piece, answers[order[piece.column].name, piece.part, step + 1])
+        chain.learn(piece, answers[order[piece.column].name, piece.part])
     chain = _up_to(chain, None)
     return ChainModel(variables, max(1, round(chain.rows)), zeros, chain)
 
 
 def _begun(
-    order: Sequence[Variable], options: Options, released: Sequence[Released], rows: int | None
+    order: Sequence[Variable],
+    minimiser: Minimiser,
+    released: Sequence[Released],
+    rows: int | None,
 ) -> Chain:
     """Return a chain without fitted columns, with the known or measured number of records."""
     table: Measurement | None = None
@@ -313,7 +304,7 @@ def _begun(
             variance = item.variance * item.values.size
             precision += 1 / variance
             weighted += float(item.values.sum()) / variance
-    chain = Chain(order, options, rows if rows is not None else weighted / max(precision, 1e-300))
+    chain = Chain(order, minimiser, rows if rows is not None else weighted / max(precision, 1e-300))
     if table is not None:
         chain.first_table(table.values.astype(np.float64), table.variance)
     return chain

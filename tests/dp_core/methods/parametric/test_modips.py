@@ -80,16 +80,15 @@ def cells_of(data, variables):
 
 
 @pytest.mark.parametrize(
-    ("variables", "about", "neighbours"),
+    ("variables", "neighbours"),
     pairwise(
         [MIXED, Variables((X,)), Variables((X, Y)), Variables((G, X, W)), Variables((G, H))],
-        ["auto", "middle", "cells"],
         ["add-remove", "replace-one"],
     ),
 )
-def test_without_noise_the_model_has_the_moments_of_the_file(variables, about, neighbours):
+def test_without_noise_the_model_has_the_moments_of_the_file(variables, neighbours):
     data = data_of(variables)
-    model = model_of(data, variables, method=Modips(about=about), neighbours=neighbours)
+    model = model_of(data, variables, neighbours=neighbours)
     cell = cells_of(data, variables)
     assert model.rows == data.rows
     np.testing.assert_allclose(model.counts.sum(axis=1), np.bincount(cell), atol=1e-6)
@@ -104,8 +103,6 @@ def test_without_noise_the_model_has_the_moments_of_the_file(variables, about, n
             here = there & (cell == k)
             assert model.present[k, number] == pytest.approx(here.sum(), abs=1e-6)
             assert model.means[k, number] == pytest.approx(value[here].mean(), abs=1e-6)
-        if about == "middle" and variables is MIXED:
-            continue  # it knows the cells' means only of all records with one number
         for other, second in enumerate(variables.numeric[: number + 1]):
             more, too = centred(data, second)
             both = there & too
@@ -114,8 +111,6 @@ def test_without_noise_the_model_has_the_moments_of_the_file(variables, about, n
                 * (both & (cell == k)).sum()
                 for k in range(cell.max() + 1)
             )
-            if about == "middle" and (variable.missing or second.missing) and number != other:
-                continue
             # Each cell's sum is rounded down to a whole number.
             assert model.covariance[number, other] * both.sum() == pytest.approx(
                 product, abs=float(cell.max() + 2)

@@ -521,12 +521,9 @@ def test_thresholds_are_not_of_gaussian_noise(write):
 @pytest.mark.parametrize(
     ("method", "option", "told"),
     [
-        ("aim", "pace: 0", "is at least one round for each column, not 0."),
         ("aim", "order: 0", "is a number of columns from 1, not 0."),
-        ("mwem-pgm", "order: 0", "is a number of columns from 1, not 0."),
         ("mwem-pgm", "turns: -1", "is a number of rounds from 1, or 0 for the default, not -1."),
         ("mwem", "picks: 0", "is at least 1, not 0."),
-        ("dualquery", "samples: 0", "is at least 1, not 0."),
     ],
 )
 def test_a_refused_option_is_named_once(write, method, option, told):
@@ -612,7 +609,13 @@ def test_a_pair_that_cannot_work_is_refused_with_the_reason_and_what_can(write):
 
 @pytest.mark.parametrize(
     ("method", "option"),
-    [("steps", "max_cells"), ("aim", "first"), ("sba", "capacity"), ("mwem", "eta")],
+    [
+        ("steps", "max_cells"),
+        ("aim", "first"),
+        ("sba", "capacity"),
+        ("mwem", "eta"),
+        ("aim", "pace"),
+    ],
 )
 def test_a_constant_of_a_method_is_no_key(write, method, option):
     message = refusal(write(f"{LEAST}method: {method}\nselect: {{{option}: 5}}\n"))
