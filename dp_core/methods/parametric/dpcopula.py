@@ -21,7 +21,7 @@ from dp_core.methods.parametric.binned_tables import (
 )
 from dp_core.methods.parametric.copula import correlation_of, positive_definite
 from dp_core.methods.parametric.drawn_records import edges_of
-from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
 from dp_core.methods.reconstruction.estimates.consistency import column_tables, norm_sub
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
@@ -122,24 +122,16 @@ class DPCopula(Synthesizer):
         return self._asks(variables, edges, [np.ones(size) for size in sizes])
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
-        curator = inputs.curator
         edges = edges_of(variables)
-
-        def total(ask: Ask) -> Totals:
-            assert isinstance(ask.what, BinnedCounts)
-            return curator.total(
-                "measure",
-                ask.step,
-                ask.what,
-                inputs.measure_cost * ask.share,
-                replicate=inputs.replicate,
-            )
-
-        one = [total(ask) for ask in self.asks(variables)[: len(variables)]]
+        one = release(inputs, self.asks(variables)[: len(variables)], inputs.measure_cost)
         # The groups depend only on what was released, so choosing them costs nothing.
-        counts = [norm_sub(each.values, total=max(1.0, float(each.values.sum()))) for each in one]
+        counts = [
+            norm_sub(each.values, total=max(1.0, float(each.values.sum())))
+            for each in one
+            if isinstance(each, Totals)
+        ]
         pairs = self._asks(variables, edges, counts)[len(variables) :]
-        return (*one, *(total(ask) for ask in pairs))
+        return (*one, *release(inputs, pairs, inputs.measure_cost))
 
     def fit(
         self,

@@ -15,10 +15,8 @@ from dp_core.methods.parametric.histograms.column_histograms import (
     ColumnHistograms,
     Estimated,
     Floats,
-    bin_counts,
     bin_question,
 )
-from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Released, Totals
 from dp_core.wall.statistics import CosineSums, CosineTails
@@ -53,10 +51,6 @@ class Efpa(ColumnHistograms):
 
     chooses: ClassVar[bool] = True
 
-    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:  # noqa: ARG002
-        """Return nothing: k is chosen."""
-        return ()
-
     def measure_column(
         self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
     ) -> list[Released]:
@@ -85,21 +79,18 @@ class Efpa(ColumnHistograms):
         return [curator.total("measure", f"{step}-values", asked, left, replicate=inputs.replicate)]
 
     def estimate(
-        self,
-        variable: Variable,
-        released: Sequence[Totals],
-        rows: float | None,  # noqa: ARG002
+        self, variable: Variable, released: Sequence[Totals], rows: float | None
     ) -> Estimated:
         (totals,) = released
         if not isinstance(totals.of, CosineSums):
-            edges, counts, missing = bin_counts(variable, totals)
-            cells = counts.size + variable.missing
-            values = without_noisy_coefficients(counts, totals.variance)
-            return Estimated(edges, values, missing, totals.variance * cells)
+            return ColumnHistograms.estimate(self, variable, released, rows)
         values = totals.values.astype(float)
         missing = float(values[-1]) / GRID if variable.missing else 0.0
         variance = totals.variance / GRID**2 * (1 + variable.missing)
         return Estimated(totals.of.edges, totals.of.histogram(values), missing, variance)
+
+    def smoothed(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
+        return without_noisy_coefficients(counts, variance)
 
 
 def without_noisy_coefficients(counts: Floats, variance: float) -> Floats:

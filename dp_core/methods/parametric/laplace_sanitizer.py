@@ -20,7 +20,7 @@ from dp_core.methods.parametric.binned_tables import (
 )
 from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
 from dp_core.methods.parametric.drawn_records import MOST_CELLS, edges_of
-from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub, overlapping, reconcile
 from dp_core.methods.reconstruction.estimates.raking import margin, others
@@ -116,18 +116,8 @@ class LaplaceSanitizer(Synthesizer):
                     curator, f"edge-{axis + 1}", variable, own, budget, replicate=inputs.replicate
                 )
                 edges[axis] = tuple(sorted({*each, *bought}))
-        released: list[Released] = []
-        for ask in self._tables(variables, tuple(edges), left):
-            budget = inputs.measure_cost * ask.share
-            if isinstance(ask.what, tuple):
-                released += curator.measure(
-                    "measure", [ask.what], [budget], replicate=inputs.replicate
-                )
-            else:
-                released.append(
-                    curator.total("measure", ask.step, ask.what, budget, replicate=inputs.replicate)
-                )
-        return tuple(released)
+        tables = self._tables(variables, tuple(edges), left)
+        return tuple(release(inputs, tables, inputs.measure_cost))
 
     def fit(
         self,
@@ -167,7 +157,7 @@ class LaplaceSanitizer(Synthesizer):
             columns=variables.domain.columns, sizes=variables.domain.sizes, edges=edges
         )
         asks = (Ask("cells", cells, left * (1 - part)),)
-        return (*asks, Ask("categories", levels, left * part)) if part else asks
+        return (Ask("categories", levels, left * part), *asks) if part else asks
 
     def _stand_in(self, variables: Variables) -> Edges:
         """Return placeholder edges: the public ones, and one more for each that will be chosen."""

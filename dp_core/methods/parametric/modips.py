@@ -19,7 +19,7 @@ from dp_core.methods.parametric.general_location import (
     covariance_of,
     freedom_of,
 )
-from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.privacy import Neighbours
@@ -107,18 +107,7 @@ class Modips(Synthesizer):
             # The number of records is public, so its part of the budget goes to the others.
             asks = asks[1:]
         whole = sum((ask.share for ask in asks), Fraction(0))
-        released: list[Released] = []
-        for ask in asks:
-            budget = inputs.measure_cost * ask.share / whole
-            if isinstance(ask.what, tuple):
-                released += curator.measure(
-                    "measure", [ask.what], [budget], replicate=inputs.replicate
-                )
-            else:
-                released.append(
-                    curator.total("measure", ask.step, ask.what, budget, replicate=inputs.replicate)
-                )
-        return tuple(released)
+        return tuple(release(inputs, asks, inputs.measure_cost / whole))
 
     def fit(
         self,

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from dp_core.methods.parametric.histograms.column_histograms import (
     ColumnHistograms,
-    Estimated,
     Floats,
-    bin_counts,
-    bin_question,
 )
-from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
-from dp_core.wall.released import Totals
 
 PRICE = 2.0
 """Penalty for each run, in multiples of the noise variance, as in the paper: then the estimate of
@@ -38,20 +31,8 @@ class NoiseFirst(ColumnHistograms):
         One histogram; a record is in one of its bins. Merging is post-processing.
     """
 
-    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        return (Ask("bins", bin_question(variable, self.edges(variable)), Fraction(1)),)
-
-    def estimate(
-        self,
-        variable: Variable,
-        released: Sequence[Totals],
-        rows: float | None,  # noqa: ARG002
-    ) -> Estimated:
-        (totals,) = released
-        edges, counts, missing = bin_counts(variable, totals)
-        cells = counts.size + variable.missing
-        counts = merge_runs(counts, PRICE * totals.variance)
-        return Estimated(edges, counts, missing, totals.variance * cells)
+    def smoothed(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
+        return merge_runs(counts, PRICE * variance)
 
 
 def merge_runs(counts: Floats, price: float) -> Floats:

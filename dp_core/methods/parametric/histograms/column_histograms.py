@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import zeros_by_bins
-from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.variables import Variable, Variables
@@ -68,12 +67,15 @@ class ColumnHistograms(Synthesizer):
         bins = min(self.bins, variable.positions)
         return tuple(number * variable.positions // bins for number in range(bins + 1))
 
-    @abstractmethod
     def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        """Return the sums to ask of a numeric column, with shares that sum to 1; or none.
+        """Return the sums to ask of a numeric column, with shares that sum to 1.
 
-        A method returns none if it chooses privately what to ask; then `measure_column` asks.
+        By default they are the counts of its bins. None are known beforehand if the method chooses
+        what to ask; then `measure_column` asks.
         """
+        if self.chooses:
+            return ()
+        return (Ask("bins", bin_question(variable, self.edges(variable)), Fraction(1)),)
 
     def measure_column(
         self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
@@ -86,29 +88,42 @@ class ColumnHistograms(Synthesizer):
             step: Prefix of the names of its steps.
             cost: Its budget, in the release's currency; spent exactly.
         """
-        return [
-            inputs.curator.total(
-                "measure",
-                f"{step}-{ask.step}",
-                ask.what,
-                cost * ask.share,
-                replicate=inputs.replicate,
-            )
-            for ask in self.ask_column(variable)
-            if not isinstance(ask.what, tuple)
-        ]
+        asks = self.ask_column(variable)
+        return release(inputs, [replace(ask, step=f"{step}-{ask.step}") for ask in asks], cost)
 
-    @abstractmethod
     def estimate(
-        self, variable: Variable, released: Sequence[Totals], rows: float | None
+        self,
+        variable: Variable,
+        released: Sequence[Totals],
+        rows: float | None,  # noqa: ARG002
     ) -> Estimated:
-        """Return the histogram of a numeric column.
+        """Return the histogram of a numeric column, by default its smoothed counts.
 
         Args:
             variable: The column.
             released: What `measure_column` released.
             rows: Number of records whose value is not missing; None if it is not known.
         """
+        (totals,) = released
+        edges, counts, missing = bin_counts(variable, totals)
+        cells = counts.size + variable.missing
+        smoothed = self.smoothed(variable, counts, totals.variance)
+        return Estimated(edges, smoothed, missing, totals.variance * cells)
+
+    def smoothed(
+        self,
+        variable: Variable,  # noqa: ARG002
+        counts: Floats,
+        variance: float,  # noqa: ARG002
+    ) -> Floats:
+        """Return the counts of a column's bins with less noise; here they stay as they are.
+
+        Args:
+            variable: The column.
+            counts: Noisy counts, shape (bins,).
+            variance: Variance of the noise on each.
+        """
+        return counts
 
     def in_order(self, variable: Variable, counts: Floats) -> Floats:  # noqa: ARG002
         """Return the counts of a column of levels in a publicly known order; here there is none.

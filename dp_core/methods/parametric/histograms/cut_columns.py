@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -11,13 +10,10 @@ from typing import ClassVar
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.histograms.column_histograms import (
     ColumnHistograms,
-    Estimated,
-    bin_counts,
     bin_question,
 )
-from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
-from dp_core.wall.released import Released, Totals
+from dp_core.wall.released import Released
 
 CHOOSING = Fraction(1, 2)
 """Part of a column's budget for the cuts: wrong cuts and noisy counts do about equal harm."""
@@ -31,10 +27,6 @@ class CutColumns(ColumnHistograms):
     """
 
     chooses: ClassVar[bool] = True
-
-    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:  # noqa: ARG002
-        """Return nothing: the cuts are chosen."""
-        return ()
 
     @abstractmethod
     def choose_cuts(
@@ -71,14 +63,3 @@ class CutColumns(ColumnHistograms):
                 "measure", f"{step}-counts", asked, cost - spent, replicate=inputs.replicate
             )
         ]
-
-    def estimate(
-        self,
-        variable: Variable,
-        released: Sequence[Totals],
-        rows: float | None,  # noqa: ARG002
-    ) -> Estimated:
-        (totals,) = released
-        edges, counts, missing = bin_counts(variable, totals)
-        cells = counts.size + variable.missing
-        return Estimated(edges, counts, missing, totals.variance * cells)
