@@ -145,6 +145,18 @@ def test_the_parts_of_what_is_asked_are_a_whole(name, columns):
     assert len({ask.step for ask in asks}) == len(asks)
 
 
+def test_an_average_can_tell_by_the_round_what_a_model_measured():
+    variables = COLUMNS["both"]
+    for name in METHODS:
+        method = made(name)
+        if method.draws or method.chooses or name == "average":
+            continue
+        session = session_of(method, "1", "0", "add-remove")
+        curator = Curator(variables.domain, MemoryCounter(file_of(variables)), session)
+        inputs = method_inputs(curator, variables.domain, measure_cost=Fraction(1), round=7)
+        assert {item.round for item in method.measure(inputs, variables)} == {7}, name
+
+
 @pytest.mark.parametrize(
     ("neighbours", "delta"),
     some(

@@ -21,7 +21,7 @@ from dp_core.methods.parametric.binned_tables import (
     zeros_by_bins,
 )
 from dp_core.methods.parametric.drawn_records import MOST_CELLS, edges_of, number_of_cells
-from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
@@ -77,26 +77,17 @@ class DPCube(Synthesizer):
         )
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
-        curator = inputs.curator
-        counted = curator.total(
-            "measure",
-            "cells",
-            self._cells(variables),
-            inputs.measure_cost * CELLS,
-            replicate=inputs.replicate,
-        )
+        cells = Ask("cells", self._cells(variables), CELLS)
+        (counted,) = release(inputs, [cells], inputs.measure_cost)
+        assert isinstance(counted, Totals)
         noisy = as_measurement(counted)
         boxes = partition(
             noisy.values.astype(np.float64),
             self._possible(variables, inputs.zeros),
             variance=counted.variance,
         )
-        asked = self._boxes(variables, boxes)
-        budget = inputs.measure_cost * (1 - CELLS)
-        return (
-            counted,
-            curator.total("measure", "boxes", asked, budget, replicate=inputs.replicate),
-        )
+        asked = Ask("boxes", self._boxes(variables, boxes), 1 - CELLS)
+        return (counted, *release(inputs, [asked], inputs.measure_cost))
 
     def fit(
         self,

@@ -100,11 +100,8 @@ class LaplaceSanitizer(Synthesizer):
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         curator = inputs.curator
         if one := difference(curator, variables):
-            return (
-                curator.total(
-                    "measure", "cells", one, inputs.measure_cost, replicate=inputs.replicate
-                ),
-            )
+            whole = Ask("cells", one, Fraction(1))
+            return tuple(release(inputs, [whole], inputs.measure_cost))
         number = self._number_bought(variables)
         left = 1 - (_BUYING if number else Fraction(0))
         edges = list(edges_of(variables, self.bins))

@@ -97,11 +97,8 @@ class Modips(Synthesizer):
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         curator = inputs.curator
         if one := difference(curator, variables):
-            return (
-                curator.total(
-                    "measure", "counts", one, inputs.measure_cost, replicate=inputs.replicate
-                ),
-            )
+            counts = Ask("counts", one, Fraction(1))
+            return tuple(release(inputs, [counts], inputs.measure_cost))
         asks = self.asks(variables)
         if Layout.of(variables).counts == () and curator.neighbours == "replace-one":
             # The number of records is public, so its part of the budget goes to the others.

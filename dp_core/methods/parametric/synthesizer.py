@@ -118,13 +118,18 @@ def release(inputs: MethodInputs, asks: Sequence[Ask], cost: Fraction) -> list[R
     if tables:
         # One batch: noise that is drawn together is charged together, under one step name.
         cliques, costs = zip(*tables, strict=True)
-        released += curator.measure("measure", cliques, costs, replicate=inputs.replicate)
+        released += curator.measure(
+            "measure", cliques, costs, replicate=inputs.replicate, round=inputs.round
+        )
     for ask in asks:
         if isinstance(ask.what, Sum):
             budget = cost * ask.share
-            released.append(
-                curator.total("measure", ask.step, ask.what, budget, replicate=inputs.replicate)
+            answer = curator.total(
+                *("measure", ask.step, ask.what, budget),
+                replicate=inputs.replicate,
+                round=inputs.round,
             )
+            released.append(answer)
     return released
 
 

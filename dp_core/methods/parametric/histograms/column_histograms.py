@@ -152,16 +152,8 @@ class ColumnHistograms(Synthesizer):
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         each = inputs.measure_cost / len(variables)
-        names = [variable.name for variable in variables.categorical]
-        released: list[Released] = []
-        if names:
-            # One batch: noise that is drawn together is charged together, under one step name.
-            released += inputs.curator.measure(
-                "measure",
-                [(name,) for name in names],
-                [each] * len(names),
-                replicate=inputs.replicate,
-            )
+        levels = [Ask("", (variable.name,), Fraction(1)) for variable in variables.categorical]
+        released = release(inputs, levels, each)
         for number, variable in enumerate(variables, start=1):
             if variable.numeric:
                 released += self.measure_column(inputs, variable, f"column-{number}", each)

@@ -36,7 +36,7 @@ from dp_core.methods.parametric.regressions.regression_questions import (
     question,
     step_name,
 )
-from dp_core.methods.parametric.synthesizer import ParametricModel
+from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, release
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.dataset import Dataset
@@ -244,22 +244,21 @@ def measure_chain(
     inputs: MethodInputs, order: Sequence[Variable], minimiser: Minimiser
 ) -> tuple[Released, ...]:
     """Return the answers to all questions of the chain; spends exactly `measure_cost`."""
-    curator = inputs.curator
-    known = curator.public_rows()
+    known = inputs.curator.public_rows()
     released: list[Released] = []
     chain: Chain | None = None
     for piece in pieces(order, count=known is None):
-        budget = inputs.measure_cost * piece.share
         if piece.part in ("rows", "table"):
             clique = () if piece.part == "rows" else (order[0].name,)
-            released += curator.measure("measure", [clique], [budget], replicate=inputs.replicate)
+            asked = Ask(step_name(piece), clique, piece.share)
+            released += release(inputs, [asked], inputs.measure_cost)
             continue
         if chain is None:
             chain = _begun(order, minimiser, released, known)
         chain = _up_to(chain, piece)
-        answer = curator.total(
-            "measure", step_name(piece), chain.question(piece), budget, replicate=inputs.replicate
-        )
+        asked = Ask(step_name(piece), chain.question(piece), piece.share)
+        (answer,) = release(inputs, [asked], inputs.measure_cost)
+        assert isinstance(answer, Totals)
         chain.learn(piece, answer)
         released.append(answer)
     return tuple(released)

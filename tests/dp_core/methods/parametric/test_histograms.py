@@ -243,8 +243,8 @@ def test_exactly_the_cost_is_spent_and_in_the_parts_that_are_stated(
             assert item.scale == pytest.approx(moved / float(cost * ask.share))
     if not method.bought or not variables.numeric:
         assert sum(ask.share for ask in asks) == 1
-        assert released[0].of == asks[0].what
-    assert released[0].of.length <= asks[0].what.length
+        assert released[-1].of == asks[-1].what
+    assert released[-1].of.length <= asks[-1].what.length
 
 
 def test_it_says_whether_it_chooses():
