@@ -32,8 +32,11 @@ from scipy.fft import dct, idct
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods import registry
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms, bin_question
-from dp_core.methods.parametric.histograms.interval_trees import estimate_tree
+from dp_core.methods.parametric.column_histograms import (
+    ColumnHistograms,
+    bin_question,
+    estimate_tree,
+)
 from dp_core.methods.private_domain.quantile_tree import widths
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset

@@ -15,7 +15,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.parametric.adapters import Modelling, measuring
-from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms
+from dp_core.methods.parametric.column_histograms import ColumnHistograms
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.plan.presets import PRESETS
 from dp_core.schema.variables import Variable, Variables

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.histograms.column_histograms import (
+from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
     Estimated,
     Floats,

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms, Estimated
-from dp_core.methods.parametric.histograms.interval_trees import ask_tree, estimate_tree
+from dp_core.methods.parametric.column_histograms import (
+    ColumnHistograms,
+    Estimated,
+    ask_tree,
+    estimate_tree,
+)
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Totals

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms, Estimated
+from dp_core.methods.parametric.column_histograms import ColumnHistograms, Estimated
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Totals

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_core.methods.parametric.histograms.column_histograms import (
+from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
     Floats,
 )

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.histograms.column_histograms import bin_question
-from dp_core.methods.parametric.histograms.cut_columns import CHOOSING, CutColumns
+from dp_core.methods.parametric.column_histograms import (
+    CHOOSING,
+    CutColumns,
+    bin_question,
+)
 from dp_core.schema.variables import Variable
 from dp_core.wall.statistics import CutDeviations
 

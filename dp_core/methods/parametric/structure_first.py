@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.histograms.cut_columns import CHOOSING, CutColumns
+from dp_core.methods.parametric.column_histograms import CHOOSING, CutColumns
 from dp_core.schema.variables import Variable
 from dp_core.wall.statistics import CutDeviations
 

@@ -24,33 +24,36 @@ from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.selection.budget.allocation import normalise
 from dp_core.methods.selection.budget.allocation import shares as allocate
-from dp_core.methods.selection.budget.certain_parts import CertainParts, together
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
-from dp_core.methods.selection.budget.hierarchies.linked_kinds import kind_weights
-from dp_core.methods.selection.budget.hierarchies.nested_areas import (
+from dp_core.methods.selection.budget.hierarchies import (
     beyond_larger_areas,
+    kind_weights,
     larger_areas,
     with_sums_of_areas,
 )
 from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected_error
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
-from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
+from dp_core.methods.selection.budget.wanted_shares import Basis, CertainParts, for_tables, together
 from dp_core.methods.selection.budget.workload import WantedTable
-from dp_core.methods.selection.candidates.forest_reach import reach
 from dp_core.methods.selection.candidates.pairs import (
     dependences,
     look,
     one_way_tables,
     pairs_up_to,
 )
-from dp_core.methods.selection.candidates.product_look import look_at_products
+from dp_core.methods.selection.candidates.private_looks import (
+    CHOICES,
+    SCORES,
+    look_at_products,
+    look_at_wide,
+)
 from dp_core.methods.selection.candidates.strongest_forest import (
     Gains,
     joined_columns,
+    reach,
 )
-from dp_core.methods.selection.candidates.wide_look import CHOICES, SCORES, look_at_wide
 from dp_core.methods.selection.selector import (
     Certain,
     Expected,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.prior.public_prior import PublicPrior, as_codes
+from dp_core.methods.prior import PublicPrior, as_codes
 from dp_core.methods.reconstruction.gum import GumModel
 from dp_core.plan.procedure import ask_all, fits, restore, sample
 from dp_core.plan.trial import trial_plan

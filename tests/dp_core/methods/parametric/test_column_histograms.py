@@ -11,9 +11,9 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods import registry
 from dp_core.methods.parametric import efpa, p_hp
+from dp_core.methods.parametric.column_histograms import estimate_tree
 from dp_core.methods.parametric.efpa import Efpa, without_noisy_coefficients
 from dp_core.methods.parametric.hierarchical_histogram import HierarchicalHistogram
-from dp_core.methods.parametric.histograms.interval_trees import estimate_tree
 from dp_core.methods.parametric.noise_first import NoiseFirst, merge_runs
 from dp_core.methods.parametric.p_hp import PHPartition
 from dp_core.methods.parametric.structure_first import StructureFirst

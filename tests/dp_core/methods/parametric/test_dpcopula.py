@@ -11,8 +11,12 @@ from scipy.stats import multivariate_normal
 
 from dp_core.errors import BadInput
 from dp_core.methods.parametric import dpcopula
-from dp_core.methods.parametric.copula import correlation_of, positive_definite
-from dp_core.methods.parametric.dpcopula import MOST_COLUMNS, DPCopula
+from dp_core.methods.parametric.dpcopula import (
+    MOST_COLUMNS,
+    DPCopula,
+    correlation_of,
+    positive_definite,
+)
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros

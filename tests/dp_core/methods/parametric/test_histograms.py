@@ -14,8 +14,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.parametric import laplace_sanitizer
 from dp_core.methods.parametric.adapters import measuring
-from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
-from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
+from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer, buy_edges, number_bought
 from dp_core.schema.privacy import Relation
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import zeros_by_bins
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
+from dp_core.methods.private_domain import quantile_tree
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.variables import Variable, Variables
@@ -269,3 +271,103 @@ class IndependentColumns(ParametricModel):
                 codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
         drawn = Dataset(self.domain, np.ascontiguousarray(codes))
         return self.zeros.repair(drawn, rng=rng)
+
+
+def ask_tree(variable: Variable, edges: Sequence[int], branching: int) -> tuple[Ask, ...]:
+    """Return the questions for all levels, the widest intervals first, with equal shares.
+
+    Args:
+        variable: A numeric column.
+        edges: First position of each of its bins, and then the number of positions.
+        branching: Number of intervals of a level in one of the level above.
+    """
+    widths = quantile_tree.widths(len(edges) - 1, branching)
+    return tuple(
+        Ask(
+            f"level-{level}",
+            bin_question(variable, (*edges[:-1:width], edges[-1])),
+            Fraction(1, len(widths)),
+        )
+        for level, width in enumerate(widths, start=1)
+    )
+
+
+def estimate_tree(
+    variable: Variable,
+    released: Sequence[Totals],
+    branching: int,
+    *,
+    rows: float | None,
+    bounded: bool,
+) -> Estimated:
+    """Return the least-squares counts of the bins, given the answers to `ask_tree`.
+
+    Args:
+        variable: The column.
+        released: Answers, the widest intervals first.
+        branching: As in `ask_tree`.
+        rows: Number of records whose value is not missing, if it is known; otherwise None.
+        bounded: Whether the parts of an interval become nonnegative, from the widest down.
+    """
+    levels = [bin_counts(variable, each) for each in released]
+    values = quantile_tree.estimate(
+        [counts.tolist() for _, counts, _ in levels],
+        branching=branching,
+        total=rows,
+        bounded=bounded,
+    )
+    missing = float(np.mean([number for *_, number in levels]))
+    widest = levels[0][1].size + variable.missing
+    return Estimated(
+        levels[-1][0], np.array(values), missing, released[0].variance * widest / len(levels)
+    )
+
+
+CHOOSING = Fraction(1, 2)
+"""Part of a column's budget for the cuts: wrong cuts and noisy counts do about equal harm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutColumns(ColumnHistograms):
+    """Choose cuts of a column's bins privately, and count the records between them with noise.
+
+    Records are uniform between two cuts.
+    """
+
+    chooses: ClassVar[bool] = True
+
+    @abstractmethod
+    def choose_cuts(
+        self,
+        inputs: MethodInputs,
+        variable: Variable,
+        edges: tuple[int, ...],
+        step: str,
+        cost: Fraction,
+    ) -> tuple[list[int], Fraction]:
+        """Return the chosen cuts, and what they cost together.
+
+        Args:
+            inputs: The inputs of `measure`.
+            variable: The column.
+            edges: First position of each bin, and then the number of positions.
+            step: Prefix of the names of its steps.
+            cost: The column's budget, of which `CHOOSING` is for the cuts.
+
+        Returns:
+            Numbers of the bins before which there is a cut, from 1 to the number of bins - 1, and
+            the cost. The cost is at most the part `CHOOSING`; what is left pays for the counts.
+        """
+
+    def measure_column(
+        self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
+    ) -> list[Released]:
+        edges = self.edges(variable)
+        cuts, spent = self.choose_cuts(inputs, variable, edges, step, cost)
+        chosen = tuple(edges[cut] for cut in (0, *sorted(cuts), len(edges) - 1))
+        asked = bin_question(variable, chosen)
+        return [
+            inputs.curator.total(
+                "measure", f"{step}-counts", asked, cost - spent, replicate=inputs.replicate
+            )
+        ]
