@@ -30,16 +30,10 @@ class AverageOfMethods(ParametricModel):
     """An average of models of the same file.
 
     Attributes:
-        variables: All columns.
-        rows: Estimated number of records.
-        zeros: Impossible cells.
         models: The fitted models.
         weights: Part of each model, summing to 1.
     """
 
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
     models: tuple[ParametricModel, ...]
     weights: tuple[Fraction, ...]
 

@@ -244,17 +244,11 @@ class IndependentColumns(ParametricModel):
     """A model of independent columns, each with a histogram.
 
     Attributes:
-        variables: All columns.
-        rows: Estimated number of records.
-        zeros: Impossible cells; records drawn there are repaired.
         columns: For each column, records in each level or bin, nonnegative.
         edges: For each column, the first code of each bin and then the number of codes; None for a
             column of levels.
     """
 
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
     columns: tuple[Floats, ...]
     edges: tuple[tuple[int, ...] | None, ...]
 

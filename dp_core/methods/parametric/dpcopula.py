@@ -20,6 +20,7 @@ from dp_core.methods.parametric.binned_tables import (
     zeros_by_bins,
 )
 from dp_core.methods.parametric.drawn_records import edges_of
+from dp_core.methods.parametric.general_location import positive_definite
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
 from dp_core.methods.reconstruction.estimates.consistency import column_tables, norm_sub
 from dp_core.schema.privacy import Neighbours
@@ -33,7 +34,6 @@ _LARGEST = 0.995
 """Largest correlation of a pair."""
 _STEPS = 399  # correlations at which the expected rank correlation is computed
 _NODES = 32  # of the integral of the normal distribution function
-_LEAST = 1e-6  # smallest eigenvalue of a correlation matrix
 
 
 def correlation_of(
@@ -74,20 +74,6 @@ def correlation_of(
         # A column whose records are all in one group has no information.
         return 0.0
     return float(np.interp(wanted, np.maximum.accumulate(expected), correlations))
-
-
-def positive_definite(correlation: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a positive definite correlation matrix near a symmetric one with diagonal 1.
-
-    Eigenvalues are raised to a small positive number, and the diagonal is scaled back to 1
-    (Rousseeuw & Molenberghs 1993, as in the paper of DPCopula).
-    """
-    values, vectors = np.linalg.eigh(correlation)
-    if values[0] >= _LEAST:
-        return correlation
-    raised = (vectors * np.maximum(values, _LEAST)) @ vectors.T
-    diagonal = np.sqrt(np.diag(raised))
-    return np.asarray(raised / np.outer(diagonal, diagonal))
 
 
 def _ranks(parts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -140,17 +126,11 @@ class GaussianCopula(ParametricModel):
     """One-way tables joined by a Gaussian copula.
 
     Attributes:
-        variables: All columns.
-        rows: Estimated number of records.
-        zeros: Impossible cells.
         edges: Bin edges of each column; None for a column of levels.
         margins: Nonnegative counts of each column's bins.
         correlation: Correlation matrix of the copula, positive definite, shape (columns, columns).
     """
 
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
     edges: Edges
     margins: tuple[NDArray[np.float64], ...]
     correlation: NDArray[np.float64]

@@ -167,7 +167,11 @@ class TableDraws(Synthesizer):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> DrawnRecords:
-        return fit_records(variables, released, rows=rows, zeros=zeros)
+        (records,) = (item for item in released if isinstance(item, Records))
+        if rows is None:
+            counted = [int(table.values) for table in tables_of(released) if not table.clique]
+            rows = max(1, counted[0]) if counted else records.dataset.rows
+        return DrawnRecords(variables, rows, zeros, records.dataset, edges_of(variables))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,16 +184,10 @@ class DrawnRecords(ParametricModel):
     bins: more sets of other records are more private draws, and each is charged (mode `split`).
 
     Attributes:
-        variables: All columns.
-        rows: Number of records of a set if the spec does not state it.
-        zeros: Impossible cells.
         data: The released records; a numeric column has the first position of a bin.
         edges: Bin edges of each column, see `edges_of`.
     """
 
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
     data: Dataset
     edges: tuple[tuple[int, ...] | None, ...]
 
@@ -201,18 +199,3 @@ class DrawnRecords(ParametricModel):
                 codes[column] = self.variables[column].within(bins, each, rng=rng)
         drawn = Dataset(self.domain, np.ascontiguousarray(codes))
         return self.zeros.repair(drawn, rng=rng)
-
-
-def fit_records(
-    variables: Variables,
-    released: Sequence[Released],
-    *,
-    rows: int | None,
-    zeros: StructuralZeros,
-) -> DrawnRecords:
-    """Return the model of released records."""
-    (records,) = (item for item in released if isinstance(item, Records))
-    if rows is None:
-        counted = [int(table.values) for table in tables_of(released) if not table.clique]
-        rows = max(1, counted[0]) if counted else records.dataset.rows
-    return DrawnRecords(variables, rows, zeros, records.dataset, edges_of(variables))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dp_core.methods.parametric.regressions.chained_regressions import ChainedRegressions
+from dp_core.methods.parametric.regressions.column_by_column import ChainedRegressions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

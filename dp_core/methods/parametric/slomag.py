@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dp_core.errors import BadInput
-from dp_core.methods.parametric.regressions.chained_regressions import ChainedRegressions
+from dp_core.methods.parametric.regressions.column_by_column import ChainedRegressions
 from dp_core.schema.variables import Variable, Variables
 
 

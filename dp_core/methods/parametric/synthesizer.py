@@ -133,6 +133,7 @@ def release(inputs: MethodInputs, asks: Sequence[Ask], cost: Fraction) -> list[R
     return released
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ParametricModel(ABC):
     """A model that draws its parameters anew for every set.
 
