@@ -1,4 +1,4 @@
-"""What an answer tells of a record, exactly, for every statistic but tables and scores.
+"""What an answer tells of a record, exactly, for every statistic but tables.
 
 By what is handed to the noise (`tests/added_noise.py`), or by the law of a private choice
 (`tests/choices.py`): the loss must not pass what was charged, and does where a record counts twice,
@@ -8,6 +8,7 @@ allow, or nearly. `test_audit.py` audits the noise itself by draws.
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -17,9 +18,10 @@ from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
-from dp_core.wall.statistics import CosineSums, CosineTails, CutDeviations, Quantile
+from dp_core.wall.statistics import CosineSums, CosineTails, CutDeviations, InDif, Quantile
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.box_counts import BoxCounts
+from dp_core.wall.statistics.counting_queries import Cells, Parities
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
@@ -197,6 +199,84 @@ def test_an_answer_keeps_what_it_was_charged(name, kind, monkeypatch):
 
 def test_units_are_what_the_audit_takes_them_for():
     assert exact(TWO, [(4, 1, 1, 1)]).tolist() == [-PROBABILITY // 2 * ONE] * 3
+
+
+# -- scores of pairs, and counts of queries
+
+PAIR = ("a", "b")
+ORDERS = tuple(c for size in (1, 2) for c in itertools.combinations("abc", size))
+
+
+def of_row(*row):
+    """Return the tables of a file of one row of three binary columns."""
+    found = {}
+    for clique in ORDERS:
+        found[clique] = np.zeros((2,) * len(clique))
+        found[clique][tuple(row["abc".index(name)] for name in clique)] = 1
+    return found
+
+
+def first_cells(*cells):
+    return Cells(tuple((name,) for name, _ in cells), tuple((code,) for _, code in cells))
+
+
+def two_columns(a, b):
+    return {("a",): np.array(a), ("b",): np.array(b)}
+
+
+# what asks, statistic, neighbours, the tables of two files, and their part of the bound
+TOLD = {
+    "indif, add": (
+        *("perturb", InDif((PAIR,)), ADD),
+        *({PAIR: np.diag([60, 0, 0])}, {PAIR: np.diag([60, 1, 0])}, 1),
+    ),
+    "indif, replace": (
+        *("perturb", InDif((PAIR,)), REPLACE),
+        {PAIR: np.array([[0, 0, 0], [3, 0, 1], [4, 0, 12]])},
+        {PAIR: np.array([[0, 1, 0], [3, 0, 0], [4, 0, 12]])},
+        5 / 7,
+    ),
+    # Two rows that differ in two of three columns move 4 of the 6 parities, the most there is.
+    "parities": ("answer", Parities(ORDERS), REPLACE, of_row(0, 0, 0), of_row(1, 1, 0), 1),
+    # Two cells of two tables: one row is in both, and its replacement in the two others.
+    "cells, add": (
+        *("answer", first_cells(("a", 0), ("b", 0)), ADD),
+        *(two_columns([7, 7], [7, 7]), two_columns([8, 7], [8, 7]), 1),
+    ),
+    "cells, replace": (
+        *("answer", first_cells(("a", 0), ("a", 1)), REPLACE),
+        *(two_columns([7, 8], [7, 8]), two_columns([8, 7], [8, 7]), 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
+@pytest.mark.parametrize("name", TOLD)
+def test_scores_and_queries_keep_what_they_were_charged(name, kind, halved, monkeypatch):
+    ask, statistic, neighbours, *files, reached = TOLD[name]
+    bounds = ("largest_change",) if ask == "perturb" else ("l1", "l2_squared")
+    for bound in bounds if halved else ():
+        right = max(1, getattr(statistic, bound)(neighbours) // 2)
+        monkeypatch.setattr(type(statistic), bound, lambda *_, right=right: right)
+    cost = Fraction(1, 50)
+    session = PaysAlways(Currency(kind, cost), neighbours)
+    sizes = (3, 3) if ask == "perturb" else (2, 2, 2)
+    domain = Domain(("a", "b", "c")[: len(sizes)], sizes)
+    curators = [Curator(domain, Tables(tables), session) for tables in files]
+
+    def asked(curator):
+        if ask == "perturb":
+            return curator.perturb("select", "x", statistic, cost)
+        return curator.answer("measure", "x", statistic, cost).values
+
+    found = added_noise.loss(monkeypatch, *(lambda c=c: asked(c) for c in curators))
+    if halved:
+        assert found > 1.01 * cost
+        return
+    assert found <= float(cost) * (1 + 1e-9)
+    if kind != "gaussian":
+        assert found >= 0.99 * cost * reached ** (1 if kind == "pure" else 2)
 
 
 # -- interactions
