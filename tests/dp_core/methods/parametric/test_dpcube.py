@@ -12,7 +12,7 @@ from dp_core.methods.parametric import dpcube
 from dp_core.methods.parametric.dpcube import DPCube, partition
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.statistics.box_counts import MOST_BOXES
 from tests.memory_measurement import measure_in_memory
 
@@ -109,13 +109,6 @@ def test_the_cells_part_sets_the_noise_of_cells_and_boxes():
     _, session = model_of(DPCube(), file_of(100), 1)
     scales = {grant.step.name: grant.step.event.scale for grant in session.charges}
     assert scales == {"cells": pytest.approx(4 / 3), "boxes": pytest.approx(4)}
-
-
-def test_impossible_cells_stay_empty():
-    zeros = StructuralZeros((Rule(("sex", "pay"), ((1,), tuple(range(32, 64))), "no high pay"),))
-    model, _ = model_of(DPCube(), file_of(), 1, zeros=zeros)
-    assert (model.table.values[1, :, 1] == 0).all()
-    assert model.table.values.sum() == pytest.approx(model.rows)
 
 
 def test_a_table_that_is_too_large_is_refused(monkeypatch):

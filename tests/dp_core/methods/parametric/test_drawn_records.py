@@ -18,7 +18,7 @@ from dp_core.methods.parametric.smoothed_histogram import SmoothedHistogram
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import PerturbedDrawsEvent, PolyaUrnEvent
 from dp_core.wall.curator import Curator
@@ -209,17 +209,6 @@ def test_as_many_records_are_drawn_as_the_spec_says(method):
     assert fit(MIXED, (total, records), rows=None, zeros=StructuralZeros()).rows == 507
     assert fit(MIXED, (total, records), rows=500, zeros=StructuralZeros()).rows == 500
     assert fit(MIXED, (records,), rows=None, zeros=StructuralZeros()).rows == 20
-
-
-@pytest.mark.parametrize("method", FROM_TABLE)
-def test_no_record_is_impossible(method):
-    old = StructuralZeros(
-        (Rule(("sex", "age"), ((1,), tuple(range(65, 100))), "sex: 1, age: 65+"),)
-    )
-    model, _ = model_of(method(), MIXED, people(400), 1, zeros=old)
-    found = model.sample(400, rng=np.random.default_rng(2))
-    assert not old.violations(found).any()
-    assert ((found.codes[0] == 1) & (found.codes[1] < 65)).any()
 
 
 def test_what_does_not_fit_is_refused_with_what_does(monkeypatch):

@@ -302,21 +302,6 @@ def test_the_number_of_records_is_weighed_with_what_else_says_it(published):
     assert model.table.values.sum() == pytest.approx(model.rows)
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("options", OPTIONS)
-def test_a_model_is_made_again_from_what_was_released(options, neighbours):
-    method, data = LaplaceSanitizer(**options), data_of(MIXED, 300)
-    released, _ = measured(method, MIXED, data, 1, neighbours=neighbours)
-    rows = 300 if neighbours == "replace-one" else None
-    model = method.fit(MIXED, released, rows=rows, zeros=NONE)
-    again = method.fit(MIXED, released, rows=model.rows, zeros=NONE)
-    np.testing.assert_array_equal(model.table.values, again.table.values)
-    assert model.edges == again.edges
-    assert model.table.values.min() >= 0
-    assert model.table.values.sum() == pytest.approx(model.rows)
-    assert rows is None or model.rows == rows
-
-
 @pytest.mark.parametrize("published", [False, True])
 def test_tables_of_levels_are_weighed_and_those_of_positions_are_left_out(published):
     cells = np.full((2, 4, 3, 2), 10)
@@ -387,16 +372,6 @@ def test_impossible_cells_get_no_mass_and_no_record_is_impossible(options):
     found = model.sample(1_000, rng=np.random.default_rng(4))
     assert not ZEROS.violations(found).any()
     assert ((found.codes[2] == 2) & (found.codes[3] < 32)).any()
-
-
-@pytest.mark.parametrize("published", [False, True])
-def test_rules_that_leave_nothing_are_refused(published):
-    everything = StructuralZeros((Rule(("sex",), ((0, 1),), "sex: any"),))
-    model = model_of(
-        LaplaceSanitizer(published=published), LEVELS, data_of(LEVELS), 1, zeros=everything
-    )
-    with pytest.raises(BadInput, match="impossible"):
-        model.sample(10, rng=np.random.default_rng(1))
 
 
 def test_what_does_not_fit_is_refused_with_what_does(monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from dp_core.methods.parametric.kde import KDE, narrow_kernel
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
@@ -93,13 +93,6 @@ def test_noise_of_the_density_does_not_grow_with_the_bins_of_the_grid_if_it_is_g
             found.append(np.sqrt((change**2).mean()))
         errors[bins] = np.mean(found)
     assert errors[1024] < 2 * errors[128]
-
-
-def test_impossible_values_get_no_records():
-    zeros = StructuralZeros((Rule(("pay",), (tuple(range(50, 100)),), "no high pay"),))
-    model, _ = model_of(KDE(), file_of(), 1, zeros=zeros)
-    assert (model.columns[1][50:100] == 0).all()
-    assert model.columns[1].sum() == pytest.approx(model.rows)
 
 
 def test_numbers_alone_estimate_the_number_of_records():

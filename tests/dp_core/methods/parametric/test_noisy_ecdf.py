@@ -11,7 +11,7 @@ from dp_core.methods.parametric import noisy_ecdf
 from dp_core.methods.parametric.noisy_ecdf import NoisyECDF, monotone
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
@@ -94,10 +94,3 @@ def test_missing_is_a_bin_of_its_own():
     model, _ = model_of(NoisyECDF(), file_of())
     assert model.columns[1].size == 101
     assert model.columns[1][100] == pytest.approx((file_of().codes[1] == 100).sum())
-
-
-def test_impossible_values_get_no_records():
-    zeros = StructuralZeros((Rule(("pay",), (tuple(range(50, 100)),), "no high pay"),))
-    model, _ = model_of(NoisyECDF(), file_of(), 1, zeros=zeros)
-    assert (model.columns[1][50:100] == 0).all()
-    assert model.columns[1].sum() == pytest.approx(model.rows)

@@ -1,24 +1,18 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.parametric.regressions import regression_questions
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement
 from tests.full import pairwise
-from tests.measured import method_inputs
 from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
@@ -140,21 +134,6 @@ def test_the_plan_knows_the_sensitivities_of_the_questions(method):
             assert item.of.l2_squared("replace-one") == ask.what.l2_squared("replace-one")
 
 
-def test_later_questions_follow_from_answers_alone():
-    """Asked again, as after a crash, the session gives back what was paid for."""
-    method = SequentialRegression()
-    session = MemorySession(Currency("pure", Fraction(3)), "add-remove")
-    inputs = method_inputs(
-        Curator(MIXED.domain, MemoryCounter(DATA), session), MIXED.domain, measure_cost=Fraction(3)
-    )
-    first = method.measure(inputs, MIXED)
-    charges = len(session.charges)
-    second = method.measure(replace(inputs, rng=np.random.default_rng(5)), MIXED)
-    assert len(session.charges) == charges
-    for one, other in zip(first, second, strict=True):
-        assert one.values.tolist() == other.values.tolist()
-
-
 def test_the_same_release_gives_the_same_model_in_any_order():
     released, _ = release(DATA, MIXED, 4, method=SequentialRegression())
     method = SequentialRegression()
@@ -173,14 +152,6 @@ def test_parameters_are_drawn_anew_for_every_set():
     ]
     # Of 300 records the mean has a standard error of about .055, of 4,000 of .015.
     assert 0.03 < np.std(means) < 0.12
-
-
-def test_numbers_stay_on_the_grid_and_impossible_records_do_not_occur():
-    rule = Rule(("g", "b"), ((1,), (1,)), "g 1 and b 1")
-    model = model_of(DATA, MIXED, Fraction(1, 10), zeros=StructuralZeros((rule,)))
-    drawn = model.sample(2_000, rng=np.random.default_rng(1))
-    assert not ((drawn.column("g") == 1) & (drawn.column("b") == 1)).any()
-    assert (drawn.codes.max(axis=1) < np.array(MIXED.domain.sizes)).all()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dp_core.methods.selection import dualquery
 from dp_core.methods.selection.dualquery import DualQuery
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import largest_limit
 from dp_core.wall.accounting.events import NoisyMaxEvent
 from dp_core.wall.curator import Curator
@@ -156,12 +156,6 @@ def test_the_scores_are_the_log_weights_of_the_paper(monkeypatch):
             payoff = done * inside[0].mean() - inside[1][:done].sum()
             sign = 1 if index < statistic.length // 2 else -1  # the complement of the cell
             assert scores[index] == round(sign * payoff * data.rows)
-
-
-def test_records_obey_the_rules():
-    zeros = StructuralZeros((Rule(("a", "b"), ((0,), (1, 2)), "rule"),))
-    selection, _ = made(dataset(), zeros=zeros, records=30, samples=4)
-    assert not zeros.violations(selection.records).any()
 
 
 def test_of_too_many_cells_those_with_records_are_asked_about_first(monkeypatch):

@@ -8,9 +8,7 @@ import networkx
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.selection import mst
 from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.mst import Mst
@@ -18,7 +16,6 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.events import NoisyMaxEvent
-from dp_core.wall.curator import Curator
 from tests.measured import curator_of, method_inputs
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (2, 3, 4, 2, 5))
@@ -131,15 +128,3 @@ def test_a_wide_pair_is_not_taken_for_its_chance_deviations():
 def test_without_one_way_tables_it_says_what_it_needs():
     with pytest.raises(BadInput, match="one_way"):
         select(chain(100), one_way=False)
-
-
-def test_its_tables_serve_gum_too():
-    data = chain()
-    selection, session, _ = select(data)
-    curator = Curator(DOMAIN, MemoryCounter(data), session)
-    costs = [weight * Fraction(10**9, 3) for weight in selection.weights]
-    tables = curator.measure("measure", selection.cliques, costs)
-    model = Gum().fit(DOMAIN, tables, rows=None, zeros=NONE, rng=np.random.default_rng(0))
-    made = model.sample(data.rows, rng=np.random.default_rng(0))
-    for clique in selection.cliques:
-        assert abs(dependence(made)[clique] - dependence(data)[clique]) < 0.05 * data.rows
