@@ -161,15 +161,11 @@ class DPCopula(Synthesizer):
     from a multivariate normal distribution with the noisy correlations, made positive definite, and
     brought to the noisy one-way tables by their inverse distribution functions.
 
-    The paper estimates the correlation from Kendall's tau with noise of scale 4/((n + 1) epsilon).
-    Such noise is not private if the number n of records is not public: the ratio of the densities
-    of two such noises with different n has no bound. Moreover, the number of concordant minus
-    discordant pairs changes by up to n - 1 when a record is added, so no bound holds for all files.
-    Here the rank correlation is computed from a noisy table of groups, in which a record is counted
-    once. With two groups for each column it is Kendall's tau of the columns cut at their medians,
-    with half of the paper's noise. The estimated correlation is that of the normal distribution
-    which, cut at the same points, has the noisy rank correlation. This is also correct for columns
-    of few levels, for which sin(pi tau/2) is not.
+    The paper adds noise of scale 4/((n + 1) epsilon) to Kendall's tau, which is not private if the
+    number n of records is not public. Here the rank correlation is computed from a noisy table of
+    groups, in which a record is counted once: with two groups it is Kendall's tau of the columns
+    cut at their medians, with half of the paper's noise. The estimated correlation is that of the
+    normal distribution which, cut at the same points, has the noisy rank correlation.
 
     Levels count as ordered as in the schema, and missing as the last. Relations that are not
     monotone are lost.

@@ -41,12 +41,9 @@ class Efpa(ColumnHistograms):
 
     Privacy:
         One choice by `CosineTails`, then one noisy sum: `CosineSums`, or the counts of the bins if
-        k is so large that coefficients of the noisy counts have less noise. In that case the
-        number of coefficients is chosen again, from the noisy counts. The paper adds Laplace noise
-        of scale sqrt(k)/epsilon to orthonormal coefficients, by their L2 sensitivity 1. That is
-        never less noise than the coefficients of plain noisy counts have, and those can be cut off
-        at any k at no cost. But one record changes a coefficient by at most sqrt(2/n) for n bins,
-        so the L1 sensitivity is k sqrt(2/n), which means less noise than both if k < sqrt(n/2).
+        k is so large that coefficients of the noisy counts have less noise; then the number of
+        coefficients is chosen again, from the noisy counts. One record changes a coefficient by at
+        most sqrt(2/n) for n bins, so the L1 sensitivity is k sqrt(2/n) and not the paper's sqrt(k).
     """
 
     chooses: ClassVar[bool] = True

@@ -26,13 +26,9 @@ class StructureFirst(CutColumns):
 
     Privacy:
         k - 1 choices by `CutDeviations` with equal parts of `CHOOSING`, then one histogram. The
-        paper's score is the sum of squared deviations from the mean, of sensitivity 2 F + 1 if no
-        count exceeds F. If F is read from the file, that is not private. For example, let one half
-        of n bins in a row hold one record each, so F = 1. Then the cut between the halves has odds
-        of e^(epsilon n/24) against the worst cut. One more record in such a bin makes F = 2, and
-        the odds about e^(epsilon n/40). They change by a factor that grows with n. With a public F,
-        such as the number of rows, only noise is left. Deviations from the median have sensitivity
-        1 (add-remove) or 2 (replace-one) and need no F.
+        paper's score, squared deviations from the mean, has a sensitivity of 2 F + 1 if no count
+        exceeds F; with F read from the file it is not private, and with a public F only noise is
+        left. Deviations from the median have sensitivity 1 (add-remove) or 2 (replace-one).
     """
 
     runs: int = 16

@@ -12,11 +12,6 @@ of predictors, and the product of two columns is a linear term of the later colu
 So the answers for all columns together contain the noisy polynomial of every regression, and their
 sensitivity is that of `ClassGradient` and `NumberGradient`. `gradient` takes the quadratic terms
 from model records instead.
-
-The paper's sensitivity for linear regression is 2 (d + 1)^2 with predictors of norm at most 1,
-under replace-one. That is a valid but loose bound: |x|_1 <= sqrt(d) gives 2 (1 + sqrt(d))^2. Its
-d^2/4 + 3 d for logistic regression counts 1/2 - y as two terms and is loose too. Neither is used
-here.
 """
 
 from __future__ import annotations
