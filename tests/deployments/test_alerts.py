@@ -21,8 +21,7 @@ import yaml
 from dp_core.errors import BadInput
 from flows.engine.orphaned_servers import SERVER
 from flows.monitoring.automations import apply, read_automations
-from flows.monitoring.home_state import read_health
-from flows.monitoring.metrics import families
+from flows.monitoring.metrics import read_metrics
 from flows.monitoring.outcome import OutcomeName
 from tests.full import at_full_size
 
@@ -88,7 +87,7 @@ def test_every_rule_is_about_a_metric_that_there_is(home):
 
     open_town(open_ledger(home))
     note(home, passed=True)
-    names = {family.name for family in families(read_health())}
+    names = {family.name for family in read_metrics().families}
     groups = yaml.safe_load((DEPLOYMENTS / "prometheus.yaml").read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     page = (DEPLOYMENTS.parent / "docs" / "runbook.md").read_text(encoding="utf-8")
