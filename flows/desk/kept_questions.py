@@ -25,7 +25,7 @@ VERSION = 1
 Stage = Literal["admitted", "begun", "held", "answered", "ended"]
 """How far the release of a question is. `admitted`: nothing is reserved. `begun`: it is reserved.
 `held`: it awaits approval. `ended`: it ended without an answer. Users see the states of
-`service.desk_port` instead."""
+`service.service_records` instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

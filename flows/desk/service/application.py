@@ -19,11 +19,18 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
-from flows.desk.service.desk_port import OPEN, AdmittedQuestion, Desks, NotAllowed
-from flows.desk.service.gate import HEADERS, NO_TOKEN, Gate, Refused
-from flows.desk.service.limits import Limits, RequestRate
-from flows.desk.service.request_body import SCHEMA, read_asked
-from flows.desk.service.service_records import KeyReused, ServiceRecords
+from flows.desk.service.gate import (
+    HEADERS,
+    NO_TOKEN,
+    SCHEMA,
+    Gate,
+    Limits,
+    Refused,
+    RequestRate,
+    read_asked,
+)
+from flows.desk.service.open_desks import NotAllowed, OpenDesks
+from flows.desk.service.service_records import OPEN, AdmittedQuestion, KeyReused, ServiceRecords
 from flows.desk.service.tokens import Token, TokenStore, UnknownToken
 
 LOG = logging.getLogger("dp_release.questions")
@@ -51,7 +58,7 @@ class Service:
 
     def __init__(
         self,
-        desks: Desks,
+        desks: OpenDesks,
         tokens: TokenStore,
         records: ServiceRecords,
         limits: Limits,

@@ -1,6 +1,7 @@
-"""Checks a request before an endpoint sees it: its token, its rate, and the size of its body.
+"""Checks a request before an endpoint sees it: its token, its rate, and its body.
 
-The body of a request without a valid token is never read.
+The body of a request without a valid token is never read. The JSON of a body is read strictly: no
+repeated keys, no NaN, exact numbers.
 """
 
 from __future__ import annotations
@@ -8,9 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import math
+import threading
+import time
+import unicodedata
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 from dp_core.errors import ReleaseError
 from flows.desk.service.tokens import Token, TokenStore, UnknownToken
@@ -18,11 +25,31 @@ from flows.desk.service.tokens import Token, TokenStore, UnknownToken
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from flows.desk.service.limits import Limits, RequestRate
-
 OPEN = ("/healthz", "/openapi.json")
 """Paths that need no token."""
 LONGEST_TOKEN = 200
+MINUTE = 60.0
+LONGEST_QUESTION = 4000
+LONGEST_EPSILON = 60
+KEYS = ("question", "epsilon")
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": list(KEYS),
+    "additionalProperties": False,
+    "properties": {
+        "question": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": LONGEST_QUESTION,
+            "description": "A table or a regression, such as `mean of income by sex` or"
+            " `income ~ age + sex`.",
+        },
+        "epsilon": {
+            "type": ["string", "number"],
+            "description": 'Epsilon of the answer, above 0, such as "0.1" or "1/10".',
+        },
+    },
+}
 HEADERS = (
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
@@ -32,6 +59,71 @@ NO_TOKEN = (
     "This needs a valid token in the header `Authorization: Bearer TOKEN`; the privacy officer"
     " issues tokens."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of the service.
+
+    Attributes:
+        requests: Requests of one user in any minute; 60 by default.
+        concurrent: Simultaneous requests of one user; 4 by default.
+        open_questions: Open questions of one user; 5 by default.
+        day: New questions of one user in any 24 hours, including those that cost nothing; 200 by
+            default.
+        queue: Open questions of all users; 100 by default.
+        body: Bytes of one request's body; 16 KiB by default.
+        patience: Seconds within which the headers of a request, and its body, must arrive; 10 by
+            default.
+        exchange: Seconds within which the client must read the reply; 120 by default.
+        connections: Simultaneous connections; 200 by default. A further one closes the oldest
+            without a valid token, of the address that has most connections.
+        answer: Seconds that one answer may take before its process is interrupted; an hour by
+            default.
+        tick: Seconds between updates of the states that users see; 10 by default; with 0 they are
+            always current.
+    """
+
+    requests: int = 60
+    concurrent: int = 4
+    open_questions: int = 5
+    day: int = 200
+    queue: int = 100
+    body: int = 1 << 14
+    patience: float = 10.0
+    exchange: float = 120.0
+    connections: int = 200
+    answer: float = 3600.0
+    tick: float = 10.0
+
+
+class RequestRate:
+    """Counts the requests of each user in the last minute.
+
+    Args:
+        most: Largest number of requests of one user in any minute.
+        clock: Returns seconds; the monotonic clock by default.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._clock = most, clock
+        self._seen: dict[Hashable, deque[float]] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, user: Hashable) -> int:
+        """Count one request; return 0, or the seconds until the user may send one again.
+
+        A refused request does not count.
+        """
+        with self._lock:
+            now = self._clock()
+            seen = self._seen.setdefault(user, deque())
+            while seen and seen[0] <= now - MINUTE:
+                seen.popleft()
+            if len(seen) >= self._most:
+                return max(1, math.ceil(seen[0] + MINUTE - now))
+            seen.append(now)
+            return 0
 
 
 class Gate:
@@ -197,3 +289,69 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question and its epsilon as they were sent.
+
+    Attributes:
+        question: The question, without leading and trailing space.
+        epsilon: Epsilon of the answer, as text.
+    """
+
+    question: str
+    epsilon: str
+
+
+def read_asked(body: bytes) -> Asked:
+    """Return the question in a request's body.
+
+    Raises:
+        Refused: with 400 if the body is not JSON, with 422 if it is not a question.
+    """
+    try:
+        found = json.loads(
+            body.decode("utf-8"),
+            parse_float=Decimal,
+            parse_int=Decimal,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_without_doubles,
+        )
+    except (ValueError, RecursionError):
+        raise Refused(
+            400,
+            "The body is not valid JSON in UTF-8; send, for example,"
+            ' {"question": "mean of income by sex", "epsilon": "0.1"}.',
+        ) from None
+    if not isinstance(found, dict) or set(found) != set(KEYS):
+        raise Refused(422, "The body must be an object with exactly the keys question and epsilon.")
+    question, epsilon = found["question"], found["epsilon"]
+    if not isinstance(question, str):
+        raise Refused(422, "`question` must be a string.")
+    question = question.strip()
+    if not 0 < len(question) <= LONGEST_QUESTION or not _is_plain(question):
+        raise Refused(
+            422,
+            f"`question` must have 1 to {LONGEST_QUESTION} characters, without control characters.",
+        )
+    exact = str(epsilon) if isinstance(epsilon, str | Decimal) else ""
+    if not 0 < len(exact) <= LONGEST_EPSILON:
+        raise Refused(422, '`epsilon` must be a number, such as 0.1, or a string, such as "1/10".')
+    return Asked(question, exact.strip())
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text has no control characters and no lone surrogates."""
+    return not any(unicodedata.category(each) in ("Cc", "Cs") for each in text)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found

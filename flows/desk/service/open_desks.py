@@ -1,4 +1,4 @@
-"""The desks of the home, behind the interface `desk_port.Desks` of the service."""
+"""The desks of the home, as the service shows them to their users."""
 
 from __future__ import annotations
 
@@ -25,21 +25,24 @@ from flows.desk.asking import (
 )
 from flows.desk.desk import Desk, all_desks, find_desk, is_open
 from flows.desk.kept_questions import KeptQuestion, KeptQuestions, Stage
-from flows.desk.service.desk_port import STATES as ALL_STATES
-from flows.desk.service.desk_port import AdmittedQuestion, NotAllowed, State
-from flows.desk.service.service_records import ServiceRecords
+from flows.desk.service.service_records import (
+    ENDED,
+    STATES,
+    AdmittedQuestion,
+    ServiceRecords,
+    State,
+)
 from tasks.run.home import open_ledger
 
 KEPT_ANSWERS = 200
 """Answers that are kept in memory, so that reading one again needs no new analysis."""
-STATES: Mapping[Stage, State] = {
+SEEN_AS: Mapping[Stage, State] = {
     "admitted": "waiting",
     "begun": "waiting",
     "held": "awaiting approval",
     "answered": "answered",
     "ended": "refused",
 }
-ENDED = "Its release ended without an answer; ask the privacy officer for the reason."
 ABOVE = (
     "The ledger does not allow this question now; ask the privacy officer whether and when it will."
 )
@@ -49,8 +52,15 @@ _PLANNED = (
 )
 
 
+class NotAllowed(Exception):
+    """The desk does not know the user, or no longer does."""
+
+
 class OpenDesks:
-    """The desks of the home that DP_RELEASE_HOME names."""
+    """The desks of the home that DP_RELEASE_HOME names. Every method may raise `ReleaseError`.
+
+    Methods with a user raise `NotAllowed` if the desk does not know the user.
+    """
 
     def __init__(self) -> None:
         self._answers: OrderedDict[tuple[str, int], Mapping[str, Any]] = OrderedDict()
@@ -180,7 +190,7 @@ def questions_as_seen(desk: Desk, kept: KeptQuestions) -> list[AdmittedQuestion]
 def counts_by_state(questions: Sequence[AdmittedQuestion]) -> dict[str, int]:
     """Return how many questions are in each state, without empty states."""
     counts = Counter(each.state for each in questions)
-    return {state: counts[state] for state in ALL_STATES if counts[state]}
+    return {state: counts[state] for state in STATES if counts[state]}
 
 
 def _admitted_question(desk: Desk, question: KeptQuestion, stage: Stage) -> AdmittedQuestion:
@@ -190,7 +200,7 @@ def _admitted_question(desk: Desk, question: KeptQuestion, stage: Stage) -> Admi
         question.user or "",
         question.text,
         question.epsilon,
-        STATES[stage],
+        SEEN_AS[stage],
         ENDED if stage == "ended" else "",
     )
 

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from dp_core.errors import ReleaseError
-from flows.desk.service.desk_port import AdmittedQuestion, Desks, Outcome
-from flows.desk.service.limits import Limits
-from flows.desk.service.service_records import ServiceRecords
+from flows.desk.service.gate import Limits
+from flows.desk.service.open_desks import OpenDesks
+from flows.desk.service.service_records import AdmittedQuestion, Outcome, ServiceRecords
 from flows.desk.service.tokens import TokenStore
 from flows.processes.child_process import environment, interrupt, stop
 
@@ -63,7 +63,7 @@ class Queue:
 
     def __init__(
         self,
-        desks: Desks,
+        desks: OpenDesks,
         tokens: TokenStore,
         records: ServiceRecords,
         limits: Limits,

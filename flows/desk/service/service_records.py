@@ -11,12 +11,17 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, get_args
 
-from flows.desk.service.desk_port import AdmittedQuestion, Outcome
 from flows.desk.service.tokens import FOLDER
 
+State = Literal["waiting", "running", "awaiting approval", "answered", "refused", "failed"]
+STATES: tuple[State, ...] = get_args(State)
+OPEN: tuple[State, ...] = ("waiting", "running", "awaiting approval")
+"""States of questions that are neither answered nor refused nor failed."""
+ENDED = "Its release ended without an answer; ask the privacy officer for the reason."
 MOST_ATTEMPTS = 3
 """Failed attempts at one question (for outside reasons) after which a person has to look."""
 FILE = "service.db"
@@ -35,6 +40,46 @@ CREATE TABLE IF NOT EXISTS outcomes (
     PRIMARY KEY (account, number)
 );
 """
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedQuestion:
+    """A question that a desk admitted.
+
+    Attributes:
+        account: Account of the desk.
+        number: Number of the question at this desk.
+        user: Who asked.
+        question: The question as it was understood.
+        epsilon: Epsilon of its release, as text.
+        state: Its state.
+        reason: Why it was refused or failed, in one public sentence; empty otherwise.
+    """
+
+    account: str
+    number: int
+    user: str
+    question: str
+    epsilon: str
+    state: State
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of an attempt to answer a question.
+
+    Attributes:
+        state: State of the question; `interrupted` if the attempt is to be repeated.
+        reason: Why it was refused or failed, in one public sentence; empty otherwise.
+        cost: Epsilon that was paid, as text.
+        row: Heading in `docs/runbook.md` that says what to do, for the log; empty for none.
+    """
+
+    state: State | Literal["interrupted"]
+    reason: str = ""
+    cost: str = "0"
+    row: str = ""
 
 
 class KeyReused(Exception):

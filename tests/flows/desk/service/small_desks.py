@@ -14,10 +14,9 @@ import httpx
 
 from dp_core.errors import BadInput, BudgetRefused
 from flows.desk.service.application import Service, make_application
-from flows.desk.service.desk_port import AdmittedQuestion, NotAllowed, Outcome
-from flows.desk.service.gate import Gate
-from flows.desk.service.limits import Limits
-from flows.desk.service.service_records import ServiceRecords
+from flows.desk.service.gate import Gate, Limits
+from flows.desk.service.open_desks import NotAllowed
+from flows.desk.service.service_records import AdmittedQuestion, Outcome, ServiceRecords
 from flows.desk.service.tokens import TokenStore
 
 ACCOUNT = "rand"

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 
 from dp_core.errors import BadInput
-from flows.desk.service.addresses import Listening, check_listening
+from flows.desk.service.serving import Listening, check_listening
 from tests.processes import ROOT
 
 

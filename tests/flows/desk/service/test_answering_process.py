@@ -12,9 +12,8 @@ import pytest
 
 from dp_core import errors
 from flows.desk.service import answering_process, queue
-from flows.desk.service.desk_port import AdmittedQuestion, Outcome
 from flows.desk.service.queue import AnsweringProcesses
-from flows.desk.service.service_records import ServiceRecords
+from flows.desk.service.service_records import AdmittedQuestion, Outcome, ServiceRecords
 
 JOB = {"account": "rand", "number": 1, "attempt": 0, "deployment": False}
 SECRET = "row 17 has income 5"

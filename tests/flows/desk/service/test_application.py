@@ -10,9 +10,8 @@ import zipfile
 
 import pytest
 
-from flows.desk.service.desk_port import STATES
-from flows.desk.service.gate import Gate
-from flows.desk.service.limits import Limits
+from flows.desk.service.gate import Gate, Limits
+from flows.desk.service.service_records import STATES
 from tests.flows.desk.service.small_desks import ACCOUNT, USERS, Site
 
 SECURED = [

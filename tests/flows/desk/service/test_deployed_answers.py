@@ -12,7 +12,7 @@ from prefect.states import Completed, Crashed
 
 from dp_core.errors import AwaitsApproval, StageFailed
 from flows.answer import FLOW
-from flows.desk.service.deployed_answers import AWAITING_APPROVAL, DEPLOYMENT, by_deployment
+from flows.desk.service.answering_process import AWAITING_APPROVAL, DEPLOYMENT, by_deployment
 from flows.monitoring.outcome import TITLES
 from tests.processes import ROOT
 
@@ -29,7 +29,7 @@ def handed(monkeypatch, home):  # noqa: ARG001
         return SimpleNamespace(state=found.ends)
 
     monkeypatch.setattr(prefect.deployments, "arun_deployment", run)
-    monkeypatch.setattr("flows.desk.service.deployed_answers.prepare", lambda home: home)
+    monkeypatch.setattr("flows.desk.service.answering_process.prepare", lambda home: home)
     return found
 
 

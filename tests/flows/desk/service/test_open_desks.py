@@ -12,8 +12,7 @@ from dp_core.text.pages.answer import plain
 from dp_core.wall.accounting.composition import Terms
 from flows.desk.asking import answer_question
 from flows.desk.desk import close_desk
-from flows.desk.service.desk_port import NotAllowed
-from flows.desk.service.open_desks import ABOVE, OpenDesks
+from flows.desk.service.open_desks import ABOVE, NotAllowed, OpenDesks
 from tests.flows.desk.conftest import WHO
 
 USERS = "users: {anna: {account: rand-anna}, ben: {account: rand-ben}}\n"

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from flows.desk.service.desk_port import AdmittedQuestion, Outcome
 from flows.desk.service.queue import Queue, next_question
-from flows.desk.service.service_records import MOST_ATTEMPTS, ServiceRecords
+from flows.desk.service.service_records import (
+    MOST_ATTEMPTS,
+    AdmittedQuestion,
+    Outcome,
+    ServiceRecords,
+)
 from tests.flows.desk.service.small_desks import ACCOUNT, Site
 
 

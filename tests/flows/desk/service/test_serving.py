@@ -15,8 +15,7 @@ import httpx
 import pytest
 
 from dp_core.errors import BadInput
-from flows.desk.service.addresses import Listening
-from flows.desk.service.http_server import LARGEST_HEAD, bound_socket
+from flows.desk.service.serving import LARGEST_HEAD, Listening, bound_socket
 from tests.flows.desk.service.listening_site import LIMITS
 from tests.processes import ROOT
 
