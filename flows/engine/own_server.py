@@ -31,7 +31,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flows.engine.forked_server import ForkedServer, can_fork, end_with_parent
-from flows.engine.orphaned_servers import SERVER
 from flows.engine.prefect_tables import lay_tables, need_whole_server
 from flows.engine.site_settings import leaves, prefect_settings, prefects_home, setting_files
 
@@ -46,6 +45,8 @@ _TEMPORARY = {
 }
 # As `python -m uvicorn`, but with few garbage collections: imported modules are not garbage.
 _LAUNCH = "import gc; gc.set_threshold(20_000); from uvicorn.main import main; main()"
+SERVER = "prefect.server.api.server:create_app"
+"""Application of Prefect's whole server."""
 _URL = "PREFECT_API_URL"
 _SECRETS = ("PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING")
 PATIENCE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
@@ -170,12 +171,17 @@ class OwnServer:
     def _end(self) -> None:
         if self._process is None:  # its start failed
             return
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=_FAREWELL)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_server(self._process, _FAREWELL)
+
+
+def end_server(process: subprocess.Popen[bytes] | ForkedServer, seconds: float) -> None:
+    """Ask a server to end; kill it if it takes more seconds than that."""
+    process.terminate()
+    try:
+        process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _error_file() -> int:

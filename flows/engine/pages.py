@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dp_core.errors import BadInput, StageFailed
 from flows.engine.configured_server import shown_url
+from flows.engine.own_server import end_server
 from flows.engine.prefect_tables import lay_tables
 
 HOST = "127.0.0.1"
@@ -79,7 +80,7 @@ def show_pages(port: int, ready: Callable[[str, str], None]) -> None:
     except KeyboardInterrupt:
         return
     finally:
-        _end(process)
+        end_server(process, _FAREWELL)
     if code not in (0, -signal.SIGTERM, 128 + signal.SIGTERM):
         raise StageFailed(f"Prefect's server ended with {code}; its output above says why.")
 
@@ -116,12 +117,3 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
     if process.poll() is None:
         raise StageFailed("Prefect's server did not answer in time; this machine may be very busy.")
     raise StageFailed(f"Prefect's server ended with {process.returncode} before it answered.")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(timeout=_FAREWELL)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from dp_core.errors import BadInput
-from flows.engine.orphaned_servers import SERVER
+from flows.engine.own_server import SERVER
 from flows.monitoring.automations import apply, read_automations
 from flows.monitoring.metrics import read_metrics
 from flows.monitoring.outcome import OutcomeName

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import logging
 import re
@@ -12,9 +11,9 @@ import zipfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
@@ -41,7 +40,6 @@ UNAVAILABLE = (
     "The service cannot reach its ledger or files now; the log of the service names the reason."
     " Try again later."
 )
-Found = TypeVar("Found")
 
 
 class Service:
@@ -260,6 +258,19 @@ def zip_folder(folder: Path) -> bytes:
     return made.getvalue()
 
 
+def _holder(request: Request) -> Token:
+    holder: Token = request.scope["holder"]
+    return holder
+
+
+async def _body(request: Request) -> bytes:
+    return await request.body()
+
+
+Holder = Annotated[Token, Depends(_holder)]
+Body = Annotated[bytes, Depends(_body)]
+
+
 def make_application(service: Service, *, rate: RequestRate | None = None) -> Gate:
     """Return the ASGI application.
 
@@ -281,49 +292,57 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
     async def healthz() -> Any:
         return {"status": "ok"}
 
+    # Starlette runs endpoints that are no coroutines in threads.
     @app.post("/v1/plan", summary="What a question would cost; spends nothing", openapi_extra=body)
-    async def plan(request: Request) -> Any:
-        given = await request.body()
-        return await _reply_of(lambda: service.plan(request.scope["holder"], given))
+    def plan(holder: Holder, given: Body) -> Any:
+        return service.plan(holder, given)
 
     @app.post("/v1/questions", status_code=202, summary="Ask a question", openapi_extra=body)
-    async def ask(request: Request) -> Any:
-        given, secret = await request.body(), request.scope["token"]
+    def ask(request: Request, given: Body) -> Any:
         keys = request.headers.getlist("idempotency-key")
         if len(keys) > 1:
             raise Refused(400, "Send one `Idempotency-Key`.")
-        found = await _reply_of(lambda: service.ask(secret, given, keys[0] if keys else None))
+        found = service.ask(request.scope["token"], given, keys[0] if keys else None)
         where = f"/v1/questions/{found['id']}"
         return JSONResponse(found, 202, headers={"location": where})
 
     @app.get("/v1/questions", summary="Your questions and their states")
-    async def questions(request: Request) -> Any:
-        return await _reply_of(lambda: service.questions(request.scope["holder"]))
+    def questions(holder: Holder) -> Any:
+        return service.questions(holder)
 
     @app.get("/v1/questions/{number}", summary="One of your questions, with its answer")
-    async def question(request: Request, number: str) -> Any:
-        chosen = _number(number)
-        return await _reply_of(lambda: service.question(request.scope["holder"], chosen))
+    def question(holder: Holder, number: str) -> Any:
+        return service.question(holder, _number(number))
 
     @app.get("/v1/questions/{number}/bundle", summary="The bundle of an answer, as a ZIP file")
-    async def bundle(request: Request, number: str) -> Any:
-        chosen = _number(number)
-        made = await _reply_of(lambda: service.bundle(request.scope["holder"], chosen))
-        name = f'attachment; filename="question-{chosen}.zip"'
+    def bundle(holder: Holder, number: str) -> Any:
+        made = service.bundle(holder, _number(number))
+        name = f'attachment; filename="question-{number}.zip"'
         return Response(made, media_type="application/zip", headers={"content-disposition": name})
 
     @app.get("/v1/allowance", summary="What you may still spend")
-    async def allowance(request: Request) -> Any:
-        holder = request.scope["holder"]
-        return await _reply_of(lambda: service.desks.allowance(holder.account, holder.user))
+    def allowance(holder: Holder) -> Any:
+        return service.desks.allowance(holder.account, holder.user)
 
     @app.get("/v1/schema", summary="The public schema: columns and levels")
-    async def schema(request: Request) -> Any:
-        return await _reply_of(lambda: service.desks.schema(request.scope["holder"].account))
+    def schema(holder: Holder) -> Any:
+        return service.desks.schema(holder.account)
 
     @app.exception_handler(Refused)
     async def refused(_request: Request, error: Refused) -> Response:
-        return JSONResponse({"error": error.sentence}, error.status, headers=error.headers)
+        return error.reply()
+
+    @app.exception_handler(NotAllowed)
+    async def not_allowed(_request: Request, _error: NotAllowed) -> Response:
+        sentence = "You are not a user of this desk; ask the privacy officer to add you."
+        return Refused(403, sentence).reply()
+
+    @app.exception_handler(ReleaseError)
+    async def failed(_request: Request, error: ReleaseError) -> Response:
+        if isinstance(error, BadInput | BudgetRefused):
+            return Refused(400 if isinstance(error, BadInput) else 409, error.message).reply()
+        LOG.error("The service cannot work: %s (%s)", type(error).__name__, error.row or "no row")
+        return Refused(503, UNAVAILABLE).reply()
 
     @app.exception_handler(HTTPException)
     async def unknown(_request: Request, error: HTTPException) -> Response:
@@ -338,11 +357,8 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
         except Exception as error:
             # privacy: neither the log nor the reply gets the error's text.
             LOG.error("An endpoint failed: %s", type(error).__name__)
-            response = JSONResponse(
-                {"error": "The service failed; its log has the kind of error."}, 500
-            )
-        for name, value in HEADERS[1:]:
-            response.headers[name.decode()] = value.decode()
+            response = Refused(500, "The service failed; its log has the kind of error.").reply()
+        response.headers.update(HEADERS)
         return response
 
     limits = service.limits
@@ -355,24 +371,3 @@ def _number(text: str) -> int:
     if not _NUMBER.fullmatch(text):
         raise Refused(404, "There is no such question.")
     return int(text)
-
-
-async def _reply_of(call: Callable[[], Found]) -> Found:
-    """Call a function in a thread, and turn its refusals into replies.
-
-    Raises:
-        Refused: what the function refused.
-    """
-    try:
-        return await asyncio.to_thread(call)
-    except NotAllowed:
-        raise Refused(
-            403, "You are not a user of this desk; ask the privacy officer to add you."
-        ) from None
-    except BadInput as error:
-        raise Refused(400, error.message) from None
-    except BudgetRefused as error:
-        raise Refused(409, error.message) from None
-    except ReleaseError as error:
-        LOG.error("The service cannot work: %s (%s)", type(error).__name__, error.row or "no row")
-        raise Refused(503, UNAVAILABLE) from None

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from starlette.responses import JSONResponse
+
 from dp_core.errors import ReleaseError
 from flows.desk.service.tokens import Token, TokenStore, UnknownToken
 
@@ -50,11 +52,8 @@ SCHEMA: dict[str, Any] = {
         },
     },
 }
-HEADERS = (
-    (b"content-type", b"application/json"),
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-)
+HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+"""Headers of every reply."""
 NO_TOKEN = (
     "This needs a valid token in the header `Authorization: Bearer TOKEN`; the privacy officer"
     " issues tokens."
@@ -160,7 +159,7 @@ class Gate:
             with self._one_more(user):
                 await self._pass_on(scope, await self._body(scope, receive), receive, send)
         except Refused as refused:  # the application sends its own
-            await refused.send(send)
+            await refused.reply()(scope, receive, send)
 
     async def _pass_on(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         # If a client does not read its reply in time, the server closes the connection.
@@ -250,31 +249,16 @@ class Refused(Exception):
         super().__init__(sentence)
         self.status, self.sentence, self.retry_after = status, sentence, retry_after
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """Headers that this reply has in addition to those of every reply."""
-        found = {}
+    def reply(self) -> JSONResponse:
+        """Return the reply."""
+        headers = dict(HEADERS)
         if self.status == 401:
-            found["www-authenticate"] = "Bearer"
+            headers["www-authenticate"] = "Bearer"
         if self.retry_after is not None:
-            found["retry-after"] = str(self.retry_after)
+            headers["retry-after"] = str(self.retry_after)
         if self.status in (400, 408, 413):
-            found["connection"] = "close"  # the rest of the body is not read
-        return found
-
-    async def send(self, send: Send) -> None:
-        """Send the error."""
-        body = json.dumps({"error": self.sentence}, ensure_ascii=False).encode()
-        own = [(name.encode(), value.encode()) for name, value in self.headers.items()]
-        length = (b"content-length", str(len(body)).encode())
-        await send(
-            {
-                "type": "http.response.start",
-                "status": self.status,
-                "headers": [*HEADERS, *own, length],
-            }
-        )
-        await send({"type": "http.response.body", "body": body})
+            headers["connection"] = "close"  # the rest of the body is not read
+        return JSONResponse({"error": self.sentence}, self.status, headers=headers)
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -167,9 +168,16 @@ def test_a_disk_that_is_read_only(project, command, monkeypatch, says):
 
 
 @row("interrupted")
-def test_an_interruption(project, command, monkeypatch, says):
-    monkeypatch.setattr("flows.release.make_release", raising(KeyboardInterrupt()))
-    says(run(project, command))
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption(project, command, monkeypatch, says, how):
+    monkeypatch.setattr("flows.release.make_release", lambda *_, **__: signal.raise_signal(how))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        answer = command("run", project.spec, "--out", project.out)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert answer.code == 130
+    says(answer.err)
 
 
 @row("stage-failed")
