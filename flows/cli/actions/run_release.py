@@ -44,7 +44,7 @@ def make(
     from flows.engine.own_server import start_own_server
     from flows.engine.site_settings import prefect_settings, require_a_server
     from flows.monitoring import log
-    from flows.monitoring.announcement import heard
+    from flows.monitoring.outcome import collect_outcomes
     from flows.monitoring.stage_clock import expected_seconds, ticking
 
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
@@ -77,7 +77,7 @@ def make(
         from flows.release import called_with
         from flows.release import release as flow
 
-        with called_with(progress.update, plan), heard() as outcomes:
+        with called_with(progress.update, plan), collect_outcomes() as outcomes:
             try:
                 if server is not None:
                     _load_meanwhile(plan, reservation)

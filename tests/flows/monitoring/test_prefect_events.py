@@ -8,8 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from flows.monitoring.announcement import announce
-from flows.monitoring.outcome import Outcome
+from flows.monitoring.outcome import Outcome, announce
 from flows.monitoring.prefect_events import tell_ledger, tell_release
 from tests.ledgers import open_town, owner
 

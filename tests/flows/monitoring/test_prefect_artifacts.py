@@ -13,16 +13,16 @@ import pytest
 from dp_core.bundle.quality.table_fit import MOST_FACTS, TableFit, fit_facts
 from dp_core.wall.accounting.composition import Amount
 from flows.answers.release_answers import accuracy_facts
-from flows.monitoring.artifact_pages import (
+from flows.monitoring.outcome import Outcome, OutcomeName
+from flows.monitoring.prefect_artifacts import (
     _STATES,
     account_page,
     accuracy_rows,
     bar,
     outcome_page,
     stage_rows,
-    unit_words,
 )
-from flows.monitoring.outcome import Outcome, OutcomeName
+from flows.monitoring.run_log import unit_words
 from tasks.run.home import open_ledger
 from tasks.run.stage_table import stages_of
 from tests.ledgers import monthly, on, open_town, reserve, spend, zcdp
