@@ -28,10 +28,16 @@ from dp_core.wall.ledger.account_balance import room
 from flows.answers.amounts import PrivacyAmount, amount_left, amount_of
 from flows.answers.forecast_answers import asked_of, fitting_now
 from flows.desk import own_process
-from flows.desk.asked_question import AskedQuestion, Kind, read_asked
+from flows.desk.asked_question import (
+    AskedQuestion,
+    Kind,
+    plan_of,
+    question_document,
+    question_schema,
+    read_asked,
+)
 from flows.desk.desk import Desk
 from flows.desk.kept_questions import KeptQuestion, KeptQuestions
-from flows.desk.question_spec import plan_of, question_document, question_schema
 from tasks.run.home import open_ledger
 from tasks.support.run_folder import write_atomically
 
@@ -402,14 +408,14 @@ def _use_earlier(desk: Desk, kept: KeptQuestions, number: int) -> None:
         asked = kept.find(number)
         if asked.anew or asked.answered_by is not None or kept.stage(asked) != "admitted":
             return
-        earlier = kept.answered(asked.asks, asked.cost)
+        earlier = kept.best_answered(asked.asks, asked.cost)
         if earlier is not None:
             answered = replace(asked, answered_by=earlier.number)
             kept.keep(replace(answered, epsilon=earlier.epsilon, delta=earlier.delta))
             return
-        held = kept.held(asked.asks, asked.cost)
-    if held is not None:
-        raise _waits(desk, held)
+        for each, stage in kept.about(asked.asks):
+            if each.cost >= asked.cost and stage == "held":
+                raise _waits(desk, each)
 
 
 def release_to_make(desk: Desk, number: int) -> Unanswered | None:
@@ -521,9 +527,14 @@ def _consider(
     kept = KeptQuestions(desk, ledger)
     schema = question_schema(asked, terms.schema)
     asks = digest([[*asked.measured], schema_hash(schema), terms.document()["data"]])
-    earlier = None if anew else kept.answered(asks, cost)
-    again = None if earlier else kept.unfinished(asks, cost, payer)
-    if earlier is None and again is None and not anew and (gone := kept.withdrawn(asks)):
+    earlier = None if anew else kept.best_answered(asks, cost)
+    same = (
+        each
+        for each, stage in kept.about(asks)
+        if (each.cost, each.account) == (cost, payer) and stage in ("admitted", "begun", "held")
+    )
+    again = None if earlier else next(same, None)
+    if earlier is None and again is None and not anew and (gone := kept.withdrawn_one(asks)):
         raise _no_answer(desk, gone.number, kept.release(gone.number))
     number = again.number if again else kept.free_number()
     charters = [one.charter for one in ledger.lineage(payer)]

@@ -262,8 +262,7 @@ def _check_answerable(terms: QuestionDesk) -> None:
     Raises:
         BadInput: if they are such terms.
     """
-    from flows.desk.asked_question import read_asked
-    from flows.desk.question_spec import plan_of, question_document, question_schema
+    from flows.desk.asked_question import plan_of, question_document, question_schema, read_asked
 
     asked = read_asked("count", terms.schema)
     schema = question_schema(asked, terms.schema)

@@ -145,11 +145,6 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return  # no websockets: the server closes the connection
         try:
             if scope["path"] in OPEN:
                 await self._pass_on(scope, b"", receive, send)

@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from flows.desk.service.gate import Gate, Limits
+from flows.desk.service.gate import Limits
 from flows.desk.service.service_records import STATES
 from tests.flows.desk.service.small_desks import ACCOUNT, USERS, Site
 
@@ -497,19 +497,3 @@ def test_a_desk_that_cannot_be_read_is_a_failure_of_the_service(site, caplog):
     site.desks.allowance = fail
     assert "/srv" not in said(site.send("GET", "/v1/allowance"), 503)["error"]
     assert "ledger-lost" in caplog.text
-
-
-def test_a_websocket_is_not_accepted(site):
-    import anyio
-
-    sent = []
-
-    async def run():
-        async def send(message):
-            sent.append(message)
-
-        await site.app({"type": "websocket", "path": "/v1/questions"}, anyio.sleep_forever, send)
-
-    anyio.run(run)
-    assert isinstance(site.app, Gate)
-    assert [each["type"] for each in sent] in ([], ["websocket.close"])
