@@ -23,10 +23,11 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dp_core.errors import BadInput
+from flows.desk.service.answerer import Answerer
 from flows.desk.service.application import LOG, Service, make_application
 from flows.desk.service.gate import Gate, Limits
 from flows.desk.service.open_desks import OpenDesks
-from flows.desk.service.queue import AnsweringProcesses, Queue
+from flows.desk.service.queue import Queue
 from flows.desk.service.service_records import ServiceRecords
 from flows.desk.service.tokens import TokenStore
 
@@ -147,8 +148,8 @@ def serve_questions(
     check_listening(where)
     log_to_stderr()
     tokens, records = TokenStore(home), ServiceRecords(home)
-    processes = AnsweringProcesses(records, limits.answer, deployment=deployment)
-    queue = Queue(desks, tokens, records, limits, processes)
+    answerer = Answerer(records, limits.answer, deployment=deployment)
+    queue = Queue(desks, tokens, records, answerer)
     service = Service(
         desks, tokens, records, limits, admitted=queue.wake, running=lambda: queue.running
     )
@@ -167,7 +168,7 @@ def serve_questions(
     finally:
         stopped.set()
         queue.stop()
-        processes.end()
+        answerer.end()
         for each in (worker, ticks):
             if each.ident is not None:
                 each.join()

@@ -49,7 +49,7 @@ def test_nothing_waits_in_an_empty_queue():
 
 
 def queue_of(site, answer):
-    return Queue(site.desks, site.tokens, site.records, site.limits, answer)
+    return Queue(site.desks, site.tokens, site.records, answer)
 
 
 def emptied(queue):
