@@ -611,11 +611,11 @@ def test_terms_that_nobody_decided_are_refused(office):
     changed = json.loads(text)
     changed["largest_epsilon"] = "3"
     record.write_text(json.dumps(changed), encoding="utf-8")
-    with pytest.raises(BudgetRefused, match="not those that the ledger recorded"):
+    with pytest.raises(BudgetRefused, match="has terms that are not those"):
         office.plan("count by age", "2")
     # Only closed in the ledger: as if an older record had been restored.
     record.write_text(text, encoding="utf-8")
     close_desk(office.desk, office.project.ledger(), **WHO)
     record.write_text(text, encoding="utf-8")
-    with pytest.raises(BudgetRefused, match="not those that the ledger recorded"):
+    with pytest.raises(BudgetRefused, match="has terms that are not those"):
         office.plan("count by age")
