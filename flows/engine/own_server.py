@@ -22,7 +22,6 @@ import atexit
 import contextlib
 import http.client
 import os
-import re
 import secrets
 import socket
 import subprocess
@@ -32,7 +31,13 @@ from typing import TYPE_CHECKING
 
 from flows.engine.forked_server import ForkedServer, can_fork, end_with_parent
 from flows.engine.prefect_tables import lay_tables, need_whole_server
-from flows.engine.site_settings import leaves, prefect_settings, prefects_home, setting_files
+from flows.engine.site_settings import (
+    EPHEMERAL,
+    files_with,
+    leaves,
+    prefect_settings,
+    prefects_home,
+)
 
 if TYPE_CHECKING:
     from prefect.settings import Settings
@@ -228,18 +233,6 @@ def has_plain_server(settings: Settings) -> bool:
 
 
 def _names_a_server() -> bool:
-    """Return whether the environment or one of Prefect's configuration files may name a server."""
+    """Return whether the environment or one of Prefect's configuration files names a server."""
     named = {name.upper(): value for name, value in os.environ.items()}
-    if named.get(_URL) or named.get("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE"):
-        return True
-    words = (r"api_url", r"", r"tool\W+prefect|^\s*prefect\s*=", r"prefect_")
-    for file, word in zip(setting_files(), words, strict=True):
-        try:
-            text = file.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return True
-        if re.search(word, text, re.IGNORECASE | re.MULTILINE):
-            return True
-    return False
+    return bool(named.get(_URL) or named.get(EPHEMERAL[0]) or files_with({_URL, *EPHEMERAL}))

@@ -30,6 +30,16 @@ OutcomeName = Literal["published", "held", "withdrawn", "refused", "failed", "wa
 - `waiting`: An account must approve the plan first. Nothing was spent.
 """
 
+STATES: dict[OutcomeName, str] = {
+    "published": "The release is published.",
+    "held": "The release awaits approval: a person decides whether it is published.",
+    "withdrawn": "The release was withdrawn; nothing is published.",
+    "refused": "The release was refused.",
+    "failed": "The release stopped and can be resumed.",
+    "waiting": "The plan of the release must be approved first.",
+}
+"""How a run ended, as a sentence on Prefect's pages."""
+
 TITLES: dict[OutcomeName, str] = {
     "held": "Held",
     "waiting": "AwaitingPlanApproval",

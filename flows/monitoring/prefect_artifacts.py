@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial
@@ -36,7 +36,7 @@ from dp_core.schema.privacy import cost_unit
 from dp_core.wall.accounting.composition import Amount
 from dp_core.wall.stage_grant import PAYS
 from flows.monitoring import run_log
-from flows.monitoring.outcome import Outcome
+from flows.monitoring.outcome import STATES, Outcome
 from flows.monitoring.prefect_runs import heed_requests, is_deployed
 from flows.monitoring.run_log import unit_words
 from tasks.ledger.accounts import Account
@@ -47,15 +47,6 @@ _PAID_IN = {share: stage for stage, shares in PAYS.items() for share in shares}
 
 _WIDTH = 40
 """Length of a budget bar in characters."""
-
-_STATES = {
-    "published": "The release is published.",
-    "held": "The release awaits approval: a person decides whether it is published.",
-    "withdrawn": "The release was withdrawn; nothing is published.",
-    "refused": "The release was refused.",
-    "failed": "The release stopped and can be resumed.",
-    "waiting": "The plan of the release must be approved first.",
-}
 
 _NOT_BEGUN = "This run stopped before its first stage."
 """The state of a run that failed before it reached its release, begun or not."""
@@ -198,34 +189,30 @@ class ReleaseArtifacts:
         if known is not None:
             update_progress_artifact(artifact_id=known, progress=part)
             return
-        made = create_progress_artifact(
-            progress=part, key="release-progress", description=_words(plan)
-        )
-        self._remember("release-progress", made)
+        create = partial(create_progress_artifact, progress=part)
+        self._create("release-progress", create, _words(plan))
 
     def _account(self, run: Run) -> None:
         page = account_page(run.ledger.lineage(run.spec.account))
-        known = self._made.get("account-budget")
-        if known is not None:
-            _update(known, page)
-            return
         words = (
             "What the release's account has reserved, spent and left. The whole budget of an"
             " unfinished release is reserved, also what it has charged."
         )
-        self._remember(
-            "account-budget",
-            create_markdown_artifact(key="account-budget", markdown=page, description=words),
-        )
+        self._put("account-budget", page, partial(create_markdown_artifact, markdown=page), words)
 
     def _table(self, key: str, rows: list[dict[str, Any]], words: str) -> None:
-        known = self._made.get(key)
-        if known is not None:
-            _update(known, json.dumps(rows))
-            return
-        self._remember(key, create_table_artifact(key=key, table=rows, description=words))
+        self._put(key, json.dumps(rows), partial(create_table_artifact, table=rows), words)
 
-    def _remember(self, key: str, made: object) -> None:
+    def _put(self, key: str, data: str, create: Callable[..., object], words: str) -> None:
+        """Create an artifact, or give the one that was created before other data."""
+        known = self._made.get(key)
+        if known is None:
+            self._create(key, create, words)
+        else:
+            get_client(sync_client=True).update_artifact(known, ArtifactUpdate(data=data))
+
+    def _create(self, key: str, create: Callable[..., object], words: str) -> None:
+        made = create(key=key, description=words)
         # By its type it may be a coroutine; in a synchronous flow it is the identifier.
         assert isinstance(made, UUID)
         self._made[key] = made
@@ -239,10 +226,6 @@ def link(out: Path) -> None:
         link_text=str(out),
         description="The bundle: its report, for whoever may read that folder from a browser.",
     )
-
-
-def _update(made: UUID, data: str) -> None:
-    get_client(sync_client=True).update_artifact(made, ArtifactUpdate(data=data))
 
 
 def _words(plan: Plan) -> str:
@@ -404,7 +387,7 @@ def outcome_page(
         deployed: Whether the run belongs to a deployment; False (the default) if a command
             started it.
     """
-    state = _STATES[outcome.name]
+    state = STATES[outcome.name]
     if outcome.name == "failed" and release is None:
         state = _NOT_BEGUN
     lines = [f"**{state}**", "", outcome.sentence]
