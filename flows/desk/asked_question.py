@@ -140,7 +140,8 @@ def _table(text: str, schema: Schema) -> AskedQuestion:
         if not schema.private:
             read_informative(text, schema)  # nobody pays for what every file answers alike
     except BadInput as error:
-        raise BadInput(f"{error.message}{_formula_meant(text, schema)}") from None
+        hint = f" {HOW}" if set(text) & {"=", "+"} else ""  # perhaps a formula
+        raise BadInput(f"{error.message}{hint}") from None
     columns = tuple(name for name in schema.names if name in question.columns)
     table = {origin(schema, name)[0] for name in columns}
     if schema.nested is not None:
@@ -157,17 +158,6 @@ def _table(text: str, schema: Schema) -> AskedQuestion:
         columns=columns,
         table=tuple(name for name in schema.names if name in table),
     )
-
-
-def _formula_meant(text: str, schema: Schema) -> str:
-    """Return advice for a text that probably means a formula, such as `y = a + b`."""
-    meant = text.replace("=", "~", 1)
-    try:
-        if "=" in text:
-            return f' For a regression write "{_regression(meant, schema).text}".'
-    except BadInput:
-        pass
-    return f" {HOW}" if "+" in text else ""
 
 
 def _means(text: str, schema: Schema, words: str) -> bool:

@@ -29,13 +29,11 @@ from flows.desk.service.gate import (
     read_asked,
 )
 from flows.desk.service.open_desks import NotAllowed, OpenDesks
-from flows.desk.service.service_records import OPEN, AdmittedQuestion, KeyReused, ServiceRecords
+from flows.desk.service.service_records import OPEN, AdmittedQuestion, ServiceRecords
 from flows.desk.service.tokens import Token, TokenStore, UnknownToken
 
 LOG = logging.getLogger("dp_release.questions")
-LONGEST_KEY = 200
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
-_KEY = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}")
 UNAVAILABLE = (
     "The service cannot reach its ledger or files now; the log of the service names the reason."
     " Try again later."
@@ -48,7 +46,7 @@ class Service:
     Args:
         desks: The desks.
         tokens: The tokens.
-        records: Idempotency keys, counts of admissions, and outcomes of attempts.
+        records: Counts of admissions, and outcomes of attempts.
         limits: Limits of the service.
         admitted: Called after each admission, to wake the queue.
         running: Returns the account and number of the question that is being answered.
@@ -76,36 +74,23 @@ class Service:
         asked = read_asked(body)
         return self.desks.plan(holder.account, holder.user, asked.question, asked.epsilon)
 
-    def ask(self, secret: str, body: bytes, key: str | None) -> dict[str, Any]:
+    def ask(self, secret: str, body: bytes) -> dict[str, Any]:
         """Admit a question; return its number and state.
 
         Raises:
             Refused: if the request is invalid, or too many questions are open.
         """
         asked = read_asked(body)
-        if key is not None and not _KEY.fullmatch(key):
-            raise Refused(
-                400,
-                f"`Idempotency-Key` must be 1 to {LONGEST_KEY} printable ASCII characters without"
-                " spaces.",
-            )
         # One admission at a time, so that two requests together cannot exceed a limit. The token
         # cannot be revoked before the admission is durable.
         try:
             with self._admission, self.tokens.holding(secret) as holder:
-                return self._admit(holder, asked.question, asked.epsilon, key)
+                return self._admit(holder, asked.question, asked.epsilon)
         except UnknownToken:
             raise Refused(401, NO_TOKEN) from None
 
-    def _admit(self, holder: Token, question: str, epsilon: str, key: str | None) -> dict[str, Any]:
+    def _admit(self, holder: Token, question: str, epsilon: str) -> dict[str, Any]:
         account, user = holder.account, holder.user
-        if key is not None:
-            try:
-                self.records.claim(account, user, key, f"{epsilon}\n{question}")
-            except KeyReused:
-                raise Refused(
-                    422, "This `Idempotency-Key` was sent before with another question."
-                ) from None
         before = self._all()
         self._require_room(holder, question, epsilon, before)
         number = self.desks.admit(account, user, question, epsilon)
@@ -299,10 +284,7 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
 
     @app.post("/v1/questions", status_code=202, summary="Ask a question", openapi_extra=body)
     def ask(request: Request, given: Body) -> Any:
-        keys = request.headers.getlist("idempotency-key")
-        if len(keys) > 1:
-            raise Refused(400, "Send one `Idempotency-Key`.")
-        found = service.ask(request.scope["token"], given, keys[0] if keys else None)
+        found = service.ask(request.scope["token"], given)
         where = f"/v1/questions/{found['id']}"
         return JSONResponse(found, 202, headers={"location": where})
 

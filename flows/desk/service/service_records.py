@@ -1,4 +1,4 @@
-"""What the service itself must remember: idempotency keys, counts of questions, and outcomes.
+"""What the service itself must remember: counts of questions, and outcomes.
 
 All of it survives a crash. None of it decides about the budget: only the ledger does.
 """
@@ -6,7 +6,6 @@ All of it survives a crash. None of it decides about the budget: only the ledger
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sqlite3
 import time
@@ -26,13 +25,7 @@ MOST_ATTEMPTS = 3
 """Failed attempts at one question (for outside reasons) after which a person has to look."""
 FILE = "service.db"
 DAY_S = 24 * 3600.0
-KEPT_S = 7 * 24 * 3600.0
-MOST_KEYS = 1000
-"""Largest number of keys that are kept of one user."""
 _TABLES = """
-CREATE TABLE IF NOT EXISTS keys (
-    account TEXT, user TEXT, key TEXT, request TEXT, used REAL, PRIMARY KEY (account, user, key)
-);
 CREATE TABLE IF NOT EXISTS taken (account TEXT, number INTEGER, PRIMARY KEY (account, number));
 CREATE TABLE IF NOT EXISTS admissions (account TEXT, user TEXT, at REAL);
 CREATE TABLE IF NOT EXISTS outcomes (
@@ -82,10 +75,6 @@ class Outcome:
     row: str = ""
 
 
-class KeyReused(Exception):
-    """An idempotency key was sent before with another request."""
-
-
 class ServiceRecords:
     """A small database in the home, of mode 0600.
 
@@ -105,37 +94,6 @@ class ServiceRecords:
     def exist(home: Path) -> bool:
         """Return whether a service was ever started in a home."""
         return (home / FOLDER / FILE).is_file()
-
-    def claim(self, account: str, user: str, key: str, request: str) -> None:
-        """Bind an idempotency key of a user to a request for a week.
-
-        Args:
-            account: Account of the desk.
-            user: Who sent the key.
-            key: The key, as it was sent.
-            request: The request in its normal form.
-
-        Raises:
-            KeyReused: if the key is bound to another request.
-        """
-        hashed, digest, now = _digest(key), _digest(request), self._clock()
-        with self._transaction() as database:
-            database.execute("DELETE FROM keys WHERE used < ?", (now - KEPT_S,))
-            database.execute(
-                "INSERT OR IGNORE INTO keys VALUES (?, ?, ?, ?, ?)",
-                (account, user, hashed, digest, now),
-            )
-            (bound,) = database.execute(
-                "SELECT request FROM keys WHERE account = ? AND user = ? AND key = ?",
-                (account, user, hashed),
-            ).fetchone()
-            database.execute(
-                "DELETE FROM keys WHERE account = ? AND user = ? AND key NOT IN (SELECT key FROM"
-                " keys WHERE account = ? AND user = ? ORDER BY used DESC, rowid DESC LIMIT ?)",
-                (account, user, account, user, MOST_KEYS),
-            )
-        if bound != digest:
-            raise KeyReused
 
     def take(self, account: str, number: int) -> None:
         """Record that the service answers a question, because it was asked here.
@@ -234,7 +192,3 @@ class ServiceRecords:
         with contextlib.closing(sqlite3.connect(self._path, timeout=30)) as database, database:
             database.execute("PRAGMA synchronous = FULL")
             yield database
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

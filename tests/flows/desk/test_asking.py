@@ -78,7 +78,7 @@ def test_an_epsilon_above_the_limit_is_refused(office, says):
         ("incom ~ age", "The schema (Town survey) has no column 'incom'. Did you mean 'income'"),
         ("income ~ age * sex", "interaction age:sex; a regression that a desk answers is"),
         ("income ~ log(age)", "computes with age"),
-        ("income = age + sex", 'For a regression write "income ~ age + sex"'),
+        ("income = age + sex", 'a regression such as "income ~ age + sex"'),
         ("", "The question is empty"),
         ("share where sex = female", "`share of sex = female`"),
         ("share by sex where sex = male", "100 % for every file"),

@@ -270,24 +270,9 @@ def test_the_same_question_has_the_same_id(site):
     assert site.ask(epsilon="0.2").json()["id"] == 3
 
 
-def test_an_idempotency_key_belongs_to_one_question_of_one_user(site):
-    key = {"headers": {"idempotency-key": "a-1"}}
-    assert site.ask(**key).json()["id"] == site.ask(**key).json()["id"] == 1
-    said(site.ask("share by sex", **key), 422)
-    said(site.ask(epsilon="0.2", **key), 422)
-    assert said(site.ask("share by sex", user="ben", **key), 202)["id"] == 2
-    assert len(site.desks.asked) == 2
-
-
-@pytest.mark.parametrize("key", ["", "a b", "x" * 201, "é", b"\xff"])
-def test_a_strange_idempotency_key_is_refused(site, key):
-    header = key if isinstance(key, bytes) else key.encode()
-    said(site.ask(headers={"idempotency-key": header}), 400)
-
-
 def test_repeated_requests_at_the_same_time_are_one_question(site):
     body = {"question": "count by sex", "epsilon": "0.1"}
-    request = ("POST", "/v1/questions", "anna", {"json": body, "headers": {"idempotency-key": "k"}})
+    request = ("POST", "/v1/questions", "anna", {"json": body})
     found = site.send_all([request] * 40)
     admitted = [each for each in found if each.status_code == 202]
     assert admitted
