@@ -127,7 +127,10 @@ class Answerer:
         from prefect.deployments import arun_deployment
 
         account, number = question.account, question.number
-        attempt, until = self._records.ended(account, number), time.monotonic() + self._seconds
+        attempt, until = (
+            self._records.ended_attempts(account, number),
+            time.monotonic() + self._seconds,
+        )
         try:
             run = asyncio.run(
                 arun_deployment(

@@ -21,7 +21,7 @@ from dp_core.errors import BadInput, BudgetRefused, ReleaseError
 from flows.desk.service.gate import (
     HEADERS,
     NO_TOKEN,
-    SCHEMA,
+    Asked,
     Gate,
     Limits,
     Refused,
@@ -132,7 +132,7 @@ class Service:
             )
         else:
             return
-        if not self.desks.known(account, user, question, epsilon):
+        if not self.desks.is_known(account, user, question, epsilon):
             raise Refused(429, sentence, retry_after=60)
 
     def questions(self, holder: Token) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class Service:
             replace(each, state="running")
             if each.state == "waiting" and (each.account, each.number) == running
             else each
-            for each in self.records.seen(self.desks.questions())
+            for each in self.records.with_outcomes(self.desks.questions())
         ]
 
     def renew(self) -> None:
@@ -271,7 +271,8 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
         redoc_url=None,
         redirect_slashes=False,
     )
-    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": SCHEMA}}}}
+    content = {"application/json": {"schema": Asked.model_json_schema()}}
+    body = {"requestBody": {"required": True, "content": content}}
 
     @app.get("/healthz", summary="Whether the service listens")
     async def healthz() -> Any:

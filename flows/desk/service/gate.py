@@ -12,13 +12,20 @@ import json
 import math
 import threading
 import time
-import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 from starlette.responses import JSONResponse
 
 from dp_core.errors import ReleaseError
@@ -33,25 +40,6 @@ LONGEST_TOKEN = 200
 MINUTE = 60.0
 LONGEST_QUESTION = 4000
 LONGEST_EPSILON = 60
-KEYS = ("question", "epsilon")
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": list(KEYS),
-    "additionalProperties": False,
-    "properties": {
-        "question": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": LONGEST_QUESTION,
-            "description": "A table or a regression, such as `mean of income by sex` or"
-            " `income ~ age + sex`.",
-        },
-        "epsilon": {
-            "type": ["string", "number"],
-            "description": 'Epsilon of the answer, above 0, such as "0.1" or "1/10".',
-        },
-    },
-}
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 """Headers of every reply."""
 NO_TOKEN = (
@@ -270,17 +258,29 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question and its epsilon as they were sent.
+class Asked(BaseModel):
+    """A question and its epsilon as text, so that 0.1 stays exactly 0.1."""
 
-    Attributes:
-        question: The question, without leading and trailing space.
-        epsilon: Epsilon of the answer, as text.
-    """
-
-    question: str
-    epsilon: str
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    question: Annotated[
+        str,
+        StringConstraints(
+            strip_whitespace=True,
+            min_length=1,
+            max_length=LONGEST_QUESTION,
+            pattern=r"^\P{Cc}*$",  # no control characters
+        ),
+        Field(description="A table or a regression, such as `mean of income by sex`."),
+    ]
+    epsilon: Annotated[
+        str,
+        BeforeValidator(lambda given: str(given) if isinstance(given, Decimal) else given),
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_EPSILON),
+        Field(
+            description='Epsilon of the answer, above 0, such as "0.1" or "1/10".',
+            json_schema_extra={"type": ["string", "number"]},
+        ),
+    ]
 
 
 def read_asked(body: bytes) -> Asked:
@@ -303,26 +303,15 @@ def read_asked(body: bytes) -> Asked:
             "The body is not valid JSON in UTF-8; send, for example,"
             ' {"question": "mean of income by sex", "epsilon": "0.1"}.',
         ) from None
-    if not isinstance(found, dict) or set(found) != set(KEYS):
-        raise Refused(422, "The body must be an object with exactly the keys question and epsilon.")
-    question, epsilon = found["question"], found["epsilon"]
-    if not isinstance(question, str):
-        raise Refused(422, "`question` must be a string.")
-    question = question.strip()
-    if not 0 < len(question) <= LONGEST_QUESTION or not _is_plain(question):
+    try:
+        return Asked.model_validate(found)
+    except ValidationError:
         raise Refused(
             422,
-            f"`question` must have 1 to {LONGEST_QUESTION} characters, without control characters.",
-        )
-    exact = str(epsilon) if isinstance(epsilon, str | Decimal) else ""
-    if not 0 < len(exact) <= LONGEST_EPSILON:
-        raise Refused(422, '`epsilon` must be a number, such as 0.1, or a string, such as "1/10".')
-    return Asked(question, exact.strip())
-
-
-def _is_plain(text: str) -> bool:
-    """Return whether a text has no control characters and no lone surrogates."""
-    return not any(unicodedata.category(each) in ("Cc", "Cs") for each in text)
+            "The body must be an object with exactly the keys `question`, which has 1 to"
+            f" {LONGEST_QUESTION} characters, without control characters, and `epsilon`, which is a"
+            ' number, such as 0.1, or a text, such as "1/10".',
+        ) from None
 
 
 def _refuse_constant(name: str) -> None:

@@ -81,7 +81,7 @@ class OpenDesks:
             | {"awaits_approval": planned.awaits, "id": planned.number if known else None}
         )
 
-    def known(self, account: str, user: str, question: str, epsilon: str) -> bool:
+    def is_known(self, account: str, user: str, question: str, epsilon: str) -> bool:
         """Return whether a question is answered, or waits as a question of this user."""
         planned = self._question_plan(account, user, question, epsilon)
         return planned.already is not None or planned.continues is not None
@@ -184,7 +184,9 @@ def questions_as_seen(desk: Desk, kept: KeptQuestions) -> list[AdmittedQuestion]
         kept: Its questions.
     """
     found = [_admitted_question(desk, each, kept.stage(each)) for each in kept.all()]
-    return ServiceRecords(desk.home).seen(found) if ServiceRecords.exist(desk.home) else found
+    return (
+        ServiceRecords(desk.home).with_outcomes(found) if ServiceRecords.exist(desk.home) else found
+    )
 
 
 def counts_by_state(questions: Sequence[AdmittedQuestion]) -> dict[str, int]:

@@ -130,10 +130,10 @@ class Queue:
         """
         asked, now = self._desks.questions(), time.monotonic()
         known = {(each.account, each.user) for each in self._tokens.valid()}
-        taken = self._records.taken()
+        taken = self._records.taken_questions()
         return [
             each
-            for each, raw in zip(self._records.seen(asked), asked, strict=True)
+            for each, raw in zip(self._records.with_outcomes(asked), asked, strict=True)
             if raw.state == "waiting" and each.state in ("waiting", "awaiting approval")
             if (each.account, each.user) in known and (each.account, each.number) in taken
             if self._not_before.get((each.account, each.number), now) <= now

@@ -105,7 +105,7 @@ class ServiceRecords:
         with self._transaction() as database:
             database.execute("INSERT OR IGNORE INTO taken VALUES (?, ?)", (account, number))
 
-    def taken(self) -> frozenset[tuple[str, int]]:
+    def taken_questions(self) -> frozenset[tuple[str, int]]:
         """Return account and number of each question that the service answers."""
         with self._transaction() as database:
             return frozenset(database.execute("SELECT account, number FROM taken").fetchall())
@@ -150,7 +150,7 @@ class ServiceRecords:
             ).fetchone()
         return int(failures)
 
-    def ended(self, account: str, number: int) -> int:
+    def ended_attempts(self, account: str, number: int) -> int:
         """Return how many attempts at a question have failed or were refused so far."""
         with self._transaction() as database:
             row = database.execute(
@@ -167,7 +167,7 @@ class ServiceRecords:
                 (account, number),
             )
 
-    def seen(self, questions: Iterable[AdmittedQuestion]) -> list[AdmittedQuestion]:
+    def with_outcomes(self, questions: Iterable[AdmittedQuestion]) -> list[AdmittedQuestion]:
         """Return questions, with the states of those that wait changed by their last attempts.
 
         A question has failed after `MOST_ATTEMPTS` failed attempts; until then it waits.

@@ -47,7 +47,7 @@ class SmallDesks:
         self.asked.append(AdmittedQuestion(account, number, user, question, epsilon, "waiting"))
         return number
 
-    def known(self, account: str, user: str, question: str, epsilon: str) -> bool:
+    def is_known(self, account: str, user: str, question: str, epsilon: str) -> bool:
         asked = (account, user, question, epsilon)
         return asked in [(e.account, e.user, e.question, e.epsilon) for e in self.asked]
 

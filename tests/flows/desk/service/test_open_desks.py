@@ -51,8 +51,8 @@ def test_a_plan_names_the_user_s_own_account_only(desks, office):
 def test_an_answer_is_that_of_query_with_its_cost_and_receipt(desks, office):
     number = desks.admit("rand", "anna", "count by sex", "0.25")
     assert [each.state for each in desks.questions()] == ["waiting"]
-    assert desks.known("rand", "anna", "count by sex", "0.25")
-    assert not desks.known("rand", "anna", "count by age", "0.25")
+    assert desks.is_known("rand", "anna", "count by sex", "0.25")
+    assert not desks.is_known("rand", "anna", "count by age", "0.25")
     made = answered(office, number)
     assert [each.state for each in desks.questions()] == ["answered"]
     found = desks.answer("rand", number)
@@ -102,7 +102,7 @@ def test_a_refusal_tells_amounts_of_the_user_s_own_account_only(desks, office):
 
 @pytest.mark.parametrize(("account", "user"), [("rand", "carl"), ("other", "anna"), ("rand", "")])
 def test_who_is_not_a_user_of_the_desk_learns_nothing(desks, account, user):
-    for asked in (desks.plan, desks.admit, desks.known):
+    for asked in (desks.plan, desks.admit, desks.is_known):
         with pytest.raises(NotAllowed):
             asked(account, user, "count by sex", "0.25")
     with pytest.raises(NotAllowed):
