@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import get_args
 
@@ -23,7 +20,9 @@ from flows.engine.own_server import SERVER
 from flows.monitoring.automations import apply, read_automations
 from flows.monitoring.metrics import read_metrics
 from flows.monitoring.outcome import OutcomeName
+from tests.deployments.site import free_port
 from tests.full import at_full_size
+from tests.http_listener import listening
 
 DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
 AUTOMATIONS = DEPLOYMENTS / "automations.yaml"
@@ -124,12 +123,6 @@ def test_the_dashboard_shows_metrics_that_there_are():
 # -- a real server
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 def wait_for(what, seconds=120.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -172,23 +165,9 @@ def environment(tmp_path, with_prefects_tables):
 
 @pytest.fixture
 def hook():
-    """Return the address of something that listens, and what it heard."""
-    heard = []
-
-    class Listener(BaseHTTPRequestHandler):
-        def do_POST(self):
-            heard.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_): ...
-
-    with HTTPServer(("127.0.0.1", 0), Listener) as listener:
-        thread = threading.Thread(target=listener.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.server_port}/", heard
-        listener.shutdown()
-        thread.join()
+    """Something that listens."""
+    with listening() as listener:
+        yield listener
 
 
 NEXT = "=== once more\n"
@@ -212,7 +191,7 @@ main()
 def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
     environment, hook, tmp_path, monkeypatch
 ):
-    address, heard = hook
+    address = f"{hook.url}/"
     path = tmp_path / "alerts.yaml"
     path.write_text(AUTOMATIONS.read_text().replace("259200", "10"))  # the least that there is
     applied = subprocess.run(
@@ -239,7 +218,7 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
         tell_release("held", name, name)
     tell_ledger("verification-failed", "Entry 2.")
     # The server may look at two events at once: what follows another waits until that is known.
-    wait_for(lambda: heard)
+    wait_for(lambda: hook.posted)
     tell_release("published", "village", "village")
     tell_release("failed", "town", "town", sentence=sentence, code=4, row="disk-full")
     expected = {
@@ -250,9 +229,9 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
         expected.add(("dp-release held too long", "dp-release.release.city"))
 
     def told():
-        return [(one["alert"], one["about"]) for one in heard]
+        return [(one["alert"], one["about"]) for _, one in hook.posted]
 
     wait_for(lambda: expected <= {*told()})
     assert sorted(told()) == sorted(expected)
-    failed = next(one for one in heard if one["alert"] == "dp-release failed")
+    failed = next(one for _, one in hook.posted if one["alert"] == "dp-release failed")
     assert (failed["sentence"], failed["runbook"]) == (sentence, "disk-full")
