@@ -15,7 +15,7 @@ import base64
 import contextlib
 import hmac
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from importlib import import_module
 from typing import Any
 
@@ -149,7 +149,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 # module of the whole server, which is imported only if there is an error.
 
 
-def _answer_of(handler: str) -> Callable[[Request, Exception], Awaitable[Response]]:
+def _answer_of(handler: str) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
     async def reply(request: Request, error: Exception) -> Response:
         found: Response = await getattr(_whole_server(), handler)(request, error)
         return found
