@@ -208,7 +208,7 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
     assert address not in applied.stdout
 
     monkeypatch.setenv("PREFECT_API_URL", environment["PREFECT_API_URL"])
-    from flows.monitoring.prefect_events import tell_ledger, tell_release
+    from flows.monitoring.prefect_events import tell_check, tell_release
 
     # Its own words may hold anything that JSON and templates give a meaning.
     sentence = 'The disk is full: "a" {{ b }}\\ could not be written.'
@@ -216,7 +216,7 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
     held = ("city", "village") if at_full_size() else ()
     for name in held:
         tell_release("held", name, name)
-    tell_ledger("verification-failed", "Entry 2.")
+    tell_check("ledger", "verification-failed", "Entry 2.", None)
     # The server may look at two events at once: what follows another waits until that is known.
     wait_for(lambda: hook.posted)
     tell_release("published", "village", "village")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -63,7 +64,7 @@ class OpenDesks:
     """
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[tuple[str, int], Mapping[str, Any]] = OrderedDict()
+        self._answer = lru_cache(KEPT_ANSWERS)(_answer)
         self._ended: dict[tuple[str, int], Stage] = {}
         self._lock = threading.Lock()
 
@@ -131,14 +132,8 @@ class OpenDesks:
 
     def answer(self, account: str, number: int) -> Mapping[str, Any]:
         """Return an answer as `query --json` or `infer --json` does, with its cost and receipt."""
-        key = account, number
         with self._lock:  # one analysis at a time
-            if key not in self._answers:
-                self._answers[key] = _answer(find_desk(account), number)
-                if len(self._answers) > KEPT_ANSWERS:
-                    self._answers.popitem(last=False)
-            self._answers.move_to_end(key)
-            return self._answers[key]
+            return self._answer(account, number)
 
     def bundle(self, account: str, number: int) -> Path:
         """Return the folder of the bundle that answers a question."""
@@ -236,7 +231,8 @@ def _refuse(desk: Desk, user: str, error: BudgetRefused) -> NoReturn:
     raise BudgetRefused(ABOVE, row=error.row) from None
 
 
-def _answer(desk: Desk, number: int) -> Mapping[str, Any]:
+def _answer(account: str, number: int) -> Mapping[str, Any]:
+    desk = find_desk(account)
     found = answer_question(desk, number, carry_out=_carry_out_nothing)
     kept = KeptQuestions(desk, open_ledger(desk.home))
     asked = kept.find(number)

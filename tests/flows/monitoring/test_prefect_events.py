@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flows.monitoring.outcome import Outcome, announce
-from flows.monitoring.prefect_events import tell_ledger, tell_release
+from flows.monitoring.prefect_events import tell_check, tell_release
 from tests.http_listener import listening
 from tests.ledgers import open_town, owner
 
@@ -58,7 +58,7 @@ def test_a_spec_that_cannot_be_read_has_no_account(server):
 def test_nobody_is_told_where_no_server_is_named(server, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL")
     tell_release("published", "town", "town")
-    tell_ledger("verified", "In order.")
+    tell_check("ledger", "verified", "In order.", None)
     assert server == []
 
 
