@@ -95,15 +95,15 @@ class Service:
         self._require_room(holder, question, epsilon, before)
         number = self.desks.admit(account, user, question, epsilon)
         self.records.take(account, number)
-        if all((each.account, each.number) != (account, number) for each in before):
+        known = {(each.account, each.number): each.state for each in before}
+        state = known.get((account, number))
+        if state is None:
             self.records.count_admission(account, user)
         LOG.info("user=%s account=%s id=%s admitted epsilon=%s", user, account, number, epsilon)
-        if any(
-            (each.account, each.number) == (account, number) and each.state in ("refused", "failed")
-            for each in before
-        ):
-            self.records.forget_outcome(account, number)  # asking again retries the question
-            self._forget(account, number)
+        if state in ("refused", "failed"):  # asking again retries the question
+            self.records.forget_outcome(account, number)
+            with self._renewal:
+                self._shown.pop((account, number), None)
         self._admitted()
         return {"id": number, "state": self._own(holder, number).state}
 
@@ -171,12 +171,6 @@ class Service:
         if found is None or found.user != holder.user:
             raise Refused(404, f"You have no question {number}.")
         return found
-
-    def _forget(self, account: str, number: int) -> None:
-        with self._renewal:
-            self._shown = {
-                key: each for key, each in self._shown.items() if key != (account, number)
-            }
 
     def _all(self) -> list[AdmittedQuestion]:
         """Return the questions of all desks as they are now."""

@@ -299,11 +299,6 @@ def test_a_server_of_prefect_s_own_that_is_slow(project, command, monkeypatch, s
             marks=row("codes-damaged"),
         ),
         pytest.param(
-            "count",
-            lambda at: set_lease(database(at), fence=99),
-            marks=row("taken-over"),
-        ),
-        pytest.param(
             "basics",
             lambda at: at.writer.settle(at.reservation, "abandoned"),
             marks=row("reservation-gone"),
@@ -439,12 +434,6 @@ def with_zeros(project, _patch):
         ),
         refusal("links-gone", without_links, after="count"),
         refusal("bundle-not-handed-over", lying),
-        refusal(
-            "dask-unreachable",
-            patching("tasks.support.dask_cluster.ANSWER", 1.0),
-            *(*RUN, "--dask", "tcp://127.0.0.1:9"),
-        ),
-        refusal("dask-in-clear", unchanged, *RUN, "--dask", "tcp://192.0.2.1:8786"),
         refusal("log-not-written", unchanged, *RUN, "--log-file", "{spec}/log"),
         refusal(
             "committed-result-gone",
