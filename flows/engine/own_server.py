@@ -26,6 +26,7 @@ import secrets
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -135,48 +136,66 @@ class OwnServer:
         for name in (_URL, *_SECRETS):
             os.environ.pop(name, None)
         if isinstance(self._process, subprocess.Popen):
-            self._require_health(self._process, seconds)
+            require_health(self._process, self._port, seconds)
 
     def _start_whole(self) -> subprocess.Popen[bytes]:
-        """Start Prefect's whole server in a new interpreter."""
-        command = [sys.executable, "-c", _LAUNCH, "--factory", SERVER]
-        command += ["--fd", str(self._listener.fileno())]
-        command += ["--log-level", "error", "--lifespan", "on"]
-        started = subprocess.Popen(
-            command,
-            env={**os.environ, **_TEMPORARY},
-            pass_fds=[self._listener.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._errors,
-            start_new_session=True,  # Ctrl-C is for this process, which reports its end to it
-            preexec_fn=end_with_parent,
-        )
+        started = start_whole_server(self._listener, {**os.environ, **_TEMPORARY}, self._errors)
         self._listener.close()
         return started
-
-    def _require_health(self, process: subprocess.Popen[bytes], seconds: float) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=seconds)
-        with contextlib.closing(connection):
-            try:
-                connection.request("GET", "/api/health")
-                status = connection.getresponse().status
-            except TimeoutError:
-                raise ServerSlow("Prefect's own server did not answer in time.") from None
-            except OSError:
-                code = process.wait()
-                raise RuntimeError(
-                    f"Prefect's own server ended with {code}; see {prefects_home() / ERRORS}."
-                ) from None
-        if status != http.client.OK:
-            raise RuntimeError(
-                f"Prefect's own server answers {status}; see {prefects_home() / ERRORS}."
-            )
 
     def _end(self) -> None:
         if self._process is None:  # its start failed
             return
         end_server(self._process, _FAREWELL)
+
+
+def start_whole_server(
+    listener: socket.socket, environment: Mapping[str, str], errors: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Start Prefect's whole server in a new interpreter.
+
+    Args:
+        listener: Socket that listens; the server accepts its connections.
+        environment: Its environment.
+        errors: Descriptor for its errors; None (the default) for the standard error.
+    """
+    command = [sys.executable, "-W", "ignore", "-c", _LAUNCH, "--factory", SERVER]
+    command += ["--fd", str(listener.fileno()), "--log-level", "error", "--lifespan", "on"]
+    return subprocess.Popen(
+        command,
+        env=environment,
+        pass_fds=[listener.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+        start_new_session=True,  # Ctrl-C is for this process, which reports its end to it
+        preexec_fn=end_with_parent,
+    )
+
+
+def require_health(process: subprocess.Popen[bytes], port: int, seconds: float) -> None:
+    """Wait until a server answers.
+
+    Raises:
+        ServerSlow: if it does not answer in time.
+        RuntimeError: if it ended, or answers with an error.
+    """
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    with contextlib.closing(connection):
+        try:
+            connection.request("GET", "/api/health")
+            status = connection.getresponse().status
+        except TimeoutError:
+            raise ServerSlow("Prefect's own server did not answer in time.") from None
+        except (OSError, http.client.HTTPException):
+            code = process.wait()
+            raise RuntimeError(
+                f"Prefect's own server ended with {code}; see {prefects_home() / ERRORS}."
+            ) from None
+    if status != http.client.OK:
+        raise RuntimeError(
+            f"Prefect's own server answers {status}; see {prefects_home() / ERRORS}."
+        )
 
 
 def end_server(process: subprocess.Popen[bytes] | ForkedServer, seconds: float) -> None:
