@@ -134,7 +134,13 @@ def announce(outcome: Outcome, *, release: str, account: str | None) -> None:
     outcomes = _COLLECTED.get()
     if outcomes is not None:
         outcomes.append(outcome)
-    log.log_end(outcome, release=release, account=account)
+    log.log_end(
+        outcome.name,
+        release=release,
+        account=account,
+        exit_code=outcome.exit_code,
+        sentence=outcome.sentence,
+    )
     tell_release(
         outcome.name,
         release,

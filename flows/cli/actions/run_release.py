@@ -180,7 +180,14 @@ def _refusals_logged(release: str) -> Iterator[None]:
     try:
         yield
     except ReleaseError as error:
-        log.log_end(outcome_of(release, error), release=release, account=None)
+        end = outcome_of(release, error)
+        log.log_end(
+            end.name,
+            release=release,
+            account=None,
+            exit_code=end.exit_code,
+            sentence=end.sentence,
+        )
         raise
 
 
