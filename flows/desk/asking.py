@@ -284,7 +284,7 @@ def admit_question(
     If the same question was admitted before and is not answered yet, it keeps its number. So it is
     paid for once, however often it is asked. Arguments and errors are those of `plan_question`.
     """
-    with desk.locked():
+    with desk.admission_lock():
         found = _consider(desk, question, epsilon, user, anew)
         kept = KeptQuestions(desk, open_ledger(desk.home))
         answer, earlier, number = found.answer, found.earlier, found.answer.number
@@ -348,7 +348,7 @@ def answer_question(
     asked, make = kept.find(number), carry_out or own_process.in_own_process
     if kept.stage(asked) == "answered":
         return _answer(desk, number, level, sampling, make)
-    with desk.answering(asked.asks):
+    with desk.answer_lock(asked.asks):
         _use_earlier(desk, kept, number)
         return _answer(desk, number, level, sampling, make)
 
@@ -392,7 +392,7 @@ def _use_earlier(desk: Desk, kept: KeptQuestions, number: int) -> None:
     Raises:
         Held: if that answer awaits approval.
     """
-    with desk.locked():
+    with desk.admission_lock():
         asked = kept.find(number)
         if asked.anew or asked.answered_by is not None or kept.stage(asked) != "admitted":
             return

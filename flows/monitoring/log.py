@@ -135,7 +135,7 @@ def with_log_lines(perform: Callable[..., Any]) -> Callable[..., Any]:
         perform: Runs a task with the run and its further arguments.
     """
 
-    def noted(task: Task[..., Any], run: Run, *given: object) -> Any:
+    def perform_and_log(task: Task[..., Any], run: Run, *given: object) -> Any:
         if task.name.startswith(LEDGER) or run.folder.done(task.name) is not None:
             return perform(task, run, *given)
         started = time.monotonic()
@@ -154,7 +154,7 @@ def with_log_lines(perform: Callable[..., Any]) -> Callable[..., Any]:
             )
         return answer
 
-    return noted
+    return perform_and_log
 
 
 def log_progress(run: Run, moment: Moment) -> None:

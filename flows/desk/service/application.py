@@ -84,7 +84,7 @@ class Service:
         # One admission at a time, so that two requests together cannot exceed a limit. The token
         # cannot be revoked before the admission is durable.
         try:
-            with self._admission, self.tokens.holding(secret) as holder:
+            with self._admission, self.tokens.hold(secret) as holder:
                 return self._admit(holder, asked.question, asked.epsilon)
         except UnknownToken:
             raise Refused(401, NO_TOKEN) from None

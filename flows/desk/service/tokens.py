@@ -124,7 +124,7 @@ class TokenStore:
         return _token_with(self.valid(), secret)
 
     @contextlib.contextmanager
-    def holding(self, secret: str) -> Iterator[Token]:
+    def hold(self, secret: str) -> Iterator[Token]:
         """Keep a token from being revoked until the block ends.
 
         Raises:

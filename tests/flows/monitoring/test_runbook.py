@@ -226,7 +226,11 @@ def lying(_project, patch):
 @row("interrupted")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption(project, command, monkeypatch, says, how):
-    monkeypatch.setattr("flows.release.make_release", lambda *_, **__: signal.raise_signal(how))
+    def interrupt(*_, **__):
+        assert signal.getsignal(how) is signal.default_int_handler
+        signal.raise_signal(how)
+
+    monkeypatch.setattr(MAKE, interrupt)
     answer = command("run", project.spec, "--out", project.out)
     assert answer.code == 130
     says(answer.err)
