@@ -90,7 +90,7 @@ def test_a_zcdp_account_is_told_in_rho_as_well(ledger, tmp_path):
     assert 0 < found["account_rho", "town", "spent"] < found["account_epsilon", "town", "spent"]
 
 
-def test_a_release_that_rests_grows_older_and_tells_its_stages(ledger, tmp_path, home):
+def test_a_release_that_rests_grows_older_and_tells_its_stages(ledger, tmp_path, home, monkeypatch):
     from tasks.support.run_folder import RunFolder
 
     open_town(ledger)
@@ -110,6 +110,9 @@ def test_a_release_that_rests_grows_older_and_tells_its_stages(ledger, tmp_path,
         found = values()
     assert found["lease", socket.gethostname(), str(os.getpid()), "first"] == 1
     assert ("oldest_open_seconds", "unfinished") not in found
+    on(monkeypatch, "2026-11-21")
+    reserve(ledger, plan(tmp_path, "second", privacy="{epsilon: 0.25}"))
+    assert values()["oldest_open_seconds", "unfinished"] == pytest.approx(age, abs=60)
 
 
 def test_days_left_are_at_the_rate_of_the_last_year(ledger, tmp_path, monkeypatch):
