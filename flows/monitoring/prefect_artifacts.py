@@ -131,7 +131,13 @@ class ReleaseArtifacts:
                 return
             self._account(run)
             if outcome.name == "published":
-                link(run.out)
+                create_link_artifact(
+                    key="release-bundle",
+                    link=(run.out / "report.html").absolute().as_uri(),
+                    link_text=str(run.out),
+                    description="The bundle: its report, for whoever may read that folder from a"
+                    " browser.",
+                )
 
     def _show(
         self,
@@ -216,16 +222,6 @@ class ReleaseArtifacts:
         # By its type it may be a coroutine; in a synchronous flow it is the identifier.
         assert isinstance(made, UUID)
         self._made[key] = made
-
-
-def link(out: Path) -> None:
-    """Create an artifact that links to the report of the bundle in the folder `out`."""
-    create_link_artifact(
-        key="release-bundle",
-        link=(out / "report.html").absolute().as_uri(),
-        link_text=str(out),
-        description="The bundle: its report, for whoever may read that folder from a browser.",
-    )
 
 
 def _words(plan: Plan) -> str:

@@ -77,8 +77,6 @@ def check_listening(given: Listening) -> Listening:
     """
     if (given.certificate is None) != (given.key is None):
         raise BadInput("--tls-cert and --tls-key belong together; give both.")
-    if not 0 <= given.port < 65536:
-        raise BadInput(f"--port must be between 0 and 65535, not {given.port}.")
     if given.certificate is not None and given.key is not None:
         _check_pair(given.certificate, given.key)
     elif not is_loopback(given.host) and not given.behind_proxy:

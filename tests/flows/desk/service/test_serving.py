@@ -65,11 +65,6 @@ def test_files_that_are_no_pair_are_refused(certificates, tmp_path):
         check_listening(Listening(certificate=certificate, key=loose))
 
 
-def test_a_port_out_of_range_is_refused():
-    with pytest.raises(BadInput, match="--port"):
-        check_listening(Listening(port=70_000))
-
-
 class Listener:
     """A service in another process, its port and a token."""
 
