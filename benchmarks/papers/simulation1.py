@@ -37,10 +37,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.intervals import degrees_between, interval
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 

@@ -1,7 +1,7 @@
 """A release in memory: its plan without a spec file, and its sets as tables.
 
 `dp_core.plan.procedure` makes the release between the two. It takes counts from a counter, so
-nothing here touches a record. `dp_core.plan.trial` plans for data without a schema.
+nothing here touches a record. `benchmarks.trial` plans for data without a schema.
 """
 
 from __future__ import annotations

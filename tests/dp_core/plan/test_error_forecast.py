@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.metrics.marginal_error import average_tvd
 from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, USUAL_ERROR, Calibration
@@ -24,7 +25,6 @@ from dp_core.plan.forecast.error_forecast import (
 from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import ask_all, fits, sample
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.ledger.session import MemorySession

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.methods.reconstruction.reconstructor import LANES, piece_rows
 from dp_core.plan.forecast.machine_speed import REFERENCE, Machine
 from dp_core.plan.forecast.resource_forecast import (
@@ -18,7 +19,6 @@ from dp_core.plan.forecast.resource_forecast import (
 from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
-from dp_core.plan.trial import trial_plan
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.domain import Domain
 from tests.linked_release import SCHEMA

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.auto import Auto
@@ -15,7 +16,6 @@ from dp_core.methods.selection.budget.typical_file import DEPENDENCES
 from dp_core.plan.forecast.error_forecast import KnownTable, planned_error
 from dp_core.plan.forecast.one_step import better_plan
 from dp_core.plan.procedure import carry_out
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from tests.specs import plan_of

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.budget.threshold_delta import planned_threshold
@@ -17,7 +18,6 @@ from dp_core.plan.currency_choice import _with_noisy_scores, expected_error
 from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out
-from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.tables.dataset import Dataset

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.prior.public_prior import PublicPrior, as_codes
 from dp_core.methods.reconstruction.gum import GumModel
 from dp_core.plan.procedure import ask_all, fits, restore, sample
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.ledger.session import MemorySession

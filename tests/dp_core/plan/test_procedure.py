@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.reconstruction import reconstructor
 from dp_core.methods.reconstruction.estimates.implied_pairs import counted
@@ -18,7 +19,6 @@ from dp_core.plan.procedure import (
     restore,
     sample,
 )
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros

@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.plan.forecast.machine_speed import REFERENCE, Machine, measure_machine
 from dp_core.plan.forecast.resource_forecast import Work, forecast_resources, size_of, stage_work
 from dp_core.plan.presets import PRESETS
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.domain import Domain
 from tasks.run.stage_table import stages_of
 

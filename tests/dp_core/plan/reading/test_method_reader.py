@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.gum import Gum
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.domain import Domain
 from tests.specs import FIXED, write_spec
 
