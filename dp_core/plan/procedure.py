@@ -37,12 +37,10 @@ from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
-from dp_core.plan.chosen_domain import choose, recoding, resolved_plan
+from dp_core.plan.chosen_domain import choose, recoding, resolved_plan, with_fitted_densities
 from dp_core.plan.plan import Plan
 from dp_core.plan.steps.declared_measurement import measure_analyses
-from dp_core.plan.steps.fitted_densities import with_fitted_densities
 from dp_core.plan.steps.posterior_draws import PosteriorDraws, in_codes
-from dp_core.plan.steps.seeded import generator
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.possible_members import with_possible_members
 from dp_core.schema.privacy import Stage
@@ -183,7 +181,7 @@ class Lane:
 
     def draw(self, position: int) -> Dataset:
         """Return a piece; it depends only on the seed, the number of the set and the position."""
-        rng = generator(self.plan.spec.seed, f"sample {position}", self.number)
+        rng = self.plan.spec.rng(f"sample {position}", self.number)
         piece = self.sampler.sample(self.sizes[position], rng=rng)
         schema = self.plan.spec.schema
         if schema.linked is not None:
@@ -255,36 +253,28 @@ def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:
     return Dataset(pieces[0].domain, np.concatenate([piece.codes for piece in pieces], axis=1))
 
 
-def decode_piece(plan: Plan, piece: Dataset, number: int, position: int) -> pa.Table:
+def decode_piece(plan: Plan, piece: Dataset, number: int, position: int) -> pa.Table | TwoTables:
     """Return a piece of a set in the schema's labels and units; repeated calls give the same.
 
     Args:
         plan: Plan of the release, with privately chosen bins and levels.
-        piece: Codes of the piece.
+        piece: Codes of the piece; of linked tables the pair rows of the whole set.
         number: Number of the set, from 1.
         position: Position of the piece in its set, from 0.
     """
+    from dp_core.schema.linked.linked_decoding import decode_tables
     from dp_core.schema.rules.obedient_decoding import decode
 
-    rng = generator(plan.spec.seed, f"decode {position}", number)
-    return decode(plan.spec.schema, piece, rng=rng)
+    schema, rng = plan.spec.schema, plan.spec.rng(f"decode {position}", number)
+    if schema.linked is not None:
+        return decode_tables(schema, from_pair_rows(schema.linked, piece), rng=rng)
+    return decode(schema, piece, rng=rng)
 
 
-def decoded_tables(plan: Plan, piece: Dataset, number: int, position: int) -> TwoTables:
-    """Return a set of linked tables in the schema's labels and units; see `decode_piece`.
-
-    Args:
-        plan: Plan of the release.
-        piece: Pair rows of the whole set.
-        number: Number of the set, from 1.
-        position: Position of the piece, which is 0: households are not drawn in pieces.
-    """
-    from dp_core.schema.linked.linked_decoding import decode_tables
-
-    schema = plan.spec.schema
-    assert schema.linked is not None
-    rng = generator(plan.spec.seed, f"decode {position}", number)
-    return decode_tables(schema, from_pair_rows(schema.linked, piece), rng=rng)
+def tables_of_set(records: pa.Table | TwoTables) -> tuple[pa.Table, ...]:
+    """Return the tables of a set: one, or those of households and of persons."""
+    two = getattr(records, "households", None) is not None
+    return (records.households, records.persons) if two else (records,)
 
 
 def replicates(plan: Plan) -> Sequence[int]:
@@ -309,7 +299,7 @@ def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Relea
     """
     released = in_codes(released)
     if plan.spec.mode == "noise-aware":
-        rng = generator(plan.spec.seed, "redraw", 0)
+        rng = plan.spec.rng("redraw", 0)
         drawn = redraw(released, number=number, sets=plan.spec.sets, rng=rng)
         schema = plan.spec.schema
         return keep_moments(schema.domain, drawn, points_of(schema), zeros=schema.zeros)
@@ -358,7 +348,7 @@ def select(plan: Plan, curator: Curator, basics: Sequence[Measurement]) -> tuple
                 select_cost=plan.costs["select"] / times,
                 measure_cost=plan.costs["measure"] / plan.replicates,
                 zeros=spec.schema.zeros,
-                rng=generator(spec.seed, "select", replicate),
+                rng=spec.rng("select", replicate),
                 replicate=replicate,
             )
         )
@@ -445,7 +435,7 @@ def fit(
         fitted_to,
         rows=rows,
         zeros=spec.schema.zeros,
-        rng=generator(spec.seed, "fit", number),
+        rng=spec.rng("fit", number),
     )
     return _as_drawn(plan, model, fitted_to)
 

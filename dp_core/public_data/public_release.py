@@ -12,8 +12,8 @@ from dp_core.analysis.notebook.schemas import SchemaDraft, read_schema
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput, nearest
 from dp_core.methods.prior.public_prior import PublicPrior
-from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.procedure import carry_out
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.priors.prior_records import APART, prior_of_frames, prior_of_release
 from dp_core.public_data.frame_codes import Frames, frame_codes
 from dp_core.public_data.memory_release import MemoryRelease
@@ -119,7 +119,7 @@ def release(
     synthesize |= {name: value for name, value in own.items() if value is not None}
     if prior is not None:
         stated["prior"] = "in-memory"
-    plan = memory_plan(read_schema(schema), stated, prior=lambda _, own: _prior(prior, own))
+    plan = memory_plan(read_schema(schema), stated, find_prior=lambda _, own: _prior(prior, own))
     linked, counter = plan.spec.schema.linked, MemoryCounter(frame_codes(frame, plan.spec.schema))
     return MemoryRelease(
         carry_out(plan, counter if linked is None else HouseholdCounter(counter, linked))

@@ -9,8 +9,8 @@ from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.plan.data_location import DatabaseTable
-from dp_core.plan.desk.question_desk import QuestionDesk
 from dp_core.plan.plan import Plan
+from dp_core.plan.question_desk import QuestionDesk
 from dp_core.plan.reading.spec_file import read_plan
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.restricted_schema import restricted_schema

@@ -18,8 +18,8 @@ import numpy as np
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.lab.field_scores.propensity import propensity_mse
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
-from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.procedure import carry_out, sample
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.counting import count_codes
 from dp_core.tables.dataset import Dataset
@@ -52,11 +52,11 @@ def compile_all() -> None:
     file = Dataset(Domain(("a",), (2,)), rng.integers(0, 2, (1, ROWS), np.uint16))
     propensity_mse(file, file)
     for method, sizes, options in RELEASES:
-        columns = {
+        levels = {
             name: {"type": "category", "levels": [f"{code}" for code in range(size)]}
             for name, size in zip("abcde", sizes, strict=True)
         }
-        schema = parse_schema({"version": 1, "title": "Random", "columns": columns})
+        schema = parse_schema({"version": 1, "title": "Random", "columns": levels})
         one_set = {"synthesize": {"sets": 1, "mode": "shared"}}
         stated = {"privacy": {"epsilon": 10, "delta": "1e-6"}, "method": method}
         plan = memory_plan(schema, {**stated, **one_set, **options})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
 from dp_core.errors import BadInput
@@ -16,6 +17,7 @@ from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.noise_aware import unshrunk
 from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
+from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.method_options import read_options
 from dp_core.plan.presets import Preset
@@ -24,7 +26,7 @@ from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
 from dp_core.tables.domain import Domain
-from dp_core.text.documents.node import Node
+from dp_core.text.documents.node import Node, in_place
 from dp_core.wall.released import ReleasedKind
 
 _Method = TypeVar("_Method")
@@ -51,8 +53,9 @@ def read_stages(
     preset: Preset,
     schema: Schema,
     synthesis: Sequence[str],
-    tables: Node | None = None,
-    sets: int = 1,
+    tables: Node | None,
+    wanted: tuple[WantedTable, ...],
+    sets: int,
 ) -> tuple[Selector, str, Reconstructor, str]:
     """Return the selection, its name, the reconstruction, and its name.
 
@@ -61,24 +64,22 @@ def read_stages(
         preset: Preset of the release.
         schema: Schema of the data.
         synthesis: Keys allowed under `synthesize`.
-        tables: Node of the workload; None (the default) without one.
-        sets: Number of synthetic sets; 1 by default.
+        tables: Node of the workload; None without one.
+        wanted: The tables of the workload.
+        sets: Number of synthetic sets.
     """
-    if "method" in sections["synthesize"].entries():
-        raise (
-            sections["synthesize"]
-            .entries()["method"]
-            .error(
-                "is only for parametric methods; name a parametric method under `method` at the top"
-                " of the spec, or remove this key."
-            )
+    named = sections["synthesize"].entries().get("method")
+    if named is not None:
+        raise named.error(
+            "is only for parametric methods; name a parametric method under `method` at the top of"
+            " the spec, or remove this key."
         )
     sections["synthesize"].fields(synthesis, example=_EXAMPLE)
     selector, selector_name = _read_stage(sections["select"], "select", preset, schema)
     if tables is None and "tables_share" in sections["select"].entries():
         place = sections["select"].entries()["tables_share"]
         raise place.error("is the part for wanted tables, and the spec has no `tables`; remove it.")
-    selector = with_workload(selector, selector_name, tables, schema, sets)
+    selector = with_workload(selector, selector_name, tables, wanted, sets)
     reconstructor, reconstructor_name = _read_stage(
         sections["reconstruct"], "reconstruct", preset, schema
     )
@@ -320,9 +321,50 @@ def for_noise_aware(section: Node, method: _Method) -> _Method:
     return honest
 
 
-def in_place(node: Node, check: Any, *arguments: object) -> Any:
-    """Return the result of a check; a refusal gets the place in the file."""
-    try:
-        return check(*arguments)
-    except BadInput as error:
-        raise node.error(error.message) from None
+def without_sets(
+    node: Node, keys: Mapping[str, Node], sections: Mapping[str, Node], preset: Preset
+) -> Preset:
+    """Return the preset of a release without sets; refuse keys that are about sets.
+
+    Args:
+        node: Node `synthesize.sets`, which is 0.
+        keys: Top-level keys of the spec.
+        sections: Nodes of the spec, by stage.
+        preset: Preset of the release.
+
+    Raises:
+        BadInput: if the method has no tables, or another key is about sets.
+    """
+    if preset.synthesize:
+        raise node.error(
+            f"0 sets would publish noisy tables only, and {preset.synthesize} is a parametric"
+            " method, whose release is its records; make 1 set or more, or use method: auto or"
+            " method: fixed."
+        )
+    synthesis = sections["synthesize"].entries()
+    mode, rows = synthesis.get("mode"), synthesis.get("rows")
+    if mode is not None and mode.content != "shared":
+        raise mode.error("says how sets are made, but sets is 0; remove it, or make 1 set or more.")
+    if rows is not None and rows.content != "same":
+        raise rows.error("is the size of a set, but sets is 0; remove it, or make 1 set or more.")
+    for name, what in (("reconstruct", "makes sets"), ("checks", "compares sets with the data")):
+        if name in keys and keys[name].entries():
+            raise keys[name].error(f"{what}, but synthesize.sets is 0; remove it.")
+    chosen = sections["select"].entries().get("method")
+    if (preset.select if chosen is None else chosen.content) == "fixed":
+        # Only sets need tables of the columns that are in no wanted table.
+        return dataclasses.replace(preset, shares={"measure": Fraction(1)})
+    return preset
+
+
+def refuse_records(node: Node, selector: Selector, name: str) -> None:
+    """Refuse 0 sets of a selection that makes records and publishes no tables.
+
+    Raises:
+        BadInput: if it is such a selection.
+    """
+    if "records" in selector.gives:
+        raise node.error(
+            f"0 sets would publish noisy tables only, and {name} makes records instead of tables;"
+            " make 1 set or more, or use method: auto or method: fixed."
+        )

@@ -20,7 +20,7 @@ from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.selector import Selector
-from dp_core.plan.reading.data_reader import read_path
+from dp_core.plan.data_location import read_path
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.node import Node
@@ -137,23 +137,3 @@ def check_prior(
             f"cannot be used yet with more than {MOST_PAIRS:,} pairs of columns (here"
             f" {math.comb(len(schema.domain), 2):,}); remove this key."
         )
-
-
-def read_prior(node: Node, source: PriorSource, schema: Schema, read: FindPrior) -> PublicPrior:
-    """Return the public records of a prior; an error names the place in the spec.
-
-    Args:
-        node: Node of the key.
-        source: Where the records are.
-        schema: Schema of the release.
-        read: Function that reads the records.
-
-    Raises:
-        BadInput: if they cannot be used.
-    """
-    try:
-        return read(source, schema)
-    except BadInput as error:
-        refusal = node.error(error.message)
-        refusal.row = error.row
-        raise refusal from None

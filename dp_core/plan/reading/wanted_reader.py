@@ -26,7 +26,7 @@ _MOST_WEIGHT = 10**6
 
 
 def with_workload(
-    selector: Selector, name: str, node: Node | None, schema: Schema, sets: int
+    selector: Selector, name: str, node: Node | None, wanted: tuple[WantedTable, ...], sets: int
 ) -> Selector:
     """Return the selection with the workload of the spec.
 
@@ -34,18 +34,18 @@ def with_workload(
         selector: The selection with its options.
         name: Its name, for messages.
         node: Node `tables` of the spec, None if it has none.
-        schema: Schema of the release.
+        wanted: The wanted tables.
         sets: Number of synthetic sets; without any, only the wanted tables need to be measured.
 
     Raises:
-        BadInput: for any mistake, with its place.
+        BadInput: if the selection would not use the workload.
     """
     own = {field.name for field in dataclasses.fields(selector)}  # type: ignore[arg-type]
     found: dict[str, object] = {}
     if node is not None:
         if selector.workload is None:
             refuse_wanted(node, name)
-        found["workload"] = read_wanted(node, schema)
+        found["workload"] = wanted
     if not sets and "columns" in own:
         found["columns"] = False
     return dataclasses.replace(selector, **found) if found else selector  # type: ignore[type-var]

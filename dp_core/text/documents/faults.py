@@ -47,11 +47,19 @@ class Faults:
         try:
             return read(*arguments, **options)
         except BadInput as error:
-            if not self.each:
-                raise
-            if error.message not in {one.message for one in self.found}:  # a key may be read twice
-                self.found.append(error)
+            self.add(error)
             return otherwise
+
+    def add(self, error: BadInput) -> None:
+        """Note a fault, unless an equal one is noted.
+
+        Raises:
+            BadInput: the fault, if only the first is wanted.
+        """
+        if not self.each:
+            raise error
+        if error.message not in {one.message for one in self.found}:  # a key may be read twice
+            self.found.append(error)
 
     def stop(self) -> None:
         """Raise the faults found so far, if there are any.

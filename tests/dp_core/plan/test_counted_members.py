@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.procedure import carry_out, sample
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.linked.possible_members import possible_household
 from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
 from dp_core.tables.member_rules import broken_households

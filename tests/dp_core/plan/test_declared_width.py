@@ -7,7 +7,7 @@ import math
 import pytest
 
 from dp_core.plan.forecast.error_forecast import forecast_error
-from dp_core.plan.in_memory import memory_plan
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
 
 COLUMNS = {

@@ -16,9 +16,9 @@ from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.linked import member_targets
 from dp_core.methods.selection.budget.costs import Costs
-from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import ask_all
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.linked_columns import household_shares

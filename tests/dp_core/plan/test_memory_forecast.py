@@ -16,9 +16,9 @@ from dp_core.plan.forecast.resource_forecast import (
     held_by,
     size_of,
 )
-from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.domain import Domain
 from tests.linked_release import SCHEMA

@@ -15,9 +15,9 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.budget.threshold_delta import planned_threshold
 from dp_core.plan.currency_choice import _with_noisy_scores, expected_error
-from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.tables.dataset import Dataset

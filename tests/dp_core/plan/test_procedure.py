@@ -14,7 +14,6 @@ from dp_core.plan.procedure import (
     LANES,
     SetDrawing,
     carry_out,
-    generator,
     piece_sizes,
     restore,
     sample,
@@ -38,7 +37,7 @@ def test_a_set_that_fits_is_drawn_at_once(made):
     plan, models = made
     drawing = SetDrawing(plan, models, 2)
     assert drawing.sizes == (1000,)
-    at_once = models[0].sample(1000, rng=generator(plan.spec.seed, "sample 0", 2))
+    at_once = models[0].sample(1000, rng=plan.spec.rng("sample 0", 2))
     np.testing.assert_array_equal(drawing.draw(0).codes, at_once.codes)
 
 
@@ -64,7 +63,7 @@ def test_each_piece_has_a_generator_of_its_own(monkeypatch):
     monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 3 * 150)
     drawing = SetDrawing(plan, models, 1)
     for position, size in enumerate(drawing.sizes):
-        alone = models[0].sample(size, rng=generator(plan.spec.seed, f"sample {position}", 1))
+        alone = models[0].sample(size, rng=plan.spec.rng(f"sample {position}", 1))
         np.testing.assert_array_equal(drawing.draw(position).codes, alone.codes)
     assert drawing.draw(0).codes.tolist() != drawing.draw(1).codes.tolist()
 

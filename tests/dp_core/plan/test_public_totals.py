@@ -9,8 +9,8 @@ import pytest
 import dp_core as dp
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.reconstruction import reconstructor
-from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.procedure import SetDrawing, carry_out, sample
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.reading.schema_file import parse_schema
 

@@ -14,7 +14,7 @@ import pytest
 
 import dp_core as dp
 from dp_core.bundle.statement.release_json import IN_MEMORY
-from dp_core.plan.in_memory import memory_plan
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.public_data.memory_release import NOT_PROTECTED
 from tests.specs import SCHEMA, plan_of
 

@@ -82,7 +82,7 @@ def test_a_data_user_needs_the_base_only(base):
 METHODS = """
 import numpy as np
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.plan.in_memory import memory_plan
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset

@@ -1,17 +1,12 @@
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.plan.counting_cluster import WAIT
-from dp_core.plan.reading.cluster_reader import plain, read_cluster
+from dp_core.plan.counting_cluster import WAIT, plain, read_cluster
 from dp_core.text.documents.strict_yaml import parse
 
 
 def read(text):
     return read_cluster(parse(f"dask: {text}", source="town.yaml").entries()["dask"])
-
-
-def test_without_a_section_there_is_no_cluster():
-    assert read_cluster(None) is None
 
 
 def test_every_key_is_read():
