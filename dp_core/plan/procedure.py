@@ -67,34 +67,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A release made in memory.
-
-    Attributes:
-        released: Everything that was measured, in the order of its receipts.
-        selections: One for each independent measurement, or one for all.
-        models: Fitted models by number of the set; 0 is the shared one.
-        session: Session that paid, with its charges.
-        rows: Number of rows if it is public, otherwise None; of linked tables, of households.
-        plan: The plan, with the privately chosen bins and levels and the fitted densities.
-    """
-
-    released: tuple[Released, ...]
-    selections: tuple[Selection, ...]
-    models: Mapping[int, Model]
-    session: Session
-    rows: int | None
-    plan: Plan
-
-
-@dataclass(frozen=True, slots=True)
 class Answered:
     """What a release learnt from the data, and all it paid for but the charged checks.
 
     Attributes:
         released: Everything that was measured, in the order of its receipts.
         selections: One for each independent measurement, or one for all.
-        rows: Number of rows if it is public, otherwise None.
+        rows: Number of rows if it is public, otherwise None; of linked tables, of households.
         plan: The plan, with the privately chosen bins and levels and the fitted densities.
     """
 
@@ -102,6 +81,19 @@ class Answered:
     selections: tuple[Selection, ...]
     rows: int | None
     plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Answered):
+    """A release made in memory.
+
+    Attributes:
+        models: Fitted models by number of the set; 0 is the shared one.
+        session: Session that paid, with its charges.
+    """
+
+    models: Mapping[int, Model]
+    session: Session
 
 
 def ask_all(plan: Plan, counter: Counter, session: Session) -> Answered:
@@ -154,10 +146,9 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
         session = MemorySession(
             plan.currency, privacy.neighbours, max_rows=privacy.max_rows, shares=privacy.shares
         )
-    answered = ask_all(plan, counter, session)
-    plan, released = answered.plan, answered.released
-    models = dict(fits(plan, released, answered.selections, rows=answered.rows))
-    return Outcome(released, answered.selections, models, session, answered.rows, plan)
+    found = ask_all(plan, counter, session)
+    models = dict(fits(found.plan, found.released, found.selections, rows=found.rows))
+    return Outcome(found.released, found.selections, found.rows, found.plan, models, session)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.plan.data_location import DatabaseTable, OnePlace, PartPlaces, read_data
 from dp_core.plan.reading.spec_file import NEIGHBOURS, read_name, read_schema
+from dp_core.plan.release_spec import PUBLISH, Publish
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.reading.schema_file import check_version
@@ -19,11 +20,6 @@ from dp_core.text.documents.node import Node, in_place, one_of
 from dp_core.text.documents.strict_yaml import load
 from dp_core.text.documents.typed_text import shown
 from dp_core.text.names import check_name
-
-Answers = Literal["at-once", "after-approval"]
-"""`after-approval`: each answer waits until a person publishes or withdraws it."""
-
-ANSWERS: tuple[Answers, ...] = get_args(Answers)
 
 VERSION = 1
 """Version of the format of desk files."""
@@ -64,7 +60,7 @@ class QuestionDesk:
     delta: Fraction
     neighbours: Neighbours
     largest_epsilon: Fraction
-    answers: Answers = "at-once"
+    answers: Publish = "at-once"
     users: Mapping[str, str] = field(default_factory=dict)
 
     def document(self) -> dict[str, object]:
@@ -121,7 +117,7 @@ def read_desk(root: Node, folder: Path) -> QuestionDesk:
     place = of("", "data", _read_place, schema)
     privacy = of(None, "privacy", _read_privacy)
     largest = of(None, "largest_epsilon", _read_largest)
-    answers = of(ANSWERS[0], "answers", one_of, ANSWERS)
+    answers = of(PUBLISH[0], "answers", one_of, PUBLISH)
     users = of({}, "users", _read_users, account)
     faults.stop()
     return QuestionDesk(

@@ -105,12 +105,10 @@ def release(
         "privacy": {"epsilon": _text(epsilon), "delta": _text(delta), "neighbours": neighbours},
         "method": method,
     }
-    if wanted := [_wanted(table) for table in ([tables] if isinstance(tables, str) else tables)]:
-        stated["tables"] = wanted
-    if isinstance(analyses, Mapping):
-        stated["analyses"] = dict(analyses)
-    elif formulas := [analyses] if isinstance(analyses, str) else list(analyses):
-        stated["analyses"] = formulas
+    if tables := [tables] if isinstance(tables, str) else list(tables):
+        stated["tables"] = tables
+    if analyses := analyses if isinstance(analyses, str | Mapping) else list(analyses):
+        stated["analyses"] = analyses
     stated |= _sections(stages or {})
     own = {"sets": sets, "rows": rows, "mode": mode, "seed": seed}
     synthesize = stated.setdefault("synthesize", {})
@@ -150,13 +148,6 @@ def _prior(prior: Prior | None, schema: Schema) -> PublicPrior:
 
 def _text(number: Number) -> str:
     return "true" if number is True else str(number)
-
-
-def _wanted(table: Wanted) -> dict[str, Any]:
-    if isinstance(table, Mapping):
-        return dict(table)
-    names = table.split(",") if isinstance(table, str) else list(table)
-    return {"of": [str(name).strip() for name in names]}
 
 
 def _sections(stages: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
@@ -14,7 +14,7 @@ from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
-from dp_core.methods.replicates.noise_aware import unshrunk
+from dp_core.methods.replicates.noise_aware import SETS, unshrunk
 from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.methods.selection.budget.workload import WantedTable
@@ -138,13 +138,6 @@ def read_parametric(
     )
 
 
-def _check_dependent(cliques: Node, schema: Schema) -> None:
-    """Refuse tables of dependent columns: each is derived from another column."""
-    for clique in cliques.items():
-        for item in clique.items() if isinstance(clique.content, tuple) else ():
-            refuse_derived(item, schema)
-
-
 def _read_stage(
     section: Node, stage: Literal["select", "reconstruct"], preset: Preset, schema: Schema
 ) -> tuple[Any, str]:
@@ -157,8 +150,9 @@ def _read_stage(
     found = in_place(node, registry.find, family, name)
     own = preset.options.get(stage, {}) if name == default else {}
     reserved = ("method", "share") if stage == "select" else ("method",)
-    if "cliques" in entries:
-        _check_dependent(entries["cliques"], schema)
+    for clique in entries["cliques"].items() if "cliques" in entries else ():
+        for item in clique.items() if isinstance(clique.content, tuple) else ():
+            refuse_derived(item, schema)
     return read_options(found, name, section, own, reserved, schema.domain), name
 
 
@@ -193,45 +187,35 @@ def check_mode(
     reconstructor: Reconstructor,
     reconstructor_name: str,
 ) -> None:
-    """Refuse noise-aware and posterior sets if their intervals would be wrong.
+    """Refuse noise-aware and posterior sets that cannot be made, or have wrong intervals.
 
     Raises:
-        BadInput: if there is only one set, if the noise cannot be drawn again, or if the model
-            cannot make such sets.
+        BadInput: if there is only one set, if their noise cannot be drawn from what the selection
+            gives, or if the reconstruction cannot make such sets.
     """
-    if mode == "posterior":
-        check_posterior(sets, selector, selector_name, reconstructor, reconstructor_name)
-    if mode != "noise-aware":
+    if mode not in ("noise-aware", "posterior"):
         return
     if sets < 2:
-        raise BadInput(_one_set("noise-aware", 20))
-    _check_given("noise-aware", selector, selector_name, {*_TOLD, "answers"})
+        usual = SETS if mode == "noise-aware" else POSTERIOR_SETS
+        raise BadInput(
+            f"{mode} needs at least 2 sets, whose differences show the noise; write for example"
+            f" sets: {usual}, which costs no more budget."
+        )
+    left = selector.gives - _TOLD - ({"answers"} if mode == "noise-aware" else set())
+    if left:
+        raise BadInput(
+            f"{mode} sets are drawn from noisy tables, but {selector_name} gives"
+            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
+            " method."
+        )
     reason = getattr(reconstructor, "against_inference", "")
-    if reason:
+    if mode == "noise-aware" and reason:
         other = "reconstruct: {method: pgm}" if selector.gives <= {"tables"} else "method: aim"
         raise BadInput(
             f"{reconstructor_name} cannot make noise-aware sets: it {reason}, so their intervals"
             f" would be wrong. Use {other}, or mode: split."
         )
-
-
-def check_posterior(
-    sets: int,
-    selector: Selector,
-    selector_name: str,
-    reconstructor: Reconstructor,
-    reconstructor_name: str,
-) -> None:
-    """Refuse posterior sets that cannot be made.
-
-    Raises:
-        BadInput: if there is only one set, if the selection gives more than noisy tables, or if the
-            reconstruction does not take a table of every pair.
-    """
-    if sets < 2:
-        raise BadInput(_one_set("posterior", POSTERIOR_SETS))
-    _check_given("posterior", selector, selector_name, _TOLD)
-    if not isinstance(reconstructor, AutoReconstruction | Gum):
+    if mode == "posterior" and not isinstance(reconstructor, AutoReconstruction | Gum):
         raise BadInput(
             f"posterior sets are records that match a table of every pair, which"
             f" {reconstructor_name} does not make; use reconstruct: {{method: gum}}, or mode:"
@@ -260,7 +244,7 @@ def for_posterior(section: Node, reconstructor: Reconstructor) -> Gum:
 
     Args:
         section: Node of `reconstruct`.
-        reconstructor: The stated one, which `check_posterior` accepts.
+        reconstructor: The stated one, which `check_mode` accepts.
 
     Raises:
         BadInput: if the spec sets an option that has no effect on them.
@@ -277,30 +261,6 @@ def for_posterior(section: Node, reconstructor: Reconstructor) -> Gum:
                 " remove it, or choose another synthesize.mode."
             )
     return dataclasses.replace(drawing, implied=False)
-
-
-def _check_given(
-    mode: Mode, selector: Selector, selector_name: str, drawn_from: Collection[ReleasedKind]
-) -> None:
-    """Refuse a selection that gives results whose noise the sets of a mode cannot be drawn from.
-
-    Raises:
-        BadInput: naming these results.
-    """
-    left = selector.gives - {*drawn_from}
-    if left:
-        raise BadInput(
-            f"{mode} sets are drawn from noisy tables, but {selector_name} gives"
-            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
-            " method."
-        )
-
-
-def _one_set(mode: Mode, sets: int) -> str:
-    return (
-        f"{mode} needs at least 2 sets, whose differences show the noise; write for example"
-        f" sets: {sets}, which costs no more budget."
-    )
 
 
 def for_noise_aware(section: Node, method: _Method) -> _Method:

@@ -24,8 +24,8 @@ from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.forecast.one_step import better_plan
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS, Preset
+from dp_core.plan.quality_checks import read_tables, read_thresholds
 from dp_core.plan.reading.analyses_reader import analyses_section, check_analyses, read_analyses
-from dp_core.plan.reading.checks_reader import read_tables, read_thresholds
 from dp_core.plan.reading.measurements_reader import (
     FindEarlier,
     check_resolved,

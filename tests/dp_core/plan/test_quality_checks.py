@@ -19,10 +19,10 @@ from dp_core.plan.quality_checks import (
     chosen_tables,
     countable,
     public_figures,
+    read_tables,
     reference_counts,
     verdicts,
 )
-from dp_core.plan.reading.checks_reader import read_tables
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

@@ -62,11 +62,6 @@ def test_other_modes_are_refused(tmp_path, mode):
     assert f"{mode!r} is not a mode of files with `within`; write posterior or shared" in message
 
 
-def test_declared_analyses_are_refused(tmp_path):
-    message = refused(tmp_path, 'synthesize: {sets: 2}\nanalyses: ["age ~ county"]\n')
-    assert "no declared analyses yet; remove this key" in message
-
-
 @pytest.mark.parametrize("mode", ["posterior", "shared"])
 def test_posterior_and_shared_sets_are_planned(tmp_path, mode):
     plan = plan_of(
