@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
@@ -20,8 +21,6 @@ EXAMPLE = "{cluster: dask_jobqueue.SLURMCluster, options: {cores: 4, memory: 8GB
 MOST_WORKERS = 10_000
 MOST_SECONDS = 7 * 86_400
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
-_WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})", re.ASCII)
-_DECIMAL = re.compile(r"[+-]?[0-9]+\.[0-9]+(e[+-]?[0-9]+)?", re.ASCII | re.IGNORECASE)
 WAIT = 600
 """Seconds to wait for a worker by default, because a job may wait in a queue."""
 
@@ -82,7 +81,7 @@ def read_cluster(node: Node) -> CountingCluster:
         wait = keys["wait"].integer(minimum=1, maximum=MOST_SECONDS)
     return CountingCluster(
         cluster=name,
-        options={option: plain(value) for option, value in options.items()},
+        options={option: plain_value(value) for option, value in options.items()},
         workers=workers,
         adapt=_read_adapt(keys["adapt"]) if "adapt" in keys else None,
         wait=WAIT if wait is None else wait,
@@ -99,10 +98,11 @@ def _read_adapt(node: Node) -> tuple[int, int]:
     return least, most
 
 
-def plain(node: Node) -> Plain:
+def plain_value(node: Node) -> Plain:
     """Return a value as a Python library takes it: by its form, a number, a truth value or a text.
 
-    A text in quotes stays a text. Whole numbers that begin with 0, such as 007, are texts.
+    Numbers and truth values are those of JSON, so that 007 and 01:00:00 are texts. A text in quotes
+    stays a text.
 
     Args:
         node: Any value of a document.
@@ -111,15 +111,18 @@ def plain(node: Node) -> Plain:
     if content is None:
         return None
     if isinstance(content, tuple):
-        return [plain(item) for item in content]
+        return [plain_value(item) for item in content]
     if not isinstance(content, str):
-        return {key: plain(value) for key, value in content.items()}
+        return {key: plain_value(value) for key, value in content.items()}
     if node.quoted:
         return content
-    if content in ("true", "false"):
-        return content == "true"
-    if content in ("null", "~"):
+    if content == "~":
         return None
-    if _WHOLE.fullmatch(content):
-        return int(content)
-    return float(content) if _DECIMAL.fullmatch(content) else content
+    try:
+        return cast("Plain", json.loads(content, parse_constant=_no_number))
+    except ValueError:
+        return content
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is a text.")

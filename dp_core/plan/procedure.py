@@ -280,7 +280,9 @@ def model_numbers(plan: Plan) -> Sequence[int]:
     return (0,) if plan.spec.mode == "shared" else range(1, plan.spec.sets + 1)
 
 
-def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Released, ...]:
+def _results_of_model(
+    plan: Plan, released: Sequence[Released], number: int
+) -> tuple[Released, ...]:
     """Return the results that the model of a set is fitted to.
 
     Args:
@@ -411,7 +413,7 @@ def fit(
         number: Number of the model, 0 or 1..m; see `model_numbers`.
         rows: Number of records if it is public, otherwise None.
     """
-    spec, fitted_to = plan.spec, behind(plan, released, number)
+    spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
     if spec.schema.has_drawn_tables:
         posterior = PosteriorDraws(plan, released, selections, rows=rows)
         middle, size = posterior.tables.middle(), max(1, round(posterior.tables.total))
@@ -443,7 +445,7 @@ def restore(
         tables: Stored `Model.tables`.
         rows: Stored `Model.rows`.
     """
-    spec, fitted_to = plan.spec, behind(plan, released, number)
+    spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
     reconstructor = spec.reconstructor
     if spec.prior is not None and _are_drawn(spec.schema.domain, tables):
         # The tables of all pairs are given, so records imply no others.

@@ -1,10 +1,10 @@
-"""Reads the methods of a spec and their options."""
+"""Reads the methods of a spec and their options, and refuses those that a kind of file excludes."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
@@ -26,7 +26,10 @@ from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
 from dp_core.tables.domain import Domain
-from dp_core.text.documents.node import Node, in_place
+from dp_core.tables.public_totals import records_of
+from dp_core.text.documents.faults import Faults
+from dp_core.text.documents.node import FALSE, Node, in_place
+from dp_core.text.documents.typed_text import shown
 from dp_core.wall.released import ReleasedKind
 
 _Method = TypeVar("_Method")
@@ -38,6 +41,26 @@ PARAMETRIC_MODES: tuple[Mode, ...] = ("split", "shared")
 """Modes of a parametric method, whose model draws new parameters for every set."""
 _TOLD: frozenset[ReleasedKind] = frozenset({"tables", "interactions"})
 """Results whose noise posterior sets are drawn from."""
+_ONLY_METHOD = "auto"
+"""Method of linked tables, files with `within` and files with public totals, and of each stage."""
+_ONLY_MODES: tuple[Mode, ...] = ("posterior", "shared")
+"""Modes of their sets."""
+_KINDS: Mapping[str, Mapping[str, str]] = {
+    "linked tables": {
+        "analyses": "linked tables have no declared analyses yet",
+        "checks": "linked tables have no charged checks, thresholds or formulas yet",
+        "measurements": "the noisy tables of linked tables cannot be used again yet",
+        "prior": "linked tables have no prior yet",
+    },
+    "files with `within`": {
+        "analyses": "files with `within` have no declared analyses yet",
+        "prior": "files with `within` have no prior yet",
+    },
+    "files with public totals": {
+        "analyses": "files with public totals have no declared analyses yet"
+    },
+}
+"""Keys that are refused for each kind of file, with the reason."""
 _GIVEN: Mapping[ReleasedKind, str] = {
     "tables": "whole tables",
     "answers": "single numbers, not whole tables",
@@ -327,4 +350,66 @@ def refuse_records(node: Node, selector: Selector, name: str) -> None:
         raise node.error(
             f"0 sets would publish noisy tables only, and {name} makes records instead of tables;"
             " make 1 set or more, or use method: auto or method: fixed."
+        )
+
+
+# -- kinds of files with fewer methods
+
+
+def refuse_unsupported(schema: Schema, keys: Mapping[str, Node], faults: Faults) -> None:
+    """Refuse what linked tables, nested columns or public totals do not support yet.
+
+    Args:
+        schema: The schema of the release.
+        keys: Keys of the spec.
+        faults: Notes each fault, with its place.
+    """
+    present = (schema.linked is not None, schema.nested is not None, bool(schema.totals))
+    for kind in [kind for kind, there in zip(_KINDS, present, strict=True) if there][:1]:
+        for fault in _other_keys(kind, keys):
+            faults.add(fault)
+    if schema.has_drawn_tables:
+        options = {field.name for field in dataclasses.fields(AutoReconstruction)}
+        for option, place in _section(keys, "reconstruct").items():
+            # The tables of all pairs are drawn, so records are never cleared.
+            if option in options and (option != "cleared" or place.content not in FALSE):
+                faults.add(
+                    place.error(
+                        "has no effect on these sets, whose records match a drawn table of every"
+                        " pair; remove it."
+                    )
+                )
+    rows = _section(keys, "synthesize").get("rows")
+    if schema.totals and rows is not None and isinstance(rows.content, str):
+        records = records_of(schema.totals)
+        if rows.content.isdecimal() and int(rows.content) != records:
+            faults.add(
+                rows.error(
+                    f"is not the sum of the public totals, {records}, which is the number of"
+                    " records of every set; write same."
+                )
+            )
+
+
+def _section(keys: Mapping[str, Node], name: str) -> Mapping[str, Node]:
+    content = keys[name].content if name in keys else None
+    return content if isinstance(content, Mapping) else {}
+
+
+def _other_keys(kind: str, keys: Mapping[str, Node]) -> Iterator[BadInput]:
+    """Yield a fault for each key, method and mode that a kind of file does not support."""
+    for key, why in _KINDS[kind].items():
+        if key in keys:
+            yield keys[key].error(f"{why}; remove this key.")
+    stages = (_section(keys, stage) for stage in ("select", "reconstruct", "synthesize"))
+    for place in (section.get("method") for section in (keys, *stages)):
+        if place is not None and isinstance(place.content, str) and place.content != _ONLY_METHOD:
+            yield place.error(
+                f"{shown(place.content)} cannot release {kind} yet; write {_ONLY_METHOD}, or remove"
+                " this key."
+            )
+    mode = _section(keys, "synthesize").get("mode")
+    if mode is not None and isinstance(mode.content, str) and mode.content not in _ONLY_MODES:
+        yield mode.error(
+            f"{shown(mode.content)} is not a mode of {kind}; write {' or '.join(_ONLY_MODES)}."
         )

@@ -34,7 +34,6 @@ from dp_core.plan.reading.measurements_reader import (
     no_ledger,
     with_measurements,
 )
-from dp_core.plan.reading.method_limits import refuse_unsupported
 from dp_core.plan.reading.method_reader import (
     MODES,
     PARAMETRIC_MODES,
@@ -45,6 +44,7 @@ from dp_core.plan.reading.method_reader import (
     read_parametric,
     read_stages,
     refuse_records,
+    refuse_unsupported,
     without_sets,
 )
 from dp_core.plan.reading.prior_reader import FindPrior, check_prior, no_prior, read_source

@@ -1,7 +1,7 @@
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.plan.counting_cluster import WAIT, plain, read_cluster
+from dp_core.plan.counting_cluster import WAIT, plain_value, read_cluster
 from dp_core.text.documents.strict_yaml import parse
 
 
@@ -36,6 +36,7 @@ def test_every_key_is_read():
         ("true", True),
         ("'true'", "true"),
         ("yes", "yes"),
+        ("NaN", "NaN"),
         ("null", None),
         ("~", None),
         ("", None),
@@ -45,7 +46,7 @@ def test_every_key_is_read():
     ],
 )
 def test_a_value_is_what_its_form_says(text, value):
-    found = plain(parse(f"a: {text}", source="x").entries()["a"])
+    found = plain_value(parse(f"a: {text}", source="x").entries()["a"])
     assert (found, type(found)) == (value, type(value))
 
 

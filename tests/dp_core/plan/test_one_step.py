@@ -32,6 +32,7 @@ unit: row
   c: {{type: category, levels: [k, l, m, n]}}
 """
 ABOUT = SCHEMA.format(about="rows_about: 1000\n")
+PRIVATE = ABOUT.replace("levels: [x, y]", "levels: {private: 2}, groups: {u: [x, y], v: [z]}")
 
 
 def planned(domain, epsilon, rows, **options):
@@ -107,6 +108,7 @@ def test_what_is_charged_is_in_the_plan_and_the_same_for_all_files():
         pytest.param("select: {candidates: all}\n", "{epsilon: 1}", ABOUT, id="option"),
         pytest.param("tables: [{of: [a, b]}]\n", "{epsilon: 1}", ABOUT, id="wanted tables"),
         pytest.param("synthesize: {sets: 0}\n", "{epsilon: 1}", ABOUT, id="no sets"),
+        pytest.param("", "{epsilon: 2, delta: 1e-6}", PRIVATE, id="private levels"),
         pytest.param(
             "measure: {noise: gaussian}\n", "{epsilon: 1, delta: 1e-9}", ABOUT, id="noise"
         ),
@@ -165,11 +167,3 @@ def test_the_forecast_is_that_of_the_planned_tables(at_once, noise):
     for error, dependence in zip(found, DEPENDENCES, strict=True):
         other = planned_error(FIVE, rows, tables, dependence)
         assert error.two == pytest.approx(other.two, rel=0.02)
-
-
-def test_with_private_levels_nothing_is_decided_beforehand(tmp_path):
-    levels = "{private: 2}, groups: {u: [x, y], v: [z]}"
-    schema = ABOUT.replace("levels: [x, y]", f"levels: {levels}")
-    plan = plan_of(tmp_path, "", method="auto", schema=schema, privacy="{epsilon: 2, delta: 1e-6}")
-    assert plan.spec.schema.private
-    assert not plan.spec.selector.in_one_step

@@ -160,13 +160,6 @@ def test_laplace_noise_is_not_taken_where_it_hides_which_pairs_depend():
     assert lost[0] > lost[1]
 
 
-def test_noise_that_is_asked_for_is_taken():
-    spec = trial_plan(EIGHT, "auto", Fraction("1/10"), Fraction("1e-9"), seed=0).spec
-    schema = dataclasses.replace(spec.schema, rows_about=500)
-    spec = dataclasses.replace(spec, schema=schema, noise="gaussian")
-    assert make_plan(spec).currency.kind != "pure"
-
-
 @pytest.mark.parametrize("mode", ["shared", "split"])
 def test_an_adaptive_plan_has_its_certain_part_and_the_rest_set_aside(tmp_path, mode):
     text = SPLIT.format(3, mode)
@@ -296,13 +289,6 @@ def test_a_guarantee_that_no_noise_gives_is_refused(tmp_path):
     )
     with pytest.raises(BadInput, match="No gaussian noise gives epsilon 1e-300"):
         make_plan(spec)
-
-
-def test_under_replace_one_the_number_of_rows_is_not_paid_for(tmp_path):
-    plan = plan_of(tmp_path, "", method="fdh", privacy="{epsilon: 1, neighbours: replace-one}")
-    assert plan.costs["total"] == 0
-    assert all(table.clique for table in plan.tables)
-    assert paid(plan) == 1
 
 
 def test_a_release_whose_size_would_be_all_noise_is_refused_before_it_is_paid(tmp_path):
