@@ -200,34 +200,27 @@ def test_the_total_implies_the_guarantee_and_no_event_costs_more_than_its_part(t
         assert table.noise.scale == float(event.scale)
 
 
-def test_replacing_a_row_doubles_laplace_noise_and_widens_gaussian_noise_by_root_two(tmp_path):
-    for noise, privacy, factor in (
-        ("laplace", "epsilon: 1", 2.0),
-        ("gaussian", "epsilon: 0.05, delta: 1e-6", math.sqrt(2)),
-    ):
-        text = FIXED + f"measure: {{noise: {noise}}}\n"
-        one, two = (
-            plan_of(tmp_path, text, privacy=f"{{{privacy}, neighbours: {neighbours}}}")
-            for neighbours in ("add-remove", "replace-one")
+@pytest.mark.parametrize(
+    ("noise", "privacy", "grows"),
+    [("laplace", "epsilon: 1", float), ("gaussian", "epsilon: 0.05, delta: 1e-6", math.sqrt)],
+)
+def test_replacing_a_row_and_splitting_the_budget_widen_the_noise(tmp_path, noise, privacy, grows):
+    usual, replaced, split = (
+        plan_of(
+            tmp_path,
+            FIXED + f"measure: {{noise: {noise}}}\n" + SPLIT.format(4, mode),
+            privacy=f"{{{privacy}, neighbours: {neighbours}}}",
         )
-        assert [t.cost for t in one.tables] == [t.cost for t in two.tables]
-        for first, second in zip(one.tables, two.tables, strict=True):
-            assert second.noise.kind == first.noise.kind == noise
-            assert second.noise.scale / first.noise.scale == pytest.approx(factor, rel=1e-3)
-
-
-def test_splitting_the_budget_over_m_sets_costs_m_times_the_noise_or_its_root(tmp_path):
-    for noise, privacy, factor in (
-        ("laplace", "{epsilon: 1}", 4.0),
-        ("gaussian", "{epsilon: 0.05, delta: 1e-6}", 2.0),
-    ):
-        text = FIXED + f"measure: {{noise: {noise}}}\n"
-        shared, split = (
-            plan_of(tmp_path, text + SPLIT.format(4, mode), privacy=privacy)
-            for mode in ("shared", "split")
+        for mode, neighbours in (
+            ("shared", "add-remove"),
+            ("shared", "replace-one"),
+            ("split", "add-remove"),
         )
-        for one, part in zip(shared.tables, split.tables, strict=True):
-            assert part.noise.scale / one.noise.scale == pytest.approx(factor, rel=1e-3)
+    )
+    for one, other, part in zip(usual.tables, replaced.tables, split.tables, strict=True):
+        assert (other.cost, other.noise.kind, one.noise.kind) == (one.cost, noise, noise)
+        assert other.noise.scale / one.noise.scale == pytest.approx(grows(2), rel=1e-3)
+        assert part.noise.scale / one.noise.scale == pytest.approx(grows(4), rel=1e-3)
 
 
 def test_the_distance_that_noise_causes_is_cells_times_noise_over_twice_the_rows(tmp_path):

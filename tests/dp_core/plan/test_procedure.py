@@ -26,11 +26,18 @@ from dp_core.wall.released import Table
 DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))
 
 
+def release_of(preset, *, sets=1, rows=1000, **options):
+    """Return the plan and the models of a release of 900 records."""
+    codes = np.random.default_rng(0).integers(0, 2, (3, 900)).astype(np.uint16)
+    plan = trial_plan(
+        *(DOMAIN, preset, Fraction(5), Fraction(1, 10**6)), sets=sets, rows=rows, **options
+    )
+    return plan, carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes))).models
+
+
 @pytest.fixture(scope="module", params=["privsyn", "independent", "mst"])
 def made(request):
-    codes = np.random.default_rng(0).integers(0, 2, (3, 900)).astype(np.uint16)
-    plan = trial_plan(DOMAIN, request.param, Fraction(5), Fraction(1, 10**6), sets=2, rows=1000)
-    return plan, carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes))).models
+    return release_of(request.param, sets=2)
 
 
 def test_a_set_that_fits_is_drawn_at_once(made):
@@ -57,9 +64,7 @@ def test_pieces_are_the_same_in_whichever_order_lanes_are_drawn(made, monkeypatc
 
 
 def test_each_piece_has_a_generator_of_its_own(monkeypatch):
-    codes = np.random.default_rng(0).integers(0, 2, (3, 900)).astype(np.uint16)
-    plan = trial_plan(DOMAIN, "independent", Fraction(5), sets=1, rows=1000)
-    models = carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes))).models
+    plan, models = release_of("independent")
     monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 3 * 150)
     drawing = SetDrawing(plan, models, 1)
     for position, size in enumerate(drawing.sizes):
@@ -70,9 +75,7 @@ def test_each_piece_has_a_generator_of_its_own(monkeypatch):
 
 def test_chains_of_a_set_remember_what_they_drew(monkeypatch):
     """Pieces that were drawn each by itself would miss their tables by more and more records."""
-    codes = np.random.default_rng(0).integers(0, 2, (3, 900)).astype(np.uint16)
-    plan = trial_plan(DOMAIN, "privsyn", Fraction(5), Fraction(1, 10**6), sets=1, rows=4000)
-    models = carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes))).models
+    plan, models = release_of("privsyn", rows=4000)
     once = sample(plan, models, 1)
     monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 3 * 40)
     drawn = sample(plan, models, 1)
@@ -83,17 +86,7 @@ def test_chains_of_a_set_remember_what_they_drew(monkeypatch):
 
 
 def test_a_model_that_does_not_stream_is_drawn_at_once(monkeypatch):
-    codes = np.random.default_rng(0).integers(0, 2, (3, 900)).astype(np.uint16)
-    plan = trial_plan(
-        DOMAIN,
-        "privsyn",
-        Fraction(5),
-        Fraction(1, 10**6),
-        reconstruct={"method": "average", "by": "set"},
-        sets=1,
-        rows=1000,
-    )
-    models = carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes))).models
+    plan, models = release_of("privsyn", reconstruct={"method": "average", "by": "set"})
     monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 3 * 150)
     assert piece_sizes(plan, models, 1) == (1000,)
 
