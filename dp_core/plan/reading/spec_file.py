@@ -223,7 +223,7 @@ def _read(
     account = of("", "account", read_name, "account")
     revises = of(None, "revises", read_name, "release")
     if schema is None:
-        schema = of(None, "schema", _read_schema, folder)
+        schema = of(None, "schema", read_schema, folder)
     data = of("", "data", read_data, schema)
     wanted: tuple[WantedTable, ...] = ()
     if schema is not None:
@@ -302,25 +302,11 @@ def _read(
     elif mode == "posterior" or schema.has_drawn_tables:
         reconstructor = for_posterior(sections["reconstruct"], reconstructor)
         reconstructor_name = "gum"
-    if source is not None:
-        check_prior(
-            keys["prior"],
-            schema,
-            method=method,
-            selector=selector,
-            reconstructor=reconstructor,
-            mode=mode,
-            sets=sets,
-        )
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
         _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)
     seed = 1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1)
     checked = () if earlier else read_tables(sections["checks"], schema, shares["checks"], seed)
-    prior = None
-    if source is not None:
-        # Last, so that a mistake elsewhere is reported before public records are read.
-        prior = in_place(keys["prior"], find_prior, source, schema)
     spec = ReleaseSpec(
         release=release,
         data=data,
@@ -347,9 +333,13 @@ def _read(
         analyses=declared.analyses,
         statistics=declared.statistics,
         declared=declared.texts,
-        prior=prior,
         document={},
     )
+    if source is not None:
+        check_prior(keys["prior"], spec)
+        # Last, so that a mistake elsewhere is reported before public records are read.
+        prior = in_place(keys["prior"], find_prior, source, schema)
+        spec = dataclasses.replace(spec, prior=prior)
     stated = any("share" in sections[stage].entries() for stage in LOOKING)
     plan = None if stated else better_plan(spec)
     spec = spec if plan is None else plan.spec
@@ -399,12 +389,6 @@ def read_name(node: Node, what: str) -> str:
     return in_place(node, check_name, node.text(example="rand-2026q4"), what=what)
 
 
-def _read_schema(node: Node, folder: Path) -> Schema:
-    if Path(read_path(node)).suffix.lower() in (".csv", ".parquet"):
-        raise node.error(f"{shown(node.name())} is a data file; name the schema, a YAML file.")
-    return read_schema(node, folder)
-
-
 def read_schema(node: Node, folder: Path) -> Schema:
     """Return the schema of a file.
 
@@ -416,6 +400,8 @@ def read_schema(node: Node, folder: Path) -> Schema:
         BadInput: for a wrong path at its place in this file, for any other mistake in the schema.
     """
     path = folder / read_path(node)
+    if path.suffix.lower() in (".csv", ".parquet"):
+        raise node.error(f"{shown(node.name())} is a data file; name the schema, a YAML file.")
     return load_schema(path) if path.is_file() else in_place(node, load_schema, path)
 
 

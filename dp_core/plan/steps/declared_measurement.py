@@ -76,7 +76,7 @@ def measure_analyses(
         codes, records = draws.model_records(regression, rng)
 
         def noise(part: str) -> Callable[[Sum], float]:
-            return partial(_stddev, curator, costs[part])
+            return partial(_noise, curator, cost=costs[part])
 
         def ask(part: str, question: Sum, number: int = number) -> Totals:
             step = f"analysis-{number}-{part}"
@@ -94,8 +94,4 @@ def measure_analyses(
 
 
 def _noise(curator: Curator, question: Sum, cost: Fraction) -> float:
-    return curator.statistic_noise(question, cost).stddev
-
-
-def _stddev(curator: Curator, cost: Fraction, question: Sum) -> float:
     return curator.statistic_noise(question, cost).stddev
