@@ -19,6 +19,7 @@ from dp_core.methods.replicates.noise_aware import SETS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.plan.counting_cluster import read_cluster
+from dp_core.plan.currency_choice import check_thresholds
 from dp_core.plan.data_location import read_data, read_path
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.forecast.one_step import better_plan
@@ -74,30 +75,6 @@ MAX_SETS = 1000
 MAX_ROWS = 10**10
 MAX_FORMULAS = 20
 
-_KEYS = (
-    "version",
-    "release",
-    "data",
-    "schema",
-    "account",
-    "measurements",
-    "revises",
-    "prior",
-    "privacy",
-    "method",
-    "tables",
-    "analyses",
-    "domain",
-    "total",
-    "one_way",
-    "select",
-    "measure",
-    "reconstruct",
-    "synthesize",
-    "checks",
-    "publish",
-    "dask",
-)
 _REQUIRED = ("version", "release", "data", "schema", "account", "privacy")
 _SECTIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "privacy": (("epsilon", "delta", "neighbours"), "{epsilon: 1.0, delta: 1.0e-9}"),
@@ -118,6 +95,12 @@ _SECTIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 """Keys of each section, and an example of it. `select`, `reconstruct` and `synthesize` have the
 options of a method besides."""
+_KEYS = (
+    *_REQUIRED,
+    *("measurements", "revises", "prior", "method", "tables", "analyses"),
+    *(section for section in _SECTIONS if section not in _REQUIRED),
+    *("publish", "dask"),
+)
 NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
 _NOISE: tuple[Noise | Literal["auto"], ...] = ("auto", "laplace", "gaussian")
 
@@ -304,7 +287,9 @@ def _read(
         reconstructor_name = "gum"
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
-        _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)
+        section, key = ("measure", "noise") if noise == "gaussian" else ("privacy", "delta")
+        threshold_place = sections[section].entries().get(key, sections[section])
+        in_place(threshold_place, check_thresholds, selector_name, noise, privacy)
     seed = 1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1)
     checked = () if earlier else read_tables(sections["checks"], schema, shares["checks"], seed)
     spec = ReleaseSpec(
@@ -435,32 +420,6 @@ def _read_noise(section: Node, preset: Preset, privacy: Privacy) -> Noise | Lite
             "gaussian noise needs a delta above 0; set privacy.delta, or use laplace or auto."
         )
     return noise
-
-
-def _check_thresholds(
-    section: Node,
-    measure: Node,
-    privacy: Privacy,
-    noise: Noise | Literal["auto"],
-    selector_name: str,
-) -> None:
-    """Refuse delta 0 and Gaussian noise for thresholds; the plan cannot name the line.
-
-    Raises:
-        BadInput: naming the line in the spec.
-    """
-    if noise == "gaussian":
-        place = measure.entries().get("noise", measure)
-        raise place.error(
-            f"{selector_name} keeps cells above a threshold, which needs Laplace noise; use"
-            " laplace or auto."
-        )
-    if not privacy.delta:
-        place = section.entries().get("delta", section)
-        raise place.error(
-            f"{selector_name} keeps cells above a threshold, which fails with a small"
-            " probability; set privacy.delta above 0, for example 1.0e-9."
-        )
 
 
 def _read_formulas(section: Node, schema: Schema) -> tuple[str, ...]:
