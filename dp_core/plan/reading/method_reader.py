@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from dp_core.errors import BadInput
@@ -21,7 +22,7 @@ from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.method_options import read_options
 from dp_core.plan.presets import Preset
-from dp_core.plan.reading.wanted_reader import refuse_derived, with_workload
+from dp_core.plan.reading.wanted_reader import read_columns, with_workload
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
@@ -149,7 +150,9 @@ def read_parametric(
     found = registry.find("parametric", preset.synthesize)
     reserved = ("method", "positions", *synthesis)
     own = preset.options.get("synthesize", {})
-    method = read_options(found, preset.synthesize, section, own, reserved, schema.domain)
+    method = read_options(
+        found, preset.synthesize, section, own, reserved, partial(read_columns, schema=schema)
+    )
     positions = entries.get("positions")
     number = POSITIONS if positions is None else positions.integer()
     schema = in_place(positions or section, on_grid, schema, number)
@@ -173,10 +176,9 @@ def _read_stage(
     found = in_place(node, registry.find, family, name)
     own = preset.options.get(stage, {}) if name == default else {}
     reserved = ("method", "share") if stage == "select" else ("method",)
-    for clique in entries["cliques"].items() if "cliques" in entries else ():
-        for item in clique.items() if isinstance(clique.content, tuple) else ():
-            refuse_derived(item, schema)
-    return read_options(found, name, section, own, reserved, schema.domain), name
+    return read_options(
+        found, name, section, own, reserved, partial(read_columns, schema=schema)
+    ), name
 
 
 def check_pair(
