@@ -28,6 +28,7 @@ import logging
 import multiprocessing
 import os
 import platform
+import sys
 import tempfile
 import time
 import warnings
@@ -40,6 +41,8 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 import psutil
