@@ -226,14 +226,9 @@ def read_tables(section: Node, schema: Schema, share: Fraction, seed: int) -> tu
     for item in items:
         names = item.texts(example="[age, sex]")
         for name in names:
-            if schema.calibration and schema.weight is not None and name == schema.weight.name:
-                raise item.error(
-                    f"{shown(name)} is raked to public totals after drawing, so it cannot be"
-                    " recounted from the published sets; check tables of other columns."
-                )
             if name not in domain:
                 raise item.error(
-                    f"{shown(name)} is not a column that is synthesised directly."
+                    f"{shown(name)} is not a column whose values in the sets are those drawn."
                     f"{nearest(name, domain.columns)}"
                 )
         if not names:

@@ -127,20 +127,15 @@ def check_sets(place: Node, mode: Mode, sets: int, selector: Any, earlier: Earli
             if its tables were chosen for a model that shrinks them.
     """
     before = earlier.spec["synthesize"]
-    if (mode == "split") != (before["mode"] == "split"):
-        if mode == "split":
-            raise place.error(
-                f"release {earlier.release!r} made one measurement for all sets, so its tables"
-                " cannot give sets that were measured separately; use another mode."
-            )
+    if before["mode"] == "split" and (mode != "split" or sets != before["sets"]):
         raise place.error(
             f"release {earlier.release!r} measured each of its {before['sets']} sets separately;"
             f" write synthesize: {{mode: split, sets: {before['sets']}}}."
         )
-    if mode == "split" and sets != before["sets"]:
+    if mode == "split" and before["mode"] != "split":
         raise place.error(
-            f"release {earlier.release!r} has one measurement for each of {before['sets']} sets;"
-            f" write sets: {before['sets']}."
+            f"release {earlier.release!r} made one measurement for all sets, so its tables cannot"
+            " give sets that were measured separately; use another mode."
         )
     if mode == "noise-aware" and unshrunk(selector).gives != selector.gives:
         raise place.error(

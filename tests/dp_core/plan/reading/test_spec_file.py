@@ -139,7 +139,6 @@ def methods(monkeypatch):
 @pytest.fixture
 def write(tmp_path):
     (tmp_path / "rand.schema.yaml").write_text(SCHEMA)
-    (tmp_path / "schemas").mkdir()
 
     def write_spec(text):
         (tmp_path / "release.yaml").write_text(text)
