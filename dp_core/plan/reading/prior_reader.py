@@ -24,7 +24,6 @@ from dp_core.schema.definition import Schema
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
-KEY = "prior"
 METHOD = "auto"
 """The only method that uses a prior."""
 MODES: tuple[Mode, ...] = ("posterior", "shared")
