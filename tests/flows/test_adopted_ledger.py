@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
@@ -112,20 +111,6 @@ def test_an_adoption_makes_no_ledger(command, tmp_path, monkeypatch):
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_copied_home_can_be_adopted_and_says_what_it_recorded(
-    project, command, monkeypatch, tmp_path
-):
-    shutil.copytree(project.home, tmp_path / "copy")
-    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "copy"))
-    assert command("status").code == 5
-    said = command("ledger", "adopt", *WHO).out
-    assert "This ledger is adopted" in said
-    assert "its file is not the file in which it was made" in said
-    assert command("ledger", "show").code == 0
-    monkeypatch.setenv("DP_RELEASE_HOME", str(project.home))
-    assert command("ledger", "show").code == 5
-
-
 def test_a_demo_keeps_its_notes_in_its_own_home(tmp_path, monkeypatch):
     from flows.cli.actions.demo_job import prepare_demo
     from tasks.run.home import open_ledger
@@ -135,29 +120,3 @@ def test_a_demo_keeps_its_notes_in_its_own_home(tmp_path, monkeypatch):
     ledger = open_ledger(home)
     assert (home / "state" / f"{ledger.identity()}.json").is_file()
     assert not (tmp_path / "state").exists()
-
-
-def test_a_demo_that_was_deleted_does_not_prevent_another_one(tmp_path):
-    from flows.cli.actions.demo_job import prepare_demo
-
-    first, _ = prepare_demo(tmp_path / "homes")
-    shutil.rmtree(first)
-    prepare_demo(tmp_path / "homes")
-
-
-def test_no_command_makes_a_new_ledger_in_the_place_of_a_deleted_one(project, command):
-    identity = project.ledger().identity()
-    (project.home / "ledger.db").unlink()
-    (project.home / "ledger.head").unlink()
-    terms = ("--epsilon", "2", "--delta", "1e-5", "--by", "Ana", "--reason", "x")
-    for words in (
-        ("ledger", "open", "town", *terms),
-        ("ledger", "adopt", *WHO),
-        ("run", project.spec, "--out", project.out),
-        ("status",),
-    ):
-        answer = command(*words)
-        assert answer.code == 5
-        assert f"{identity}.json knows its entry 2" in answer.err
-        assert "`dp-release ledger adopt --by NAME --reason TEXT`" in answer.err
-    assert not (project.home / "ledger.db").exists()

@@ -166,43 +166,6 @@ def _stored(value):
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
-def test_persons_of_a_public_number_split_sets_and_a_threshold_that_holds(tmp_path, home):
-    project = Project(tmp_path, home)
-    (tmp_path / "town.csv").write_text(panel())
-    (tmp_path / "town.schema.yaml").write_text(PERSONS.replace("{private: 6}", "8"))
-    project.open_account(unit="person", neighbours="replace-one", **MOST)
-    project.write_spec(
-        "synthesize: {sets: 3, mode: split}\nchecks: {share: 0.2, tables: [[sex, age], [pay]],"
-        " thresholds: [{figure: worst_tvd, hold: 0.0001}]}\n",
-        privacy="{epsilon: 20, delta: 1e-6, neighbours: replace-one}",
-    )
-    with pytest.raises(Held, match="beyond a threshold"):
-        project.release()
-    publication_decisions.publish(project.home, project.ledger(), "town", out=None, **BY)
-    checked(project)
-    document = statement(project)
-    assert document["decision"]["cause"] == "thresholds"
-    assert (document["guarantee"]["neighbours"], document["guarantee"]["max_rows"]) == (
-        "replace-one",
-        3,
-    )
-    assert len(sets(project)) == 3
-    assert len(document["checks"]["charged"]) == 2
-
-
-def test_a_model_of_numbers_with_private_bins_of_persons(persons):
-    persons.write_spec(
-        "synthesize: {sets: 2}\n",
-        method="modips",
-        privacy="{epsilon: 100, delta: 1e-6}",
-    )
-    persons.release()
-    checked(persons)
-    assert statement(persons)["method"]["domain"][0]["column"] == "pay"
-    for table in sets(persons):
-        assert 0 <= pays(table).min() <= pays(table).max() <= 4096
-
-
 def test_noise_aware_sets_with_private_bins_have_the_file_s_means(tmp_path, home):
     """Points of bins are the means of what sets hold, so that moments that are kept are theirs."""
     project = Project(tmp_path, home)

@@ -116,27 +116,6 @@ def test_a_table_that_is_read_again_must_hold_the_same_rows(town, changed):
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_table_of_one_account_is_refused_in_another(town):
-    project, _ = town
-    project.release()
-    project.open_account("fresh")
-    project.write_spec(data=TABLE, release="second", account="fresh")
-    with pytest.raises(BadInput, match="belongs to account 'town'"):
-        project.release(project.folder / "second")
-    project.write_spec(data=TABLE, release="second")
-    project.release(project.folder / "second")
-
-
-@pytest.mark.usefixtures("quick")
-def test_what_is_kept_on_request_is_kept(town):
-    from flows.release import carry_out
-
-    project, _ = town
-    carry_out(project.spec, project.out, keep_confidential=True, perform=plainly)
-    assert snapshot(project).is_dir()
-
-
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("kept", some([False, True], lambda kept: not kept))
 def test_a_formula_asked_later_reads_the_table_again_and_leaves_nothing(
     town, command, monkeypatch, kept

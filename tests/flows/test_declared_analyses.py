@@ -10,14 +10,12 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.analysis.notebook.open_bundle import read_bundle as open_bundle
 from dp_core.analysis.regression import regression_inference
 from dp_core.analysis.regression.interval_warnings import Concern
 from dp_core.analysis.regression.regression_inference import infer
@@ -36,7 +34,7 @@ from tests.flows.releases.test_resume import (
     work_done,
 )
 from tests.flows.test_reuse import Second
-from tests.full import full, some
+from tests.full import some
 
 __all__ = ["work_done"]  # a fixture
 
@@ -271,23 +269,6 @@ def test_statement_and_report_name_the_declared_analyses(made, tmp_path):
         assert "method.analyses" in resealed(copy, document)["wording"]
 
 
-def test_a_statement_of_format_4_need_not_name_its_analyses(made, tmp_path):
-    copy = shutil.copytree(made[0].out, tmp_path / "copy")
-    document = statement_of(copy)
-    document["format"]["version"] = 4
-    del document["method"]["analyses"]
-    reseal(copy, document)
-
-    found = verify(copy)
-    assert found.undecided
-    assert all(not check.decided for check in found.failures)
-
-
-def test_a_bundle_in_python_names_its_declared_analyses(made):
-    facts = {each.label: each.text for each in open_bundle(made[0].out).page()[1:]}
-    assert facts["Declared"] == "; ".join(FORMULAS)
-
-
 def test_json_and_text_say_what_the_answer_is_from(made, command):
     out = made[0].out
     assert command("infer", out, FORMULAS[0], "--json").json["answered_from"] == "declared"
@@ -377,20 +358,6 @@ def test_a_lost_file_of_noisy_results_is_written_again(stopped, content):
     assert_complete(stopped)
     assert (path.read_bytes(), noisy(stopped), questions(stopped)) == (whole, before, asked)
     assert stopped.redraws() == 0
-
-
-@full  # as where the file is gone
-def test_a_file_of_noisy_results_without_the_sums_gets_them_again(stopped):
-    path = stopped.run_folder / "public/marginals.parquet"
-    whole = path.read_bytes()
-    table = pq.read_table(path)
-    kept = [stage != "analyses" for stage in table["stage"].to_pylist()]
-    pq.write_table(table.filter(kept).replace_schema_metadata(table.schema.metadata), path)
-
-    stopped.release()
-
-    assert_complete(stopped)
-    assert path.read_bytes() == whole
 
 
 @pytest.mark.parametrize("committed", some([True, False], lambda committed: not committed))
@@ -507,31 +474,6 @@ def test_a_statement_that_leaves_its_analyses_out_does_not_verify(forged):
 # -- other guarantees
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "privacy",
-    some(
-        [
-            "{epsilon: 2}",
-            "{epsilon: 2, neighbours: replace-one}",
-            "{epsilon: 2, delta: 1e-6, neighbours: replace-one}",
-        ],
-        # The other releases here have Gaussian noise, under add-remove.
-        lambda privacy: privacy == "{epsilon: 2, neighbours: replace-one}",
-    ),
-)
-def test_every_guarantee_can_be_spent_on_analyses(project, privacy):
-    relation = "replace-one" if "replace-one" in privacy else "add-remove"
-    project.open_account("other", neighbours=relation)
-    noise = "gaussian" if "delta" in privacy else "laplace"
-    project.write_spec(TEXT, privacy=privacy, account="other", measure=f"{{noise: {noise}}}")
-    project.release()
-    assert verify(project.out).passed
-    answer = infer(read_bundle(project.out), FORMULAS[0])
-    assert answer.answered_from == "declared"
-    assert all(np.isfinite(row.combined.std_error) for row in answer.coefficients)
-
-
 # -- where the stage is named
 
 
@@ -546,12 +488,3 @@ def test_plan_status_and_statement_name_the_stage(project, command):
     assert "analyses" in command("status", "town", "--json").json["stages_open"]
     project.release()
     assert "declared analyses" in (project.out / "report.html").read_text()
-
-
-def test_a_release_without_analyses_has_no_such_stage(project, command):
-    project.write_spec("synthesize: {sets: 2}\n")
-    plan = command("plan", project.spec, "--json").json
-    assert "analyses" not in [row["stage"] for row in plan["stages"]]
-    project.release()
-    assert not (project.run_folder / "public/analyses").exists()
-    assert "analyses" not in statement_of(project.out)["method"]["plan"]["spec"]

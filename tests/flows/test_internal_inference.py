@@ -220,18 +220,6 @@ def test_staff_may_ask_for_another_formula_and_see_where_it_is(command, publishe
 
 
 @pytest.mark.usefixtures("quick")
-def test_another_file_in_its_place_is_refused(command, published):
-    data = published.folder / "town.csv"
-    data.write_text(data.read_text().replace("i0,", "i00,", 1))
-
-    answer = ask(command, published)
-
-    assert answer.code == 2
-    assert "not those that it was made of" in answer.err
-    assert not list(published.internal.glob("inference-asked*"))
-
-
-@pytest.mark.usefixtures("quick")
 def test_a_bundle_of_another_home_is_refused(command, published, tmp_path, monkeypatch):
     other = make_project(tmp_path / "elsewhere", tmp_path / "other-home")
     monkeypatch.setenv("DP_RELEASE_HOME", str(other.home))

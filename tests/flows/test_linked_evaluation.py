@@ -96,36 +96,3 @@ def test_each_evaluation_that_is_not_possible_is_refused(command, town):
     assert "is of two linked tables, but the spec" in answer.err
     assert spec != town.spec.read_text()
     assert not list(town.internal.glob("evaluation*"))
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_release_of_a_single_table_is_not_compared_with_two_files(
-    command, project, tmp_path, home
-):
-    project.write_spec(method="independent")
-    project.release()
-    other = linked_project(tmp_path / "linked", home, name="other")
-    for name in ("town.schema.yaml", "homes.csv", "people.csv"):
-        (project.folder / name).write_bytes((other.folder / name).read_bytes())
-    project.spec.write_text(other.spec.read_text())
-    answer = command("release", "evaluate", project.out)
-    assert answer.code == 2, answer.out
-    assert "is of a single table, but the spec" in answer.err
-
-
-@pytest.mark.usefixtures("quick")
-def test_an_error_that_depends_on_the_data_stays_inside(command, town, monkeypatch):
-    import dp_core.lab.evaluation.linked_scores as scores
-
-    def broken(*_arguments):
-        print("secret")  # noqa: T201
-        raise RuntimeError("secret 4711")
-
-    monkeypatch.setattr(scores, "score_linked_sets", broken)
-    answer = command("release", "evaluate", town.out)
-
-    assert (answer.code, answer.err) == (0, "")
-    assert "secret" not in answer.out
-    text = (town.internal / "evaluation-1.json").read_text()
-    assert "stopped with RuntimeError" in text
-    assert "4711" not in text

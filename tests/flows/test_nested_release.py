@@ -118,21 +118,6 @@ def test_a_published_row_in_another_place_does_not_verify(project, column, rule)
     assert f"break the rule {rule}." in failed(verify(project.out))["rules"]
 
 
-@pytest.mark.usefixtures("quick")
-def test_the_published_suite_and_codebook_state_where_areas_lie(project):
-    prepare(project, text="synthesize: {sets: 1}\n")
-    project.release()
-    suite = json.loads((project.out / "expectations.json").read_text())
-    text = json.dumps(suite)
-    assert "district lies within county" in text
-    assert "county lies within region" in text
-    codebook = json.loads((project.out / "datapackage.json").read_text())
-    fields = {each["name"]: each for each in codebook["resources"][0]["schema"]["fields"]}
-    assert fields["county"]["within"]["column"] == "region"
-    assert fields["county"]["within"]["map"] == REGION
-    assert "within" not in fields["region"]
-
-
 def test_a_file_with_a_row_in_another_place_is_refused_and_nothing_is_spent(project, command):
     prepare(project, [*rows(40), ["south", 21, "a1", "b", "f"]])
 
@@ -149,13 +134,6 @@ def test_a_file_with_a_row_in_another_place_is_refused_and_nothing_is_spent(proj
     assert report["rules"] == [{"about": "district lies within county", "rows": 1}]
     assert "charge" not in project.kinds()
     assert not project.out.exists()
-
-
-def test_both_levels_are_told_if_rows_of_both_are_elsewhere(project, command):
-    prepare(project, [*rows(40), ["north", 20, "b1", "b", "f"], ["south", 20, "a1", "c", "m"]])
-    assert command("run", project.spec, "--out", project.out).code == 2
-    told = (project.internal / "refusal.txt").read_text()
-    assert "`county lies within region`; `district lies within county`" in told
 
 
 def test_schema_check_shows_rows_in_another_place(project, command):

@@ -174,32 +174,11 @@ def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
     assert faults(town.out) == []
 
 
-@pytest.mark.usefixtures("quick")
-def test_records_are_made_again_if_their_codes_are_lost(town):
-    with pytest.raises(KeyboardInterrupt):
-        town.release(perform=stopping("count"))
-    (town.run_folder / "confidential/codes/manifest.json").unlink()
-    town.release()
-    assert faults(town.out) == []
-
-
 # -- what is refused, and what it costs
 
 
 def repeated(rows):
     return pd.concat([rows, rows.iloc[[5]].assign(income="7")])
-
-
-def unknown_wave(rows):
-    return pd.concat([rows, rows.iloc[[5]].assign(year="1066")])
-
-
-def nobody(rows):
-    return rows.assign(id=rows["id"].where(rows.index != 5, ""))
-
-
-def no_income(rows):
-    return rows.assign(income=rows["income"].where(rows.index != 5, ""))
 
 
 def other_value(rows):
@@ -283,20 +262,6 @@ def cross_section(project, data, most, account="town"):
     (project.folder / "rows.schema.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
     keys = {"release": "rows", "data": data, "schema": "rows.schema.yaml", "account": account}
     project.write_spec(synthesize="{sets: 1}", **keys)
-
-
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(("data", "most"), [("town.csv", 3), ("wave-2024.csv", 1)])
-def test_releases_of_one_wave_and_of_the_panel_are_charged_to_one_account(town, data, most):
-    by_wave = data != "town.csv"
-    town.write_spec(data=BY_WAVE if by_wave else "town.csv", synthesize="{sets: 1}")
-    write_schema(town, wave=None if by_wave else "year")
-    town.release()
-    cross_section(town, data, most)
-    town.release(town.folder / "rows")
-    assert faults(town.folder / "rows") == []
-    spent = json.loads((town.folder / "rows/release.json").read_bytes())
-    assert spent["ledger"]["account"] == "town"
 
 
 @pytest.mark.usefixtures("quick")

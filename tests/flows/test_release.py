@@ -7,7 +7,6 @@ import shutil
 import stat
 from fractions import Fraction
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
@@ -15,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
+from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
+from dp_core.wall.accounting.composition import NOTHING, Amount
 from flows.cli.actions.abandonment import abandon
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.run.home import home_id
@@ -144,30 +143,6 @@ def test_every_preset_goes_from_schema_to_a_bundle_that_verifies(
     assert run.ledger.verify(run.key).entries == len(run.ledger.entries())
 
 
-def test_a_release_has_the_rows_that_the_spec_asks_for(project):
-    project.write_spec("synthesize: {sets: 2, rows: 37}\n", method="independent")
-    project.release()
-    assert [table.num_rows for table in synthetic(project)] == [37, 37]
-
-
-def test_missing_values_survive_where_the_schema_allows_them(project):
-    project.write_spec(method="independent", privacy="{epsilon: 2, delta: 0}")
-    project.release()
-    (table,) = synthetic(project)
-    assert table["marital"].null_count > 0
-    assert table["income"].null_count > 0
-    assert not any(table[name].null_count for name in ("age", "sex", "moved"))
-
-
-def test_a_rule_holds_in_every_row_even_where_the_noise_is_enormous(project):
-    project.write_spec(
-        "synthesize: {sets: 2, rows: 3000}\n", method="privsyn", privacy="{epsilon: 0.01, delta: 0}"
-    )
-    project.release()
-    for table in synthetic(project):
-        assert_obeys_schema(table)
-
-
 def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(project, monkeypatch):
     from dp_core.wall import curator
 
@@ -255,15 +230,6 @@ def test_a_finished_release_is_refused_when_it_is_run_again(project):
     assert not (project.run_folder / "confidential").exists()
 
 
-def test_a_release_that_costs_more_than_is_left_is_refused_before_anything_is_written(project):
-    project.write_spec(privacy="{epsilon: 3, delta: 0}")
-    with pytest.raises(BudgetRefused, match=r"epsilon 3, but account 'town' has 2 left"):
-        project.release()
-    assert project.untouched()
-    assert not project.run_folder.exists()
-    assert not project.out.exists()
-
-
 def test_bad_data_gives_the_reservation_back_and_the_name_can_be_used_again(project):
     data = project.folder / "town.csv"
     good = data.read_text()
@@ -298,14 +264,6 @@ def test_abandoning_gives_back_what_was_not_charged_and_keeps_the_name(project):
         project.release()
     with pytest.raises(BadInput, match="abandoned already"):
         abandon(project.home, project.ledger(), "town")
-
-
-def test_abandoning_before_any_charge_gives_everything_back(project):
-    with pytest.raises(KeyboardInterrupt):
-        project.release(perform=stopping("basics"))
-    abandon(project.home, project.ledger(), "town")
-    account = project.ledger().account("town")
-    assert account.left == Amount(Fraction(2), Fraction("1e-5"))
 
 
 def test_abandoning_counts_a_result_that_was_stored_and_not_committed_as_seen(project, monkeypatch):
@@ -382,17 +340,6 @@ def test_two_processes_cannot_work_on_one_release(project):
     assert (project.run_folder / "run.json").read_bytes() == remembered
 
 
-def test_a_corrected_spec_begins_again_after_a_stop_that_charged_nothing(project):
-    # The account holds one such release: the stale promise must not stand in its own way.
-    project.write_spec(privacy="{epsilon: 2, delta: 0}")
-    with pytest.raises(KeyboardInterrupt):
-        project.release(perform=stopping("basics"))
-    project.write_spec(privacy="{epsilon: 1.5, delta: 0}", method="independent")
-    project.release()
-    assert project.ledger().account("town").balance.spent.main == Fraction("1.5")
-    assert verify(project.out).passed
-
-
 def test_data_known_from_one_account_are_refused_in_another(project):
     project.release()
     project.open_account("other")
@@ -439,18 +386,6 @@ def test_a_file_read_alone_is_refused_in_another_account_as_one_of_several(proje
         project.release(project.folder / "second")
 
 
-def test_a_second_release_from_the_same_account_adds_up(project):
-    project.release()
-    project.write_spec(release="town2")
-    project.release(project.folder / "second")
-    assert project.ledger().account("town").left.main == 0
-    project.write_spec(release="town3", privacy="{epsilon: 0.1, delta: 0}")
-    day = r"\d{4}-\d\d-\d\d"
-    used = rf"Used by: town \(1 on {day}\), town2 \(1 on {day}\)\."
-    with pytest.raises(BudgetRefused, match=rf"has 0 left of 2\. {used}"):
-        project.release(project.folder / "third")
-
-
 def test_the_file_may_be_moved_while_the_run_folder_stays(project):
     # A rename of the data's folder is no change of the data.
     with pytest.raises(KeyboardInterrupt):
@@ -460,21 +395,6 @@ def test_the_file_may_be_moved_while_the_run_folder_stays(project):
     project.folder = moved
     project.release()
     assert verify(project.out).passed
-
-
-def test_synthetic_rows_are_near_the_data_when_epsilon_is_large(project):
-    project.open_account("rich", terms=Terms("basic", Fraction(200), Fraction(0)))
-    project.write_spec(
-        method="fixed",
-        account="rich",
-        privacy="{epsilon: 100, delta: 0}",
-        select="{cliques: [[age, marital]]}",
-    )
-    project.release()
-    table, *_ = synthetic(project)
-    truth = np.mean([row[3] == "single" for row in survey()])
-    made = np.mean([value == "single" for value in table["marital"].to_pylist()])
-    assert abs(truth - made) < 0.05
 
 
 def test_receipts_do_not_tell_which_earlier_release_broke_the_schema(project):

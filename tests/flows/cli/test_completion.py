@@ -93,11 +93,6 @@ def test_files_are_left_to_the_shell(completed):
     assert completed("verify", "bun") == ["file,bun"]
 
 
-def test_each_shell_gets_its_own_form(completed):
-    assert completed("sta", shell="zsh")[:2] == ["plain", "status"]
-    assert [line.partition("\t")[0] for line in completed("sta", shell="fish")] == ["plain,status"]
-
-
 def test_a_home_that_cannot_be_read_completes_nothing(completed, home, monkeypatch):
     (home / "ledger.db").write_bytes(b"not a database, but of some length" * 100)
     assert values(completed("ledger", "show", "")) == []
@@ -171,23 +166,3 @@ def test_bash_completes(on_path):
     found = in_shell(on_path, "bash", "--norc", "-c", press_tab)
     assert found[:2] == ["complete", "-o"]
     assert found[-4:] == ["dp-release", "panel", "panel-2026", "status"]
-
-
-@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
-def test_fish_completes(on_path):
-    press_tab = 'source ./fish; complete -C "dp-release ledger show pan"'
-    found = in_shell(on_path, "fish", "--no-config", "-c", press_tab)
-    assert found == ["panel", "panel-2026"]
-
-
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
-def test_zsh_completes(on_path):
-    # In a terminal of its own, as a person would: two matches are listed after two Tabs.
-    (on_path / "_dp-release").write_text((on_path / "zsh").read_text())
-    press_tab = (
-        "zmodload zsh/zpty; zpty shell zsh -f -i; "
-        "zpty -w shell 'PROMPT=; fpath=(. $fpath); autoload -U compinit; compinit -u -D';"
-        "zpty -w -n shell $'dp-release ledger show tow\\t'; sleep 3;"
-        "zpty -r -t shell seen '*town*' && print found; zpty -d shell"
-    )
-    assert in_shell(on_path, "zsh", "-f", "-c", press_tab)[-1:] == ["found"]

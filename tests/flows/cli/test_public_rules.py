@@ -6,7 +6,6 @@ import datetime
 import json
 import os
 import random
-import re
 import shutil
 
 import numpy as np
@@ -177,14 +176,6 @@ def test_weights_of_every_set_meet_the_totals(released):
     }
 
 
-def test_nothing_was_measured_of_what_follows(released):
-    tables = pq.read_table(released.out / "marginals.parquet")
-    named = {name for names in tables["columns"].to_pylist() for name in names}
-
-    assert named == {"trade", "age", "born", "moved", "weight"}
-    assert verify(released.out).passed
-
-
 def test_what_is_checked_can_be_counted_again_though_weights_were_raked(released):
     document = json.loads((released.out / "release.json").read_bytes())
     tables = [one["table"] for one in document["checks"]["charged"]]
@@ -211,22 +202,6 @@ def test_the_codebook_shows_lists_rules_and_weights(released):
     assert (fields["trade"]["role"], fields["sector"]["role"]) == ("cluster", "stratum")
     assert fields["weight"]["constraints"] == {"required": True, "minimum": 0}
     assert len(fields["weight"]["calibrated_to"]) == 2
-
-
-def test_the_report_pictures_what_follows(released):
-    page = (released.out / "report.html").read_text()
-
-    for name in ("sector", "works", "group"):
-        assert re.search(rf"<h3[^>]*>{name}</h3>", page)
-
-
-def test_the_statement_needs_no_file_beside_it(released, tmp_path):
-    copy = shutil.copytree(released.out, tmp_path / "copy")
-    document = json.loads((copy / "release.json").read_bytes())
-    csv = document["method"]["schema"]["columns"][0]["trade"]["codes"]["csv"]
-
-    assert "A12,Maize,A1" in csv
-    assert verify(copy).passed
 
 
 def test_a_weight_that_misses_its_total_does_not_verify(released, tmp_path):
@@ -278,59 +253,6 @@ def test_regressions_take_dependent_columns_and_weights(released, command):
     assert not np.allclose(estimates, [row["estimate"] for row in plain["coefficients"]], rtol=1e-3)
     # What is measured of the pair is a table of what they follow or are: trade and age.
     assert not any("No measured table holds" in text for text in weighted["warnings"])
-
-
-def test_standard_errors_follow_from_the_design(released, command):
-    """Trades are clusters in two sectors: four replicates, raked to the totals."""
-    weighted = command("infer", released.out, "age ~ 1", "--weighted", "--json").json
-    found = command("infer", released.out, "age ~ 1", "--design", "--json").json
-    page = " ".join(command("infer", released.out, "age ~ 1", "--design").out.split())
-
-    assert found["design"] == {
-        "method": "brr",
-        "replicates": 4,
-        "strata": 2,
-        "clusters": 4,
-        "degrees_of_freedom": 2,
-        "calibrated": True,
-        "design_effect": 1.5,
-        "widened": [],
-    }
-    assert weighted["design"] is None
-    assert any("--design" in note for note in weighted["notes"])
-    assert "4 brr replicates" in page
-    assert found["complete_df"] is None
-    mean, plain = found["coefficients"][0], weighted["coefficients"][0]
-    assert mean["estimate"] == plain["estimate"]
-    # By hand: half samples of the trades, raked by group and sector, set by set.
-    assert mean["within"] == pytest.approx(np.mean([_by_halves(one) for one in sets(released)]))
-
-
-def _by_halves(table):
-    """Return the variance of the mean age by four balanced half samples."""
-    frame = table.to_pandas()
-    trades = ["Crops", "Animals", "Shops", "Books"]
-    whole = np.average(frame["age"], weights=frame["weight"])
-    squares = []
-    for first, second in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
-        taken = dict(zip(trades, (1 + first, 1 - first, 1 + second, 1 - second), strict=True))
-        weights = frame["weight"].to_numpy() * frame["trade"].map(taken).astype(float).to_numpy()
-        for _ in range(500):
-            for name, totals in (
-                ("group", {"child": 20000, "adult": 60000, "old": 20000.5}),
-                ("sector", {"Farming": 70000.5, "Trade": 30000}),
-            ):
-                own = frame[name].astype(str).to_numpy()
-                for level, total in totals.items():
-                    weights[own == level] *= total / weights[own == level].sum()
-        squares.append((np.average(frame["age"], weights=weights) - whole) ** 2)
-    return np.mean(squares)
-
-
-def test_the_internal_comparison_takes_dependent_columns_too(released):
-    found = json.loads((released.internal / "inference.json").read_text())
-
-    assert [bool(one.get("problem")) for one in found["formulas"]] == [False, False]
 
 
 def test_a_row_that_does_not_obey_stops_before_anything_is_charged(released, tmp_path):

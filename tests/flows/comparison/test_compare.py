@@ -12,7 +12,6 @@ from dp_core.lab.comparison import cells
 from dp_core.lab.comparison.cells import Result
 from dp_core.plan.presets import PRESETS
 from flows.comparison import comparison
-from flows.nightly import check_all
 from tasks.run.home import open_ledger
 from tests.specs import SCHEMA
 
@@ -373,10 +372,6 @@ def bound(project, quick):  # noqa: ARG001
     return project
 
 
-def night(home):
-    return check_all(home, []).sentence
-
-
 @pytest.mark.usefixtures("ran", "unseen")
 def test_data_of_an_account_are_refused_whoever_declares_them_public(command, bound):
     entries = len(bound.ledger().entries())
@@ -390,32 +385,6 @@ def test_data_of_an_account_are_refused_whoever_declares_them_public(command, bo
     assert (refused.kind, refused.receipt.account) == ("refuse-public", "town")
     assert refused.body == SAID
     assert bound.ledger().verify().entries == entries + 2
-
-
-@pytest.mark.usefixtures("ran", "unseen")
-def test_three_such_declarations_stop_the_account_and_every_comparison(command, bound):
-    (bound.folder / "other.csv").write_text((bound.folder / "town.csv").read_text() * 2)
-    for number in range(3):
-        shown = command("ledger", "show", "town", "--json").json
-        assert shown["refused_attempts"] == len(shown["refused_declarations"]) == number
-        assert command("compare", bound.spec, *SURE).code == 2
-    before = len(bound.ledger().entries())
-    for data in ("town.csv", "other.csv"):
-        bound.write_spec(data=data, method="independent")
-        stopped = command("compare", bound.spec, *SURE)
-        assert (stopped.code, stopped.err.count("public-data-known")) == (3, 0)
-        assert stopped.err.endswith("(runbook: attempts-refused)\n")
-    # The declarations are recorded, and nothing was recognised.
-    assert [e.kind for e in bound.ledger().entries()[before:]] == ["declare-public"] * 2
-    assert "1 bundles. Refused attempts not yet allowed again: 'town' 3." in night(bound.home)
-
-    allow = ("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "it was a mistake")
-    assert command(*allow).code == 0
-    assert "Refused attempts" not in night(bound.home)
-    bound.write_spec(data="town.csv", release="second", method="independent")
-    bound.release(bound.folder / "second")
-    statement = json.loads((bound.folder / "second" / "release.json").read_text())
-    assert statement["refusals"]["refused_attempts"] == 3
 
 
 @pytest.mark.usefixtures("ran", "unseen")
@@ -443,32 +412,6 @@ def test_they_are_known_under_another_name_and_among_others(command, bound):
     assert bound.ledger().entries(kinds=("declare-public",))[-1].body["files"] == 2
 
 
-@pytest.mark.usefixtures("ran", "unseen", "quick")
-def test_one_of_several_files_of_a_release_is_known(command, project):
-    lines = (project.folder / "town.csv").read_text().splitlines(keepends=True)
-    for number in (1, 2):
-        (project.folder / f"part-{number}.csv").write_text(lines[0] + "".join(lines[number::2]))
-    project.write_spec("select: {method: one_way}\n", data="part-*.csv", method="independent")
-    project.release()
-    project.write_spec(data="part-2.csv", release="other", method="independent")
-    answer = command("compare", project.spec, *SURE)
-    assert answer.code == 2
-    assert "belong to account 'town'" in answer.err
-
-
-@pytest.mark.usefixtures("ran", "unseen", "quick")
-def test_a_small_file_that_a_release_read_alone_is_known_among_others(command, project):
-    lines = (project.folder / "town.csv").read_text().splitlines(keepends=True)
-    (project.folder / "part-1.csv").write_text("".join(lines[:60]))
-    (project.folder / "part-2.csv").write_text(lines[0] + "".join(lines[60:]))
-    project.write_spec("select: {method: one_way}\n", data="part-1.csv", method="independent")
-    project.release()
-    project.write_spec(data="part-*.csv", release="other", method="independent")
-    answer = command("compare", project.spec, *SURE)
-    assert answer.code == 2
-    assert "belong to account 'town'" in answer.err
-
-
 @pytest.mark.usefixtures("ran", "unseen")
 def test_another_file_is_compared_beside_an_account(command, bound):
     text = (bound.folder / "town.csv").read_text()
@@ -485,11 +428,6 @@ def test_a_home_that_cannot_recognise_inputs_compares_nothing(command, bound):
     assert answer.code == 4
     assert "sealed with another key" in answer.err
     (bound.home / "input.key").unlink()
-    assert command("compare", bound.spec, *SURE).code == 5
-
-
-def test_a_home_that_lost_its_ledger_compares_nothing(command, bound):
-    (bound.home / "ledger.db").unlink()
     assert command("compare", bound.spec, *SURE).code == 5
 
 
