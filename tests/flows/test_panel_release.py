@@ -163,7 +163,7 @@ def test_a_person_changes_each_table_by_one(town):
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("stage", some(STAGES, {"discretize", "count", "measure"}.__contains__))
+@pytest.mark.parametrize("stage", some(STAGES, lambda stage: stage == "measure"))
 def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
     with pytest.raises(KeyboardInterrupt):
         town.release(perform=stopping(stage, after=True))
@@ -190,9 +190,6 @@ def other_value(rows):
     ("spoil", "internal", "shown"),
     [
         (repeated, "persons with several rows in wave 20", "1 person has several rows in wave 20"),
-        (unknown_wave, "rows of a wave that the schema does not name", "'1066' (1)"),
-        (nobody, "rows without an identifier in 'id'", "1 row has no identifier"),
-        (no_income, "in_20", "1 row breaks the `impossible` rule {in_20"),
         (other_value, "work_20", "work_20"),
     ],
 )
@@ -204,8 +201,7 @@ def test_a_faulty_file_is_refused_and_costs_nothing(town, command, spoil, intern
     assert town.kinds() == ["ledger", "open", "reserve", "settle"]
     told = (town.internal / "refusal.txt").read_text()
     assert internal in told
-    for secret in ("1066", "secret-word"):
-        assert secret not in told
+    assert "secret-word" not in told
 
     checked = command("schema", "check", town.folder / "town.schema.yaml", town.folder / "town.csv")
     assert checked.code == 2
@@ -266,7 +262,9 @@ def cross_section(project, data, most, account="town"):
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("data", "most"), [("town.csv", 3), ("wave-2024.csv", 1)])
-def test_the_same_rows_under_a_second_account_are_refused(town, data, most):
+def test_one_wave_and_the_panel_are_charged_to_one_account_and_refused_under_another(
+    town, data, most
+):
     by_wave = data != "town.csv"
     town.write_spec(data=BY_WAVE if by_wave else "town.csv", synthesize="{sets: 1}")
     write_schema(town, wave=None if by_wave else "year")
@@ -275,3 +273,6 @@ def test_the_same_rows_under_a_second_account_are_refused(town, data, most):
     cross_section(town, data, most, account="second")
     with pytest.raises(DataRefused, match="account"):
         town.release(town.folder / "rows")
+    cross_section(town, data, most)
+    town.release(town.folder / "rows")
+    assert faults(town.folder / "rows") == []

@@ -12,10 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dp_core.errors import BadInput, nearest
-from dp_core.lab.field_scores.file_scores import MOST_GROUPS, MOST_LEVELS, default_columns
-from dp_core.lab.measures.classification import MOST_CLASSES
+from dp_core.errors import BadInput
+from dp_core.lab.field_scores.file_scores import MOST_GROUPS, default_columns
 from flows.cli.actions.internal_regression import release_with_file
+from flows.comparison.record_options import (
+    check_group,
+    check_target,
+    codes_of_column,
+    refuse_records_only,
+)
 from tasks.run.earlier_releases import load_plan
 from tasks.run.internal_evaluation import (
     AskedEvaluation,
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
     from dp_core.plan.plan import Plan
     from dp_core.schema.definition import Schema
     from flows.cli.actions.internal_regression import ReleaseWithFile
+
+_WHOSE = "the release"
 
 
 def evaluate_release(
@@ -71,11 +78,13 @@ def evaluate_release(
     claims, bundle = found.claims, found.bundle
     if claims.schema.linked is not None:
         asked = {"group": by, "target": targets, "quasi": quasi, "line": line, "attacks": attacks}
-        _refuse_records_only([f"--{option}" for option, value in asked.items() if value])
+        typed = {f"--{option}": value for option, value in asked.items()}
+        refuse_records_only(typed, "the release has linked tables")
         return claims.name, _evaluate_linked(found, bundle_folder)
     own = claims.schema.coarse or claims.schema
     columns = _columns(own, by=by, quasi=quasi, line=line)
-    _check_targets(own, targets)
+    for target in targets:
+        check_target(own.domain, target, _WHOSE)
     plan = _attacked(found) if attacks else None
     name = found.unused_name("evaluation")
     asked_for = AskedEvaluation(
@@ -99,15 +108,6 @@ def evaluate_release(
     return claims.name, page
 
 
-def _refuse_records_only(options: Sequence[str]) -> None:
-    """Refuse options whose results assume independent records, which linked tables do not have."""
-    for option in options:
-        raise BadInput(
-            f"{option} needs independent records, but the release has linked tables, in which the"
-            f" members of a household depend on each other; leave out {option}."
-        )
-
-
 def _evaluate_linked(found: ReleaseWithFile, bundle_folder: Path) -> Path:
     """Evaluate a release of linked tables; return the page."""
     name, claims = found.unused_name("evaluation"), found.claims
@@ -125,20 +125,14 @@ def _columns(
     schema: Schema, *, by: Sequence[str], quasi: Sequence[str], line: str | None
 ) -> ScoredColumns:
     columns = default_columns(schema.domain)
-    for name in by:
-        size = _size("--group", schema, name)
-        if not 2 <= size <= MOST_LEVELS:
-            raise BadInput(
-                f"--group {name!r} has {size:,} levels; a column of subgroups has 2 to"
-                f" {MOST_LEVELS}."
-            )
+    sizes = {name: check_group(schema.domain, name, _WHOSE) for name in by}
     for name in quasi:
-        _size("--quasi", schema, name)
+        codes_of_column("--quasi", schema.domain, name, _WHOSE)
     if quasi and len({*quasi}) == len(schema.domain):
         raise BadInput("--quasi names every column; leave out those that a match is judged by.")
     if by:
-        groups = tuple(name for name in by if _size("--group", schema, name) <= MOST_GROUPS)
-        columns = replace(columns, by=tuple(dict.fromkeys(by)), groups=groups[:1])
+        groups = tuple(name for name, size in sizes.items() if size <= MOST_GROUPS)
+        columns = replace(columns, by=tuple(sizes), groups=groups[:1])
     if quasi:
         columns = replace(columns, quasi=tuple(dict.fromkeys(quasi)))
     if line is not None:
@@ -152,34 +146,12 @@ def _line(schema: Schema, text: str) -> tuple[str, str]:
     if len(sides) != 2 or not all(sides):
         raise BadInput(f"--line is OUTCOME ~ PREDICTOR, such as 'income ~ age', not {text!r:.80}.")
     for name in sides:
-        _size("--line", schema, name)
+        codes_of_column("--line", schema.domain, name, _WHOSE)
         if not schema.column(name).type.ordered:
             raise BadInput(f"--line: {name!r} is a category; a line needs numbers, dates or ranks.")
     if sides[0] == sides[1]:
         raise BadInput("--line: outcome and predictor are the same column.")
     return sides[0], sides[1]
-
-
-def _check_targets(schema: Schema, targets: Sequence[str]) -> None:
-    for name in targets:
-        size = _size("--target", schema, name)
-        if not 2 <= size <= MOST_CLASSES:
-            raise BadInput(
-                f"--target {name!r} has {size:,} codes; a column to predict has 2 to"
-                f" {MOST_CLASSES}."
-            )
-    if targets and len(schema.domain) == 1:
-        raise BadInput(f"--target {targets[0]!r} is the only column.")
-
-
-def _size(option: str, schema: Schema, name: str) -> int:
-    domain = schema.domain
-    if name not in domain:
-        raise BadInput(
-            f"{option} {name!r} is not a modelled column of the release."
-            f"{nearest(name, domain.columns)}"
-        )
-    return domain.size((name,))
 
 
 def _attacked(found: ReleaseWithFile) -> Plan:

@@ -13,6 +13,7 @@ import click
 
 from dp_core.errors import Held, ReleaseError, SchemaViolation, Unpublished
 from dp_core.plan.plan import Plan
+from flows.cli.command_parts import existing_ledger
 from flows.cli.missing_packages import require_pipeline
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger
@@ -114,6 +115,25 @@ def make(
     # Measure the machine after the release, so that the next `plan` knows it.
     calibrate(home())
     return published_release(home(), open_ledger(), plan, out, seconds=seconds)
+
+
+def resume(release: str, stage: str | None, **options: Any) -> CommandAnswer:
+    """Continue a release of this home, or repeat it from a finished stage.
+
+    Args:
+        release: Its name.
+        stage: Finished stage to repeat, with all stages after it; None to repeat none.
+        options: As for `make`.
+
+    Raises:
+        BadInput: if there is no such run, or the stage cannot be repeated.
+    """
+    spec, out = RunFolder(home(), release).remembered()
+    if stage is not None:
+        from flows.releases.stage_repetition import forget_from
+
+        forget_from(home(), existing_ledger(), release, stage)
+    return make(spec, out, release=release, **options)
 
 
 class Interrupted(KeyboardInterrupt):

@@ -339,7 +339,7 @@ REFUSED = {
         "impossible` rule {age: <15, marital: [married, widowed]}",
     ),
 }
-"""Ways to spoil it whose columns and rules are for staff: the output says only that it is refused."""
+"""Ways to spoil it whose columns and rules are for staff; the output says that it is refused."""
 
 
 @pytest.mark.parametrize("name", [*UNREADABLE, *REFUSED])

@@ -252,10 +252,6 @@ def test_one_set_has_a_naive_interval_only(bundles, command, sentence):
     ("words", "said"),
     [
         (["height ~ agee"], "has no column 'agee'. Did you mean 'age'?"),
-        (["height = age"], "'=' where '~' belongs"),
-        (["height"], "has no '~'"),
-        (["height ~"], "a column is missing after the last ~"),
-        ([""], "is empty"),
         (["height", "~", "age"], "put it in quotes"),
         ([], "Missing argument 'FORMULA"),
         (["height ~ age + I(2 * age)"], "The design is collinear: I(2 * age)"),
@@ -265,14 +261,8 @@ def test_one_set_has_a_naive_interval_only(bundles, command, sentence):
         (["height ~ age", "--level", "95"], "--level"),
         (["height ~ age", "--level", "0"], "--level must be above 0"),
         (["height ~ age", "--level", "95%"], "'95%'"),
-        (["sex == 'mael' ~ age"], "Did you mean 'male'?"),
-        (["age > 15 ~ I(age_ > 3)"], "no column 'age_'"),
-        (["height > 1.5 ~ height"], "stands on both sides"),
         (["age > 200 ~ height"], "age > 200"),
         (["height ~ np.savetxt('leak.csv', age)"], "no function 'np.savetxt'"),
-        (["height ~ np.__builtins__['exit'](7) + age"], "only a function's name can be called"),
-        (["height ~ I(9**9**9 + age)"], "an exponent is"),
-        (["height ~ Q(name='__builtins__')"], "Q takes the name of one column"),
     ],
 )
 def test_a_mistake_is_one_sentence(bundles, sentence, words, said):

@@ -129,17 +129,9 @@ MISTAKES = [
         "--period-epsilon 2 is above the account's whole epsilon of 1",
     ),
     (["open", "a", "--epsilon", "1", "--within", "twon", *WHO], "Did you mean 'town'?"),
-    (
-        ["open", "a", "--epsilon", "1", "--within", "town", "--neighbours", "replace-one", *WHO],
-        "Account 'town' protects one row under add-remove",
-    ),
     (["raise", "twon", "--epsilon", "3", *WHO], "Did you mean 'town'?"),
     (["raise", "town", *WHO], "give --epsilon, --delta"),
-    (["raise", "town", "--epsilon", "1", *WHO], "can only be raised"),
-    (["raise", "town", "--epsilon", "2", *WHO], "has that total already"),
-    (["raise", "town", "--epsilon", "3", "--delta", "1e-7", *WHO], "can only be raised"),
     (["raise", "town", "--period-epsilon", "1", *WHO], "has no allowance per period to raise"),
-    (["restate", "town", "--composition", "basic", *WHO], "has these terms already"),
     (["restate", "town", "--composition", "bascic", *WHO], "Did you mean 'basic'?"),
     (["restate", "town", *WHO], "Missing option '--composition'"),
     (
@@ -154,15 +146,7 @@ MISTAKES = [
     ),
     (["close", "town", "--by", "Ren\udce9", "--reason", "x"], "--by 'Ren\\udce9' is not UTF-8"),
     (["close", "\udce9t\udce9", *WHO], "is not UTF-8 text"),
-    (["open", "\udce9t\udce9", "--epsilon", "1", *WHO], "is not UTF-8 text"),
-    (["open", "a", "--epsilon", "1", "--owner", "\udce9", *WHO], "--owner '\\udce9' is not UTF-8"),
-    (
-        ["open", "a", "--epsilon", "1", "--within", "\udce9", *WHO],
-        "--within '\\udce9' is not UTF-8",
-    ),
-    (["approve", "caf\udce9", *WHO], "is not UTF-8 text"),
     (["approve", "abc123", *WHO], "'abc123' is neither the hash of a plan (64 hex digits"),
-    (["approve", "a" * 63, *WHO], "64 hex digits"),
     (["approve", "a" * 64, "--by", "Ada"], "Missing option '--reason'"),
     (["withdraw", "a" * 64, *WHO], "is not approved"),
     (["show", "twon"], "Did you mean 'town'?"),
@@ -292,6 +276,7 @@ def test_plan_shows_the_plan_and_then_what_the_ledger_would_refuse(project, comm
     text = command("plan", spec)
     assert text.code == 3
     assert text.out.index("Plan ") < text.out.index(words)
+    assert ": enough for" not in text.out
     answer = command("plan", spec, "--json")
     assert (answer.code, answer.json["refused"]["runbook"]) == (3, row)
     assert words in answer.json["refused"]["error"]
@@ -684,9 +669,6 @@ def test_the_account_above_that_leaves_less_is_named_wherever_left_is_told(proje
     assert "2 (by outer)" in overview
     pay(project, account="inner", settle="", release="short")
     assert "'outer', above it, has rho" in command("abandon", "short").out
-    # Where the account itself holds fewer of them, it alone is named.
-    spec = project.write_spec(account="town", privacy="{epsilon: 3, delta: 1e-6}")
-    assert command("plan", spec, "--json").json["above"] is None
 
 
 def test_charges_are_those_of_one_release_or_of_all_accounts_within(project, command):
@@ -892,16 +874,3 @@ def test_a_total_that_protects_nobody_must_be_confirmed(project, command, words)
     assert entries(project) == before
     assert command("ledger", *words, "--large-epsilon", *WHO).code == 0
     assert entries(project) == before + 1
-
-
-@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
-def test_at_a_terminal_a_large_total_is_asked_about(project, command, monkeypatch, answer, code):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    before = entries(project)
-    monkeypatch.setattr(sys, "stdin", Terminal(answer))
-    monkeypatch.setattr("flows.cli.arguments._at_a_terminal", lambda: True)
-    assert command("ledger", "open", "new", "--epsilon", "1e6", *WHO).code == code
-    assert entries(project) == before + (code == 0)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.lab.comparison import cells
 from dp_core.lab.comparison.cells import Result
 from dp_core.plan.presets import PRESETS
 from flows.comparison import comparison
+from flows.nightly import check_all
 from tasks.run.home import open_ledger
 from tests.specs import SCHEMA
 
@@ -37,10 +37,7 @@ def write_spec(folder, text="", *, name="public", method="independent", schema="
 
 
 @pytest.fixture
-def spec(tmp_path, monkeypatch):
-    # Others may edit the sources while a test runs.
-    monkeypatch.setattr(cells, "program", lambda: "1.0")
-    monkeypatch.setattr("flows.comparison.comparison_layout.program", lambda: "1.0")
+def spec(tmp_path):
     write_data(tmp_path)
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     return write_spec(tmp_path)
@@ -301,24 +298,16 @@ def without(word):
         (["data.csv", *SURE], "data.csv"),
         (["SPEC", *SURE, "--method", "privsin"], "Did you mean 'privsyn'?"),
         (["SPEC", *SURE, "--epsilon", "0"], "above 0"),
-        (["SPEC", *SURE, "--epsilon", "one"], "not a number"),
-        (["SPEC", *SURE, "--epsilon", "0.2,1"], "not a number"),
-        (["SPEC", *SURE, "--epsilon", "-1"], "above 0"),
         (["SPEC", *SURE, "--epsilon", "1e9"], "at most 1000"),
         (["SPEC", *SURE, "--runs", "0"], "from 1 to 1,000"),
-        (["SPEC", *SURE, "--runs", "2.5"], "whole number"),
-        (["SPEC", *SURE, "--runs", "+-3"], "whole number"),
-        (["SPEC", *SURE, "--jobs", "many"], "whole number"),
+        (["SPEC", *SURE, "--jobs", "+-3"], "whole number"),
         (["SPEC", *SURE, "--seed", "-1"], "from 0"),
         (["SPEC", *SURE, "--limit", "0"], "above 0"),
-        (["SPEC", *SURE, "--limit", "1h"], "not a number"),
         (["SPEC", *SURE, "--target", "A"], "'A'"),
         (["SPEC", *SURE, "--hold-out", "0.2"], "--target"),
         (["SPEC", *SURE, "--target", "a", "--hold-out", "20"], "share from 0 to"),
         (["SPEC", *SURE, "--out", "data.csv"], "is a file"),
         (["SPEC", *SURE, "--out", "."], "contains other files"),
-        (["SPEC", *SURE, "--target"], "requires an argument"),
-        (["SPEC", *SURE, "--epsilons", "1"], "--epsilon"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -384,7 +373,7 @@ def test_data_of_an_account_are_refused_whoever_declares_them_public(command, bo
     assert (declared.kind, declared.body) == ("declare-public", {"files": 1, **SAID})
     assert (refused.kind, refused.receipt.account) == ("refuse-public", "town")
     assert refused.body == SAID
-    assert bound.ledger().verify().entries == entries + 2
+    assert "not yet allowed again: 'town' 1." in check_all(bound.home, []).sentence
 
 
 @pytest.mark.usefixtures("ran", "unseen")
@@ -516,7 +505,7 @@ def test_scores_subgroups_and_attacks_are_columns_of_the_table(command, spec, tm
 @pytest.mark.usefixtures("home", "quick", "ran", "unseen")
 def test_what_subgroups_and_attacks_need(command, spec):
     for words, says in (
-        (("--group", "bb"), "is not a column of data"),
+        (("--group", "bb"), "is not a modelled column of data"),
         (("--attacks",), "--attacks needs 100 records"),
         (("--attacks", "--hold-out", "0"), "above 0"),
         (("--hold-out", "0.3"), "add --target or --attacks"),

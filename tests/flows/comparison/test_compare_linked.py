@@ -4,7 +4,6 @@ import csv
 
 import pytest
 
-from dp_core.lab.comparison import cells
 from dp_core.lab.comparison.linked_judging import NOTES
 from tests.flows.linked_project import DATA, SCHEMA, linked_project, tables, write_tables
 
@@ -22,10 +21,7 @@ def write_spec(folder, *, name="public", text="", data=DATA, schema="town.schema
 
 
 @pytest.fixture
-def spec(tmp_path, monkeypatch):
-    # Others may edit the sources while a test runs.
-    monkeypatch.setattr(cells, "program", lambda: "1.0")
-    monkeypatch.setattr("flows.comparison.comparison_layout.program", lambda: "1.0")
+def spec(tmp_path):
     write_tables(tmp_path, tables())
     (tmp_path / "town.schema.yaml").write_text(SCHEMA)
     return write_spec(tmp_path)
