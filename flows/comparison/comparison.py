@@ -26,18 +26,11 @@ from flows.comparison.cell_processes import Job, run_cells
 from flows.comparison.comparison_layout import RECORDS, Input, Prepared, prepare
 from flows.comparison.comparison_progress import ComparisonProgress
 from flows.comparison.comparison_request import Request
+from flows.processes.child_process import Interrupted
 
 RESULTS, TABLE, PLOTS = "results.csv", "table.md", "plots"
 _FEWEST = 20
 """Fewest records on which classifiers are trained and tested."""
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in a comparison, with a message about what was kept."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
 
 
 def compare(request: Request, progress: ComparisonProgress) -> CommandAnswer:

@@ -158,6 +158,23 @@ class Project:
             return True
         return set(self.kinds()) <= {"ledger", "open"}
 
+    def statement(self) -> Any:
+        """Return the statement of the bundle."""
+        return json.loads((self.out / "release.json").read_bytes())
+
+    def sets(self) -> list[Any]:
+        """Return the published sets of a single table, as Arrow tables."""
+        import pyarrow.parquet as pq
+
+        return [pq.read_table(path) for path in sorted(self.out.glob("synthetic/*.parquet"))]
+
+    def faults(self) -> dict[str, str]:
+        """Return the sentence of each check that the bundle does not pass, by its name."""
+        from dp_core.bundle.verification.verify import verify
+
+        checks = verify(self.out).checks
+        return {check.name: check.sentence for check in checks if not check.passed}
+
     def release(
         self, out: Path | None = None, perform: Callable[[Any, Any], None] | None = None
     ) -> Any:

@@ -37,16 +37,12 @@ def adopted(project, command):
     return project
 
 
-def stated(project):
-    return json.loads((project.out / "release.json").read_text())
-
-
 def test_the_statement_and_the_report_give_every_adoption(adopted):
     adopted.release()
-    (found,) = stated(adopted)["ledger"]["adopted"]
+    (found,) = adopted.statement()["ledger"]["adopted"]
     assert found["behind"] == 2
     assert "2 entries were missing" in found["in_words"]
-    assert found["in_words"] in stated(adopted)["guarantee"]["over_all_releases"]
+    assert found["in_words"] in adopted.statement()["guarantee"]["over_all_releases"]
     assert found["in_words"] in (adopted.out / "report.html").read_text()
     checks = verify(adopted.out).checks
     assert all(check.passed for check in checks), [c.sentence for c in checks if not c.passed]
@@ -83,7 +79,7 @@ def test_a_statement_that_hides_an_adoption_does_not_verify(adopted):
 
 def test_a_statement_without_an_adoption_does_not_mention_any(project):
     project.release()
-    assert "adopted" not in stated(project)["ledger"]
+    assert "adopted" not in project.statement()["ledger"]
     assert "adopt" not in (project.out / "report.html").read_text()
 
 

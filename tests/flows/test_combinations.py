@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import json
 from fractions import Fraction
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
@@ -58,10 +56,6 @@ def persons(tmp_path, home):
     return made
 
 
-def statement(project):
-    return json.loads((project.out / "release.json").read_bytes())
-
-
 def checked(project):
     """Verify the bundle, and that the ledger's charges are all of the promise, each once."""
     found = verify(project.out)
@@ -71,10 +65,6 @@ def checked(project):
     assert sum(charge.cost for charge in charges) == held.currency.limit
     assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
     project.ledger().verify()
-
-
-def sets(project):
-    return [pq.read_table(path) for path in sorted((project.out / "synthetic").glob("*.parquet"))]
 
 
 def pays(table):
@@ -98,7 +88,7 @@ def test_persons_private_bins_charged_checks_and_approval(persons):
     publication_decisions.publish(persons.home, persons.ledger(), "town", out=None, **BY)
     checked(persons)
 
-    document = statement(persons)
+    document = persons.statement()
     assert document["guarantee"]["unit"] == "person"
     assert document["guarantee"]["max_rows"] == 3
     assert document["decision"]["cause"] == "after-approval"
@@ -110,7 +100,7 @@ def test_persons_private_bins_charged_checks_and_approval(persons):
     (pay,) = document["method"]["domain"]
     assert len(pay["edges"]) == 7
     assert sum(pay["within"]["thousandths"]) > 0
-    for table in sets(persons):
+    for table in persons.sets():
         assert table.column_names == ["sex", "pay", "age"]
         assert pays(table).mean() == pytest.approx(file_pays().mean(), rel=0.25)
 
@@ -142,7 +132,7 @@ def test_a_table_of_a_database_with_every_public_rule_and_noise_aware_sets(
     project.release()
     checked(project)
 
-    for table in sets(project):
+    for table in project.sets():
         frame = table.to_pandas()
         weights = frame.groupby("group", observed=True)["weight"].sum()
         for group, total in {"child": 20000, "adult": 60000, "old": 20000.5}.items():
@@ -151,7 +141,7 @@ def test_a_table_of_a_database_with_every_public_rule_and_noise_aware_sets(
     assert said.code == 0, said.err
     # By hand: of the three sets, the estimate is the mean of the weighted ones.
     by_hand = []
-    for table in sets(project):
+    for table in project.sets():
         frame = table.to_pandas()
         of = [frame[frame["sector"] == sector] for sector in ("Trade", "Farming")]
         trade, farm = (np.average(one["age"], weights=one["weight"]) for one in of)
@@ -164,29 +154,3 @@ def _stored(value):
     if isinstance(value, datetime.datetime):
         return value.isoformat(" ")
     return value.isoformat() if isinstance(value, datetime.date) else value
-
-
-def test_noise_aware_sets_with_private_bins_have_the_file_s_means(tmp_path, home):
-    """Points of bins are the means of what sets hold, so that moments that are kept are theirs."""
-    project = Project(tmp_path, home)
-    (tmp_path / "town.csv").write_text(panel())
-    (tmp_path / "town.schema.yaml").write_text(
-        PERSONS.replace("{column: person, max_rows: 3}", "row") + "ignore: [person]\n"
-    )
-    project.open_account(**MOST)
-    project.write_spec(
-        "select: {cliques: [[sex, pay], [age]]}\nreconstruct: {method: gum}\n"
-        "synthesize: {sets: 3, mode: noise-aware}\n",
-        method="fixed",
-        privacy="{epsilon: 100, delta: 1e-6}",
-    )
-    project.release()
-    checked(project)
-    by_hand = [line.split(",") for line in panel().splitlines()[1:]]
-    of = {sex: [float(pay) for _, s, pay, _ in by_hand if s == sex and pay] for sex in "mf"}
-    for table in sets(project):
-        assert pays(table).mean() == pytest.approx(file_pays().mean(), rel=0.1)
-        frame = table.to_pandas().groupby("sex", observed=True)["pay"].mean()
-        for sex, values in of.items():
-            # Drawn anew: 500 of a standard deviation as large as the mean, seen by six bins.
-            assert frame[sex] == pytest.approx(np.mean(values), rel=0.3)

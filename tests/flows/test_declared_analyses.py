@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import html
 import json
-import re
 import shutil
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 
 import pandas as pd
 import pyarrow as pa
@@ -100,15 +98,6 @@ def test_each_sum_is_paid_by_its_part_of_the_share(made):
     assert sum(found.values()) == total * Fraction(3, 10)
     assert {*questions(project)} == {*STEPS}
     assert verify(project.out).passed
-
-
-def test_the_file_of_noisy_results_holds_the_sums_as_they_were_asked(made):
-    project, second = made
-    asked = [json.loads(questions(project)[step]) for step in STEPS]
-    for out in (project.out, second.out):
-        of = pq.read_table(out / "marginals.parquet", columns=["stage", "of"]).to_pylist()
-        found = [json.loads(row["of"]) for row in of if row["stage"] == "analyses"]
-        assert [each for place, each in enumerate(found) if each not in found[:place]] == asked
 
 
 @pytest.mark.parametrize(
@@ -231,22 +220,6 @@ def test_a_formula_that_was_not_declared_is_still_refused_if_a_set_lacks_a_level
         infer(bundle, "age ~ sex")
 
 
-def test_the_plan_says_why_it_has_no_expected_width(project, command, monkeypatch):
-    monkeypatch.setenv("DP_RELEASE_HOME", str(project.home))
-    schema = project.folder / "town.schema.yaml"
-    text = re.sub("^rows_about.*\n", "", schema.read_text(), flags=re.MULTILINE)
-
-    def planned(more):
-        schema.write_text(more + text)
-        return " ".join(command("plan", project.spec).out.split())
-
-    assert re.search(
-        r"Declared: income ~ sex \+ age: intervals about [\d.]+ times as wide",
-        planned("rows_about: 5000\n"),
-    )
-    assert "sex + age: no expected width, because the schema has no rows_about." in planned("")
-
-
 def test_statement_and_report_name_the_declared_analyses(made, tmp_path):
     for project in made:
         stated = statement_of(project.out)["method"]["analyses"]
@@ -286,30 +259,6 @@ def test_sets_of_another_mode_are_made_of_the_tables_alone(made, monkeypatch):
     other.make()
     assert verify(other.out).passed
     assert infer(read_bundle(other.out), FORMULAS[0]).answered_from == "sets"
-
-
-@pytest.mark.parametrize(
-    ("text", "right"),
-    [
-        (f"analyses: {json.dumps(FORMULAS)}\n", True),
-        (f"analyses: {{formulas: {json.dumps(FORMULAS)}, share: 0.3}}\n", True),
-        (f"analyses: {json.dumps(FORMULAS[:1])}\n", False),
-        (f"analyses: {{formulas: {json.dumps(FORMULAS)}, share: 0.2}}\n", False),
-    ],
-)
-def test_a_release_that_uses_the_sums_cannot_declare_others(made, text, right):
-    from dp_core.plan.reading.spec_file import load_spec
-    from tasks.run.earlier_releases import find_earlier
-
-    other = Second(made[0])
-    other.spec = other.project.folder / "declared.yaml"
-    other.write(text, release="declared")
-    find = partial(find_earlier, made[0].home)
-    if right:
-        assert [each.formula for each in load_spec(other.spec, find=find).analyses] == FORMULAS
-        return
-    with pytest.raises(BadInput, match=r"analyses.* is not what release 'town' was measured with"):
-        load_spec(other.spec, find=find)
 
 
 # -- failures and crashes

@@ -50,7 +50,7 @@ def test_formulas_of_the_spec_are_compared_in_the_internal_folder_only(project):
     assert not {path.name for path in public} & set(FILES)
     assert not any(estimate in path.read_bytes() for path in public)
     assert all(check.passed for check in verify(project.out).checks)
-    plan = json.loads((project.out / "release.json").read_text())
+    plan = project.statement()
     assert "income ~ age + sex" in json.dumps(plan)
 
 
@@ -69,22 +69,6 @@ def test_the_file_is_fitted_as_it_is_not_as_its_bins(project):
     (first, _) = json.loads((project.internal / "inference.json").read_text())["formulas"]
     shown = [one["file"]["estimate"] for one in first["coefficients"]]
     assert shown == pytest.approx(slopes.tolist(), rel=1e-9)
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_formula_that_has_no_solution_stops_no_release(project, monkeypatch):
-    def gives_up(*_):
-        raise ValueError("1234.56 is an income")
-
-    monkeypatch.setattr("dp_core.lab.comparison.formula_comparison.analyse", gives_up)
-    project.write_spec(FORMULAS, method="independent")
-
-    project.release()
-
-    found = json.loads((project.internal / "inference.json").read_text())
-    assert found["formulas"][0]["problem"] == "The fit stopped with ValueError."
-    assert (project.internal / "inference.png").is_file()
-    assert "Not compared" in (project.internal / "inference.html").read_text()
 
 
 def stops(where, error):

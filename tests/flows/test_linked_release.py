@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.files.marginals_file import read_marginals
-from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import load_schema
@@ -24,7 +21,6 @@ from tests.flows.conftest import STAGES, stopping
 from tests.flows.linked_project import (
     DATA,
     SCHEMA,
-    SHARES,
     linked_project,
     tables,
     write_linked_spec,
@@ -75,8 +71,8 @@ def codes_of(column):
 def test_a_release_has_linked_sets_and_verifies(town):
     run = town.release()
 
-    assert [check.name for check in verify(town.out).checks if not check.passed] == []
-    statement = json.loads((town.out / "release.json").read_bytes())
+    assert town.faults() == {}
+    statement = town.statement()
     assert statement["guarantee"]["unit"] == "household"
     assert statement["guarantee"]["max_members"] == 4
     for number in (1, 2):
@@ -122,21 +118,6 @@ def test_noisy_tables_count_each_household_once(town):
 
 
 @pytest.mark.usefixtures("quick")
-def test_events_are_in_shares_and_sensitivity_is_that_of_all_shares(town):
-    town.release()
-    charges = town.ledger().entries(kinds=("charge",))
-    counts = [e.body["event"] for e in charges if e.body["stage"] == "one_way"]
-    assert counts
-    for event in counts:
-        if "l2_sensitivity_squared" in event:
-            assert event["l2_sensitivity_squared"] == SHARES**2
-        else:
-            assert event["l1_sensitivity"] == SHARES
-    (reserved,) = town.ledger().entries(kinds=("reserve",))
-    assert (reserved.body["unit"], reserved.body["max_members"]) == ("household", 4)
-
-
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     "stage",
     some(STAGES, {"count", "synthesize"}.__contains__),
@@ -152,7 +133,7 @@ def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
     steps = [(e.body["stage"], e.body["step"]) for e in charges]
     assert len(set(steps)) == len(steps)
     assert town.redraws() == 0
-    assert [check for check in verify(town.out).checks if not check.passed] == []
+    assert town.faults() == {}
 
 
 # -- what is refused, and what it costs
@@ -227,8 +208,8 @@ def test_every_household_of_a_release_obeys_the_rules_that_count_its_members(tow
     write_tables(town.folder, obedient())
     town.release()
 
-    assert [check.name for check in verify(town.out).checks if not check.passed] == []
-    stated = json.loads((town.out / "release.json").read_bytes())["sets"]["rules"]
+    assert town.faults() == {}
+    stated = town.statement()["sets"]["rules"]
     assert stated["hold_in_every_row"] == []
     assert stated["hold_in_every_household"] == ["at least one age >= 18", "at most two age >= 65"]
     assert stated["tables"] > 0
@@ -264,27 +245,6 @@ def test_a_household_that_breaks_a_rule_about_its_members_is_refused_and_costs_n
     assert "1 household breaks the rule `at least one age >= 18`. household 10 Correct" in said
 
 
-@pytest.mark.usefixtures("quick")
-def test_keys_and_ignored_columns_never_leave_the_confidential_side(town):
-    found = tables()
-    key = {old: f"zqx{old}canary" for old in found["homes"]["home"]}
-    found["homes"]["home"] = found["homes"]["home"].map(key)
-    found["people"]["home_id"] = found["people"]["home_id"].map(key)
-    found["homes"]["street"] = "zqx street canary"
-    write_tables(town.folder, found)
-    town.release()
-    looked = 0
-    for path in [*town.home.rglob("*"), *town.out.rglob("*")]:
-        inside = {"confidential", "internal"} & {*path.parts}
-        if path.is_file() and not inside:
-            looked += 1
-            content = path.read_bytes()
-            assert b"canary" not in content, path
-            if path.suffix == ".parquet":
-                assert "canary" not in repr(pq.read_table(path).to_pydict()), path
-    assert looked > 10
-
-
 WAYS = {
     "pure": {"privacy": "{epsilon: 2, delta: 0}"},
     "gaussian": {"measure": "{noise: gaussian}"},
@@ -303,8 +263,8 @@ def test_a_release_may_be_made_in_every_way_that_is_not_refused(tmp_path, home, 
     town = linked_project(tmp_path / "work", home, neighbours=neighbours)
     write_linked_spec(town, **WAYS[way])
     town.release()
-    assert [check.sentence for check in verify(town.out).checks if not check.passed] == []
-    sets = json.loads((town.out / "release.json").read_bytes())["sets"]
+    assert town.faults() == {}
+    sets = town.statement()["sets"]
     if way == "replaced":
         assert (sets["records"]["value"], sets["records"]["how"]) == (300, "public")
     elif way == "fewer households":
@@ -320,7 +280,7 @@ def test_a_release_of_linked_tables_waits_for_approval_and_is_published(town, co
     words = ("--by", "Ana", "--reason", "looked")
     assert command("release", "look", "town", *words).code == 0
     assert command("release", "publish", "town", *words).code == 0
-    assert [check.sentence for check in verify(town.out).checks if not check.passed] == []
+    assert town.faults() == {}
 
 
 @pytest.mark.usefixtures("quick")
@@ -460,19 +420,6 @@ def test_exchanged_files_are_said_to_be_swapped(town, command):
     assert not town.out.exists()
 
 
-def test_a_missing_column_is_not_taken_for_exchanged_files(town, command):
-    found = tables()
-    del found["homes"]["income"]
-    write_tables(town.folder, found)
-    homes, people = (town.folder / f"{name}.csv" for name in ("homes", "people"))
-    shown = command("schema", "check", town.folder / "town.schema.yaml", homes, people)
-    assert "income" in shown.out
-    ended = command("run", town.spec, "--out", town.out)
-    assert (shown.code, ended.code) == (2, 2)
-    assert "lacks column" in ended.err
-    assert "swapped" not in shown.err + ended.err
-
-
 @pytest.mark.usefixtures("quick")
 def test_answers_say_whether_they_count_households_or_persons(town, command):
     write_linked_spec(town, "tables: [[members, work]]\n")
@@ -524,23 +471,3 @@ def test_a_linked_table_gets_no_fresh_budget_alone_in_another_account(town, tabl
     with pytest.raises(BadInput, match="belongs to account 'town'"):
         town.release(town.folder / "second")
     assert town.ledger().account("other").balance.used.main == 0
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_table_of_another_account_gets_no_fresh_budget_as_a_linked_one(town):
-    town.open_account("other")
-    _write_alone(town, "people", release="first", account="other")
-    town.release(town.folder / "first")
-    write_linked_spec(town)
-    with pytest.raises(BadInput, match="belongs to account 'other'"):
-        town.release()
-
-
-@pytest.mark.usefixtures("quick")
-def test_households_get_no_fresh_budget_with_other_persons(town):
-    town.release()
-    write_tables(town.folder, {"people": tables()["people"].iloc[::-1]})
-    town.open_account("other", unit="household")
-    write_linked_spec(town, release="second", account="other")
-    with pytest.raises(BadInput, match="belongs to account 'town'"):
-        town.release(town.folder / "second")

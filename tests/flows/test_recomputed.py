@@ -61,7 +61,7 @@ def test_an_outsider_arrives_at_what_is_stated(town, name):  # noqa: F811
         account="replaced" if relation else "town",
     )
     town.release()
-    document = json.loads((town.out / "release.json").read_bytes())
+    document = town.statement()
     epsilon, delta = recomputed.recompute(town.out)
     enforced = document["guarantee"]["enforced"]
 

@@ -79,7 +79,7 @@ def test_every_refusal_is_counted_and_the_fourth_opens_no_data(project, command)
     allowed = command("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "corrected")
     assert (allowed.code, "allows further attempts" in allowed.out) == (0, True)
     assert command(*run).code == 0
-    statement = json.loads((project.out / "release.json").read_bytes())
+    statement = project.statement()
     shown = command("ledger", "show", "town", "--json").json
     (retry,) = shown["allowed_retries"]
     assert (retry["by"], retry["reason"]) == ("Ana", "corrected")

@@ -1,7 +1,6 @@
 """From schema to bundle to verify, for every preset and every kind of guarantee."""
 
 import datetime
-import json
 import os
 import shutil
 import stat
@@ -35,8 +34,10 @@ QUICK = [  # each method, and every relation, guarantee, mode and kind of file
 ]
 
 
-def synthetic(project):
-    return [pq.read_table(path) for path in sorted((project.out / "synthetic").glob("*.parquet"))]
+def set_bytes(project, name):
+    """Return the bytes of the sets in a folder of the project."""
+    folder = project.folder / name / "synthetic"
+    return [path.read_bytes() for path in sorted(folder.iterdir())]
 
 
 def assert_obeys_schema(table):
@@ -117,13 +118,12 @@ def test_every_preset_goes_from_schema_to_a_bundle_that_verifies(
 
     run = project.release()
 
-    found = verify(project.out)
-    assert found.passed, [check.sentence for check in found.failures]
+    assert project.faults() == {}
     charges = run.ledger.charges(run.ledger.reservation("town"))
     for stage, cost in run.plan.costs.items():
         assert sum((c.cost for c in charges if c.stage == stage), Fraction(0)) == cost
     assert sum(run.plan.costs.values()) == run.plan.currency.limit
-    stated = json.loads((project.out / "release.json").read_bytes())["guarantee"]
+    stated = project.statement()["guarantee"]
     # Where nothing was chosen on the way, Gaussian tables are stated by the losses of their noise.
     by_losses = method != "privsyn" and run.plan.currency.kind != "pure"
     assert ("privacy loss distribution" in stated["tightest"]["theorem"]) is by_losses
@@ -132,7 +132,7 @@ def test_every_preset_goes_from_schema_to_a_bundle_that_verifies(
     delta = Fraction("1e-6") if run.plan.currency.kind != "pure" else Fraction(0)
     assert account.balance.spent == Amount(Fraction(1), delta)
     assert account.balance.reserved == NOTHING
-    tables = synthetic(project)
+    tables = project.sets()
     assert len(tables) == 3
     for table in tables:
         assert_obeys_schema(table)
@@ -156,13 +156,9 @@ def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(proj
         )
         project.release(project.folder / name)
 
-    def sets(name):
-        folder = project.folder / name / "synthetic"
-        return [path.read_bytes() for path in sorted(folder.iterdir())]
-
-    assert sets("one") == sets("two")
-    assert sets("one")[0] != sets("three")[0]
-    assert sets("one")[0] != sets("one")[1]
+    assert set_bytes(project, "one") == set_bytes(project, "two")
+    assert set_bytes(project, "one")[0] != set_bytes(project, "three")[0]
+    assert set_bytes(project, "one")[0] != set_bytes(project, "one")[1]
 
 
 @pytest.mark.parametrize("method", some(["gum", "pgm"], lambda method: method == "pgm"))
@@ -185,12 +181,8 @@ def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
         )
         project.release(project.folder / name)
 
-    def sets(name):
-        folder = project.folder / name / "synthetic"
-        return [path.read_bytes() for path in sorted(folder.iterdir())]
-
-    assert sets("one") == sets("four")
-    assert sets("one")[0] != sets("one")[1]
+    assert set_bytes(project, "one") == set_bytes(project, "four")
+    assert set_bytes(project, "one")[0] != set_bytes(project, "one")[1]
     for path in (project.folder / "one" / "synthetic").iterdir():
         table = pq.read_table(path)
         assert table.num_rows == 500
@@ -408,7 +400,7 @@ def test_receipts_do_not_tell_which_earlier_release_broke_the_schema(project):
     (project.folder / "town.csv").write_text(as_csv(survey()))
     project.release()
 
-    statement = json.loads((project.out / "release.json").read_bytes())
+    statement = project.statement()
     kinds = [receipt["kind"] for receipt in statement["ledger"]["receipts"]]
     assert kinds[0] == "reserve"
     assert kinds.count("reserve") == kinds.count("settle") == 1

@@ -12,7 +12,7 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount
 from flows.cli.actions.abandonment import abandon
 from tests.flows.conftest import SCHEMA, plainly, stopping
-from tests.flows.corpus import lent
+from tests.flows.corpus import Later, lent
 from tests.full import some
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -26,34 +26,9 @@ synthesize: {sets: 3, seed: 4}
 """
 
 
-class Second:
-    """The second release of a project: its spec, its folders, and how to make it."""
-
-    def __init__(self, project):
-        self.project = project
-        self.spec = project.folder / "again.yaml"
-        self.out = project.folder / "again"
-        self.run_folder = project.home / "runs" / "again"
-
-    def write(self, text="", **changes):
-        lines = {
-            "version": "1",
-            "release": "again",
-            "schema": "town.schema.yaml",
-            "account": "town",
-            "measurements": "town",
-            **changes,
-        }
-        body = "".join(f"{key}: {value}\n" for key, value in lines.items() if value is not None)
-        self.spec.write_text(body + text)
-
-    def make(self, perform=plainly):
-        from flows.release import carry_out
-
-        return carry_out(self.spec, self.out, perform=perform)
-
-    def statement(self):
-        return json.loads((self.out / "release.json").read_bytes())
+def Second(project):
+    """Return the second release of a project, from the tables of the first."""
+    return Later(project, "again", measurements="town")
 
 
 @pytest.fixture
@@ -131,7 +106,7 @@ def test_the_bundle_verifies_and_says_whose_the_tables_are(first, second):
     assert not failed(compared)
     (said,) = [check.sentence for check in compared.checks if check.name == "measurements"]
     assert "--measurements" not in said
-    stated, before = second.statement(), json.loads((first.out / "release.json").read_bytes())
+    stated, before = second.statement(), first.statement()
     assert stated["guarantee"] == before["guarantee"]
     assert stated["accounting"] == before["accounting"]
     assert stated["measurements"]["release"] == "town"

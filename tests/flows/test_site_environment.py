@@ -272,18 +272,6 @@ def test_a_profile_with_a_database_for_the_own_server_is_named(monkeypatch):
     assert "hunter2" not in message
 
 
-@pytest.mark.usefixtures("clear")
-def test_only_the_variable_at_fault_is_named(monkeypatch):
-    for innocent, value in DEFAULTS.items():
-        monkeypatch.setenv(innocent, value)
-    monkeypatch.setenv("PREFECT_LOGGING_LEVEL", "LOUD")
-    assert "the value of PREFECT_LOGGING_LEVEL is not valid" in python("prefect_settings")
-
-    monkeypatch.setenv("DASK_DISTRIBUTED", "x")
-    monkeypatch.setenv("DASK_DISTRIBUTED__DASHBOARD__LINK", "")
-    assert "the value of DASK_DISTRIBUTED" in python("require_dask_configuration")
-
-
 def python(check: str, options: str = "") -> str:
     """Return what a check of this environment says in a new process."""
     code = (

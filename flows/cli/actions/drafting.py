@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from dp_core.schema.codebooks.codebook import Codebook
 
 
-_A_CODEBOOK = (
-    "# The columns look like those of a codebook. If this is one, name it with --codebook.\n"
-)
-
-
 def draft(
     name: str | None,
     database: str | None = None,
@@ -71,13 +66,9 @@ def draft(
     with _local(name) as path:
         found = _codebook(path, codebook, public)
         try:
-            text = draft_schema(path, found)
+            return draft_schema(path, found)
         except BadInput as error:
             raise _other_kind(path) or error from None
-    named = {line.strip() for line in text.splitlines()} if found is None else set()
-    if {"variable:", "label:"} <= named and named & {"values:", "value:", "type:"}:
-        text = f"{_A_CODEBOOK}{text}"
-    return text
 
 
 def _other_kind(path: Path) -> BadInput | None:

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.confidential.linked.linked_source import LinkedSource
+from dp_core.confidential.source import Source
 from dp_core.errors import BadInput
 from dp_core.lab.field_scores.file_scores import MOST_GROUPS, default_columns
 from flows.cli.actions.internal_regression import release_with_file
@@ -99,6 +101,7 @@ def evaluate_release(
     )
     with reading_folder(found.folder) as work:
         source = found.source(work)
+        assert isinstance(source, Source)  # not linked tables
         page = write_evaluation(
             found.folder.internal,
             own.title,
@@ -112,7 +115,8 @@ def _evaluate_linked(found: ReleaseWithFile, bundle_folder: Path) -> Path:
     """Evaluate a release of linked tables; return the page."""
     name, claims = found.unused_name("evaluation"), found.claims
     with reading_folder(found.folder) as work:
-        source = found.linked_source(work)
+        source = found.source(work)
+        assert isinstance(source, LinkedSource)
         return write_evaluation(
             found.folder.internal,
             claims.schema.title,

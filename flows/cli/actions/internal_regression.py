@@ -7,7 +7,6 @@ whether there was a solution, nor by the names or the number of the files there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +24,6 @@ from tasks.support.run_folder import RunFolder
 if TYPE_CHECKING:
     from dp_core.bundle.reading import Bundle
     from dp_core.bundle.verification.claims import Claims
-    from dp_core.schema.definition import Schema
     from tasks.ledger.ledger import Ledger
     from tasks.ledger.reservations import Reservation
 
@@ -54,23 +52,23 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> tuple[str, Pa
     from dp_core.bundle.files.codebook import synthetic_path
     from dp_core.inference.formulas.comparable_formula import check_formula
 
-    def check(schema: Schema) -> None:
-        if schema.linked is not None:
-            raise BadInput(
-                "The release has linked tables, whose regressions are not compared with the"
-                " confidential files yet; leave out --against-confidential."
-            )
-        check_formula(formula, schema)
-
-    found = release_with_file(home, bundle_folder, check)
+    found = release_with_file(home, bundle_folder)
     claims, bundle = found.claims, found.bundle
+    if claims.schema.linked is not None:
+        raise BadInput(
+            "The release has linked tables, whose regressions are not compared with the"
+            " confidential files yet; leave out --against-confidential."
+        )
+    check_formula(formula, claims.schema)
     assert bundle.rule is not None  # it has sets
     files = [bundle_folder / synthetic_path(number) for number in range(1, claims.sets + 1)]
     name = found.unused_name("inference-asked")
     with reading_folder(found.folder) as work:
+        source = found.source(work)
+        assert isinstance(source, Source)  # not linked tables
         page = write_comparison(
             found.folder.internal,
-            found.source(work),
+            source,
             claims.schema,
             files,
             [formula],
@@ -108,8 +106,8 @@ class ReleaseWithFile:
             if not (self.folder.internal / f"{name}.json").exists()
         )
 
-    def source(self, work: Path) -> Source:
-        """Return the confidential file as it was when the release was made.
+    def source(self, work: Path) -> Source | LinkedSource:
+        """Return the confidential file, or both linked tables, as when the release was made.
 
         Args:
             work: Folder for a copy of an object or a table, unless the release kept its own.
@@ -117,30 +115,41 @@ class ReleaseWithFile:
         Raises:
             BadInput: if it is no longer where the spec has it, or has changed.
         """
-        source = self._same(work)
-        assert isinstance(source, Source)
-        return source
+        from dp_core.confidential.source import keyed_digest
+        from tasks.inputs.open_input import open_input
+        from tasks.run.earlier_releases import load_release
 
-    def linked_source(self, work: Path) -> LinkedSource:
-        """Return both confidential tables; see `source`, which is for a single table."""
-        source = self._same(work)
-        assert isinstance(source, LinkedSource)
-        return source
-
-    def _same(self, work: Path) -> Source | LinkedSource:
+        path = self.folder.remembered()[0]
+        spec, linked = load_release(path), self.claims.schema.linked
+        if (spec.schema.linked is None) != (linked is None):
+            has, named = (
+                ("a single table", "two") if linked is None else ("two linked tables", "one")
+            )
+            raise BadInput(
+                f"Release {self.claims.name!r} is of {has}, but the spec {path} now names {named};"
+                " undo this change of the spec."
+            )
         copies = self.folder.confidential if kept_files(self.folder) else work
-        return _same_source(self, copies)
+        source = open_input(spec, self.claims.schema, copies)
+        key = home_key(self.home, self.ledger)
+        digest = keyed_digest(source, key)
+        # The entries before the last are of parts of the data.
+        position = self.reservation.position
+        bound = self.ledger.entries(kinds=("input",), reservation=position)[-1:]
+        if not any(entry.about == digest and is_sealed(entry, key) for entry in bound):
+            raise BadInput(
+                f"The data of release {self.claims.name!r} are not those that it was made of any"
+                " more; put that file back where the spec has it."
+            )
+        return source
 
 
-def release_with_file(
-    home: Path, bundle_folder: Path, check: Callable[[Schema], object] | None = None
-) -> ReleaseWithFile:
+def release_with_file(home: Path, bundle_folder: Path) -> ReleaseWithFile:
     """Return a published release of this home that opened data and has sets.
 
     Args:
         home: The home that made the release.
         bundle_folder: The published bundle.
-        check: Called with its schema before the ledger is opened; None (the default) for no check.
 
     Raises:
         BadInput: if the folder is no such release.
@@ -152,8 +161,6 @@ def release_with_file(
     bundle = read_bundle(bundle_folder)
     claims = bundle.claims
     assert isinstance(claims, Claims)  # only a release in memory has other facts
-    if check is not None:
-        check(claims.schema)
     ledger = existing_ledger()
     reservation = ledger.reservation(claims.name)
     if reservation is None or tuple(ledger.receipts(reservation)) != claims.receipts:
@@ -176,35 +183,3 @@ def release_with_file(
     if bundle.rule is None:
         raise BadInput(NO_SETS)
     return ReleaseWithFile(home, bundle, claims, ledger, reservation, folder)
-
-
-def _same_source(release: ReleaseWithFile, copies: Path) -> Source | LinkedSource:
-    """Return the confidential files as they were when the release was made.
-
-    Raises:
-        BadInput: if they are no longer where the spec has them, or have changed.
-    """
-    from dp_core.confidential.source import keyed_digest
-    from tasks.inputs.open_input import open_input
-    from tasks.run.earlier_releases import load_release
-
-    ledger, reservation = release.ledger, release.reservation
-    path = release.folder.remembered()[0]
-    spec, linked = load_release(path), release.claims.schema.linked
-    if (spec.schema.linked is None) != (linked is None):
-        has, named = ("a single table", "two") if linked is None else ("two linked tables", "one")
-        raise BadInput(
-            f"Release {reservation.release!r} is of {has}, but the spec {path} now names {named};"
-            " undo this change of the spec."
-        )
-    source = open_input(spec, release.claims.schema, copies)
-    key = home_key(release.home, ledger)
-    digest = keyed_digest(source, key)
-    # The entries before the last are of parts of the data.
-    bound = ledger.entries(kinds=("input",), reservation=reservation.position)[-1:]
-    if not any(entry.about == digest and is_sealed(entry, key) for entry in bound):
-        raise BadInput(
-            f"The data of release {reservation.release!r} are not those that it was made of any"
-            " more; put that file back where the spec has it."
-        )
-    return source

@@ -15,6 +15,7 @@ from dp_core.errors import Held, ReleaseError, SchemaViolation, Unpublished
 from dp_core.plan.plan import Plan
 from flows.cli.command_parts import existing_ledger
 from flows.cli.missing_packages import require_pipeline
+from flows.processes.child_process import Interrupted
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger
 from tasks.run.machine_note import calibrate
@@ -86,10 +87,13 @@ def make(
             except (Held, Unpublished):
                 raise
             except KeyboardInterrupt:
-                raise Interrupted(made) from None
+                raise Interrupted(
+                    f"Release {made!r} was interrupted; nothing is lost. `dp-release resume {made}`"
+                    f" continues it, and `dp-release status {made}` shows the stages done."
+                ) from None
             except PrefectSignal as stop:
                 progress.close()
-                raise click.Abort from Stopped(made, paused=isinstance(stop, Pause))
+                raise click.Abort from _stopped_by_a_person(made, paused=isinstance(stop, Pause))
             except ReleaseError as error:
                 progress.close()
                 # privacy: the person at a terminal runs the release and may see the file. Output
@@ -136,25 +140,13 @@ def resume(release: str, stage: str | None, **options: Any) -> CommandAnswer:
     return make(spec, out, release=release, **options)
 
 
-class Interrupted(KeyboardInterrupt):
-    """The command of a release was interrupted."""
-
-    def __init__(self, release: str) -> None:
-        self.message = (
-            f"Release {release!r} was interrupted; nothing is lost. `dp-release resume {release}`"
-            f" continues it, and `dp-release status {release}` shows the stages done."
-        )
-
-
-class Stopped(KeyboardInterrupt):
-    """A person paused or cancelled the run in Prefect's pages."""
-
-    def __init__(self, release: str, *, paused: bool) -> None:
-        how = "paused" if paused else "cancelled"
-        self.message = (
-            f"A person {how} release {release!r} in Prefect's pages; nothing is lost. `dp-release"
-            f" resume {release}` continues it."
-        )
+def _stopped_by_a_person(release: str, *, paused: bool) -> Interrupted:
+    """Return what is told of a run that a person paused or cancelled in Prefect's pages."""
+    how = "paused" if paused else "cancelled"
+    return Interrupted(
+        f"A person {how} release {release!r} in Prefect's pages; nothing is lost. `dp-release"
+        f" resume {release}` continues it."
+    )
 
 
 def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:

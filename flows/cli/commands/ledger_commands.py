@@ -38,7 +38,6 @@ from flows.cli.command_parts import (
     decided,
     existing_ledger,
     json_wanted,
-    ledger_if_any,
     the_ledger,
     this_home,
 )
@@ -351,29 +350,7 @@ def ledger_forecast(spec: Path, every: Period | None) -> CommandAnswer:
     from flows.answers.forecast_answers import forecast_answer
     from tasks.run.earlier_releases import preview_plan
 
-    _refuse_name(spec)
     return forecast_answer(existing_ledger(), preview_plan(spec), every=every)
-
-
-def _refuse_name(spec: Path) -> None:
-    """Refuse the name of an account or of a release in place of a spec file.
-
-    Raises:
-        BadInput: if there is no such file, but an account or a release of that name.
-    """
-    found, name = ledger_if_any(), str(spec)
-    if found is None or spec.exists():
-        return
-    if name in (account.name for account in found.accounts()):
-        what = "an account, and what fits depends on the release"
-    elif name in found.releases():
-        what = "a release, not its file"
-    else:
-        return
-    raise BadInput(
-        f"{name!r} is {what}: give the spec file of a release such as those to come, as in"
-        " `dp-release ledger forecast release.yaml`."
-    )
 
 
 @ledger.command("export")

@@ -153,7 +153,6 @@ MISTAKES = [
     (["charges", "twon"], "Did you mean 'town'?"),
     (["charges", "town", "--release", "nope"], "No release 'nope' is in this ledger"),
     (["forecast", "nowhere.yaml"], "nowhere.yaml"),
-    (["forecast", "town"], "'town' is an account, and what fits depends on the release: give"),
     (["verify", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
     (["verify", "--public-key", "nowhere.pub"], "nowhere.pub cannot be read"),
     (["export", "nowhere/at/all.jsonl"], "could not be written"),
@@ -579,12 +578,6 @@ def test_forecast_counts_as_the_ledger_would(project, command):
         ("zcdp", after[1]["releases"]),
         ("basic", 1),
     ]
-
-
-def test_forecast_says_that_it_needs_a_spec_file_and_not_the_name_of_a_release(project, command):
-    assert_refused(command("ledger", "forecast", "wave"), 2, "wave", "file")
-    pay(project, release="wave")
-    assert_refused(command("ledger", "forecast", "wave"), 2, "is a release, not its file: give")
 
 
 def test_forecast_follows_the_calendar_or_the_cadence_asked_for(project, command):
