@@ -11,9 +11,8 @@ from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 
 from dp_core.errors import ReleaseError
-from flows.comparison.comparison import locked, report, run
+from flows.comparison.comparison import ComparisonProgress, locked, report, run
 from flows.comparison.comparison_layout import prepare
-from flows.comparison.comparison_progress import ComparisonProgress
 from flows.comparison.comparison_request import request_of
 
 Value = TypeVar("Value")

@@ -35,8 +35,12 @@ from dp_core.lab.comparison.variants import (
 )
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
-from flows.comparison.comparison_request import Request
-from flows.comparison.record_options import check_group, check_target, refuse_records_only
+from flows.comparison.comparison_request import (
+    Request,
+    check_group,
+    check_target,
+    refuse_records_only,
+)
 from tasks.inputs.open_input import open_input
 from tasks.run.declared_public.public_input import require_unknown
 

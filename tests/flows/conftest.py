@@ -184,11 +184,11 @@ class Project:
         return carry_out(self.spec, out or self.out, perform=perform or plainly)
 
 
-def assert_charged_once(project: Project, *, keeps_confidential: bool = False) -> None:
+def assert_charged_once(project: Project, *, out: Path | None = None) -> None:
     """The bundle verifies, and the ledger holds exactly what the plan says, once."""
     from dp_core.bundle.verification.verify import verify
 
-    assert verify(project.out).passed
+    assert verify(out or project.out).passed
     ledger = project.ledger()
     reservation = ledger.reservation("town")
     charges = ledger.charges(reservation)
@@ -199,7 +199,7 @@ def assert_charged_once(project: Project, *, keeps_confidential: bool = False) -
     assert project.kinds().count("settle") == 1
     balance = ledger.account("town").balance
     assert (balance.spent.main, balance.reserved.main) == (1, 0)
-    assert (project.run_folder / "confidential").exists() == keeps_confidential
+    assert not (project.run_folder / "confidential").exists()
 
 
 def plainly(task: Any, *given: Any) -> Any:

@@ -184,18 +184,6 @@ def test_a_spec_says_where_the_data_are_or_is_refused(project, data, says):
     assert MARKER not in caught.value.message
 
 
-def test_the_plan_knows_the_table_and_another_table_is_another_plan(town):
-    from dp_core.plan.plan import make_plan
-
-    project, _ = town
-    plans = []
-    for table in ("town", "survey.town", '"survey.town"'):
-        project.write_spec(data=f"{{database: SURVEY_DB, table: '{table}'}}")
-        plans.append(make_plan(load_spec(project.spec)))
-    assert [plan.spec.data.written for plan in plans] == ["town", "survey.town", '"survey.town"']
-    assert len({plan.hash for plan in plans}) == 3
-
-
 KILLED = """
 import os, signal, sys
 from pathlib import Path

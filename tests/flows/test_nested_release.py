@@ -10,10 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
-from dp_core.methods.replicates.posterior import posterior_tables
-from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
 from tests.dp_core.bundle.forgery import failed, reseal
 
 SCHEMA = """\
@@ -76,23 +73,6 @@ def test_every_released_row_lies_in_its_place_and_verifies(project, mode):
 
 
 @pytest.mark.usefixtures("quick")
-def test_areas_with_too_many_cells_are_dealt_within_their_larger_area(project, monkeypatch):
-    # Only pairs of at most 20 cells in all are drawn, so that districts have no table of ages.
-    monkeypatch.setattr(posterior_tables, "MOST_CELLS", 20)
-    rule = "impossible:\n  - {district: a1, age: '>=75'}\n"
-    data = [row for row in rows() if not (row[2] == "a1" and row[1] >= 75)]
-    # With order 1 no pair is measured, whatever the noise. A measured pair is always drawn.
-    text = "synthesize: {sets: 2}\nselect: {order: 1}\n"
-    prepare(project, data, text=text, extra=rule)
-    project.release()
-    assert all(map(lies_right, released(project)))
-    assert not any(row["district"] == "a1" and row["age"] >= 75 for row in released(project))
-    bundle = read_bundle(project.out)
-    assert ("age", "district") in undrawn_pairs(bundle.claims.schema.domain, bundle.measured)
-    assert verify(project.out).passed
-
-
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("column", "rule"),
     [("district", "district lies within county"), ("region", "county lies within region")],
@@ -148,24 +128,6 @@ def test_schema_check_shows_rows_in_another_place(project, command):
 
     prepare(project)
     assert command(*CHECK, schema, project.folder / "town.csv").code == 0
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_release_answers_questions_about_every_level(project, command):
-    prepare(
-        project,
-        text="tables:\n  - {of: [county, age]}\nsynthesize: {sets: 2}\n",
-        privacy="{epsilon: 1.9, delta: 1e-6}",
-    )
-    project.release()
-    shares = command("query", project.out, "share by region where age >= 50", "--json").json
-    assert [cell["region"] for cell in shares["cells"]] == ["north", "south"]
-    both = command("query", project.out, "count by county, district", "--json").json
-    assert len(both["cells"]) == 6
-    assert all(cell["county"] == cell["district"][0] for cell in both["cells"])
-    fitted = command("infer", project.out, "age ~ region")
-    assert fitted.code == 0
-    assert "No measured table holds" not in fitted.out
 
 
 @pytest.mark.slow

@@ -172,28 +172,6 @@ def test_a_plan_says_that_totals_are_far_from_the_number_of_rows(project, comman
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"method": "privsyn"}, "'privsyn' cannot release files with public totals yet"),
-        ({"synthesize": "{sets: 2, rows: 400}"}, "is not the sum of the public totals, 410"),
-        ({"synthesize": "{sets: 2, mode: split}"}, "'split' is not a mode of files with public"),
-        ({"analyses": '["work ~ age"]'}, "no declared analyses yet"),
-    ],
-)
-def test_what_totals_do_not_have_is_refused_when_planned(project, command, changes, said):
-    write(
-        project,
-        schema=SCHEMA.replace(
-            " within: county,\n     map: {u: a, v: a, w: b, x: b, y: c, z: c}", ""
-        ),
-    )
-    project.write_spec(**({"synthesize": "{sets: 2}"} | changes))
-    ended = command("plan", project.spec)
-    assert ended.code == 2
-    assert said in ended.err
-
-
-@pytest.mark.parametrize(
     ("totals", "said"),
     [
         ("{county: {a: 250, b: 160}, source: C}", "there is no total for 'c'"),

@@ -158,7 +158,7 @@ def infer(
                 "--against-confidential uses the default family and level, without weights; leave"
                 " out --family, --level, --naive, --weighted and --design."
             )
-        from flows.cli.actions.internal_regression import against_file
+        from flows.cli.actions.internal_comparisons import against_file
 
         # privacy: the answer is the same whatever was found. Whether a formula can be fitted may
         # depend on one record, and a formula can be written so that it does.
