@@ -177,7 +177,7 @@ def account_calendar(
         )
     own = terms.own_delta if delta is None else delta
     today = datetime.now(UTC).date()
-    return _checked(Calendar(per, epsilon, own, carry_over, today), terms)
+    return _within_total(Calendar(per, epsilon, own, carry_over, today), terms)
 
 
 def raised_calendar(
@@ -223,7 +223,7 @@ def raised_calendar(
             )
     if after == before:
         raise BadInput(f"Account {account!r} has that allowance already; nothing was raised.")
-    return _checked(after, terms)
+    return _within_total(after, terms)
 
 
 def restated_calendar(
@@ -259,10 +259,10 @@ def restated_calendar(
         )
     if delta is None:
         delta = terms.own_delta if changed else before.delta
-    return _checked(replace(before, delta=delta), terms)
+    return _within_total(replace(before, delta=delta), terms)
 
 
-def _checked(calendar: Calendar, terms: Terms) -> Calendar:
+def _within_total(calendar: Calendar, terms: Terms) -> Calendar:
     """Return a calendar whose period allows no more than the account's total."""
     whole = terms.delta if terms.is_basic else terms.own_delta
     for option, part, total, word in (

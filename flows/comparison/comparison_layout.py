@@ -98,7 +98,8 @@ def prepare(request: Request) -> Prepared:
         BadInput: if specs, data, options or folder are invalid.
     """
     with TemporaryDirectory(prefix="dp-release-") as trial:
-        given = tuple(read_given(path, Path(trial)) for path in _distinct(request.specs))
+        paths = {path.absolute(): path for path in request.specs}.values()
+        given = tuple(read_given(path, Path(trial)) for path in paths)
     out = (request.out or Path(f"comparison-{given[0].spec.release}")).absolute()
     inputs: dict[Place, Input] = {}
     for spec in given:
@@ -147,10 +148,6 @@ def prepare(request: Request) -> Prepared:
         tuple(_cells(request, inputs, asked, added)),
         CellStore(out / "cells"),
     )
-
-
-def _distinct(paths: Sequence[Path]) -> list[Path]:
-    return list({path.absolute(): path for path in paths}.values())
 
 
 def _name(data: Sequence[str], taken: Sequence[str]) -> str:

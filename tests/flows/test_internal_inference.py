@@ -17,6 +17,8 @@ from tests.flows.conftest import as_csv, make_project, survey
 from tests.flows.corpus import lent
 from tests.full import some
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 FORMULAS = """\
 synthesize: {sets: 3, mode: split}
 checks: {formulas: ["income ~ age + sex", "sex ~ age"]}
@@ -24,7 +26,6 @@ checks: {formulas: ["income ~ age + sex", "sex ~ age"]}
 FILES = ("inference.html", "inference.json", "inference.png")
 
 
-@pytest.mark.usefixtures("quick")
 def test_formulas_of_the_spec_are_compared_in_the_internal_folder_only(project):
     project.write_spec(FORMULAS, privacy="{epsilon: 2, delta: 1e-6}", method="independent")
 
@@ -54,7 +55,6 @@ def test_formulas_of_the_spec_are_compared_in_the_internal_folder_only(project):
     assert "income ~ age + sex" in json.dumps(plan)
 
 
-@pytest.mark.usefixtures("quick")
 def test_the_file_is_fitted_as_it_is_not_as_its_bins(project):
     """Least squares on the complete rows by NumPy: the bins would give another slope."""
     project.write_spec(FORMULAS, method="independent")
@@ -80,7 +80,6 @@ def stops(where, error):
     return (where, stop)
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("where", "error"),
     some(
@@ -109,7 +108,6 @@ def test_nothing_that_the_data_can_raise_stops_a_release(project, monkeypatch, w
     assert "Not compared" in (project.internal / "inference.html").read_text()
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, TerminationSignal(signal=15)])
 def test_a_person_and_the_engine_can_stop_it(project, monkeypatch, error):
     monkeypatch.setattr(*stops("dp_core.confidential.original_values.original_values", error))
@@ -119,7 +117,6 @@ def test_a_person_and_the_engine_can_stop_it(project, monkeypatch, error):
         project.release()
 
 
-@pytest.mark.usefixtures("quick")
 def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd):
     """Neither what Python prints and warns of, nor what a library writes past it, is passed on."""
     facts = []
@@ -160,7 +157,6 @@ def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd)
     assert capfd.readouterr() == ("heard again\n", "and this\n")
 
 
-@pytest.mark.usefixtures("quick")
 def test_without_formulas_nothing_is_written(published):
     assert (published.internal / "utility.html").is_file()
     assert not [path for path in published.internal.iterdir() if "inference" in path.name]
@@ -179,7 +175,6 @@ def ask(command, project, *words):
     return command("infer", project.out, *(words or ("income ~ age + sex",)), AGAINST)
 
 
-@pytest.mark.usefixtures("quick")
 def test_staff_may_ask_for_another_formula_and_see_where_it_is(command, published):
     before = {path: path.read_bytes() for path in published.out.rglob("*") if path.is_file()}
     charges = published.kinds()
@@ -203,7 +198,6 @@ def test_staff_may_ask_for_another_formula_and_see_where_it_is(command, publishe
     assert published.kinds() == charges
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_bundle_of_another_home_is_refused(command, published, tmp_path, monkeypatch):
     other = make_project(tmp_path / "elsewhere", tmp_path / "other-home")
     monkeypatch.setenv("DP_RELEASE_HOME", str(other.home))
@@ -214,7 +208,6 @@ def test_a_bundle_of_another_home_is_refused(command, published, tmp_path, monke
     assert "was not made with the ledger of this home" in answer.err
 
 
-@pytest.mark.usefixtures("quick")
 def test_what_the_comparison_does_not_take_is_said(command, published):
     answer = ask(command, published, "income ~ age", "--level", "0.9")
 
@@ -223,7 +216,6 @@ def test_what_the_comparison_does_not_take_is_said(command, published):
     assert ask(command, published, "income ~ center(age)").code == 2
 
 
-@pytest.mark.usefixtures("quick")
 def test_what_is_told_does_not_depend_on_one_person(command, tmp_path, monkeypatch):
     """In one file a person is older than 70, in the other nobody; in the sets many are."""
     told = []

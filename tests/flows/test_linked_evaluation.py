@@ -13,6 +13,8 @@ from tasks.support.run_folder import INTERNAL_NOTICE
 from tests.flows.linked_project import linked_project, tables
 from tests.specs import SCHEMA as SINGLE
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 @pytest.fixture
 def town(tmp_path, home):
@@ -21,7 +23,6 @@ def town(tmp_path, home):
     return project
 
 
-@pytest.mark.usefixtures("quick")
 def test_the_kinds_of_pairs_are_in_the_internal_folder_and_not_in_the_bundle(command, town):
     before = {path: path.read_bytes() for path in town.out.rglob("*") if path.is_file()}
     charges = town.kinds()
@@ -67,7 +68,6 @@ def test_the_kinds_of_pairs_are_in_the_internal_folder_and_not_in_the_bundle(com
     assert town.kinds() == charges
 
 
-@pytest.mark.usefixtures("quick")
 def test_each_evaluation_that_is_not_possible_is_refused(command, town):
     for words in (
         ("--group", "tenure"),

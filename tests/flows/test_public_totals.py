@@ -17,6 +17,8 @@ from tests.dp_core.bundle.forgery import failed, reseal
 from tests.flows.linked_project import SCHEMA as LINKED
 from tests.flows.linked_project import linked_project, write_linked_spec
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 COUNTIES = {"a": 250, "b": 160, "c": 0}
 DISTRICTS = dict(zip("uvwxyz", "aabbcc", strict=True))
 SCHEMA = """\
@@ -58,7 +60,6 @@ def write(project, *, schema=SCHEMA, totals=TOTALS):
     (project.folder / "town.schema.yaml").write_text(schema + totals)
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("mode", ["posterior", "shared"])
 def test_every_set_meets_the_totals_and_the_bundle_says_so(project, mode):
     write(project)
@@ -92,7 +93,6 @@ def test_every_set_meets_the_totals_and_the_bundle_says_so(project, mode):
     assert "those of <code>county</code> by a TVD of" in page
 
 
-@pytest.mark.usefixtures("quick")
 def test_totals_are_no_step_that_is_paid(project):
     found = []
     for totals in ("", TOTALS):
@@ -102,7 +102,6 @@ def test_totals_are_no_step_that_is_paid(project):
     assert found[0] == found[1]
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_set_that_misses_a_total_does_not_verify(project):
     write(project)
     project.write_spec("synthesize: {sets: 2}\n", method="auto")
@@ -120,7 +119,6 @@ def test_a_set_that_misses_a_total_does_not_verify(project):
     assert "public total is 200" in said
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_statement_with_other_totals_does_not_verify(project):
     write(project)
     project.write_spec("synthesize: {sets: 1, mode: shared}\n", method="auto")
@@ -131,7 +129,6 @@ def test_a_statement_with_other_totals_does_not_verify(project):
     assert "'sets.totals' unlike plan" in failed(verify(project.out))["wording"]
 
 
-@pytest.mark.usefixtures("quick")
 def test_households_meet_totals_of_a_household_column(tmp_path, home):
     town = linked_project(tmp_path / "work", home)
     totals = 'totals:\n  - {tenure: {own: 170, rent: 140}, source: "Housing census"}\n'

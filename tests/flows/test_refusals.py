@@ -128,15 +128,6 @@ def test_data_that_cannot_be_read_are_no_refusal(project, spoil):
     assert (found.refused, found.open) == (0, 0)
 
 
-def test_a_schema_with_two_levels_of_one_number_is_no_attempt(project):
-    schema = project.folder / "town.schema.yaml"
-    schema.write_text(schema.read_text().replace("{1: male, 2: female}", '["1", "01", "2"]'))
-    with pytest.raises(BadInput, match=r"'1' and '01', which are one number"):
-        project.release()
-    found = project.ledger().attempts("town")
-    assert (found.refused, found.open) == (0, 0)
-
-
 def test_an_expectation_that_cannot_be_judged_is_no_attempt(project, monkeypatch):
     """The trial uses the library; only the check at reading is left out."""
     monkeypatch.setattr(trial, "SuiteJudge", SuiteJudge)

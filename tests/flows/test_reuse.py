@@ -222,16 +222,6 @@ def test_what_contradicts_the_measurements_is_refused_with_its_place(first, seco
         assert "\n" not in message
 
 
-def test_keys_that_repeat_how_the_first_release_measured_are_accepted(first, second):
-    repeated = "privacy: {epsilon: 1.0, delta: 0.000001}\ndata: town.csv\n" + FIRST
-    second.write(repeated.replace("sets: 3", "sets: 4"))
-
-    second.make()
-
-    assert verify(second.out, measurements=first.out).passed
-    assert second.statement()["sets"]["m"] == 4
-
-
 def test_a_release_that_itself_uses_tables_is_refused_in_favour_of_its_root(first, second):
     second.make()
     third = Second(first)

@@ -89,7 +89,7 @@ def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None)
     from dp_core.schema.codebooks.codebook_file import looks_like_codebook, read_codebook
 
     if codebook is not None and public is None:
-        if _is_data(codebook):
+        if codebook.name.lower().endswith((".parquet", ".pq")):
             raise BadInput(
                 f"{codebook.name} is a Parquet file, not a codebook. If it contains public data of"
                 " the same form, add --public-data."
@@ -111,10 +111,6 @@ def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None)
     source = file_data([str(other)]).source(file_columns(other))
     require_unknown([source], by=public[0], reason=public[1])
     return public_codebook(source, other.name)
-
-
-def _is_data(path: Path) -> bool:
-    return path.name.lower().endswith((".parquet", ".pq"))
 
 
 @contextmanager

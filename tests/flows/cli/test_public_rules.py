@@ -18,6 +18,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.plan.reading.spec_file import load_spec
 from dp_core.text.canonical import digest
+from tests.databases import VARIABLE, sqlite_database
 from tests.flows.conftest import Project
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -124,12 +125,8 @@ def _large():
     return {"terms": Terms("basic", Fraction(90), Fraction("1e-5"))}
 
 
-def sets(project):
-    return [pq.read_table(path) for path in sorted((project.out / "synthetic").glob("*.parquet"))]
-
-
 def test_every_row_of_every_set_obeys_every_rule(released):
-    tables = sets(released)
+    tables = released.sets()
     assert len(tables) == 3
     for table in tables:
         assert table.column_names == [
@@ -155,7 +152,7 @@ def test_every_row_of_every_set_obeys_every_rule(released):
 
 
 def test_weights_of_every_set_meet_the_totals(released):
-    for table in sets(released):
+    for table in released.sets():
         frame = table.to_pandas()
         by_group = frame.groupby("group", observed=True)["weight"].sum()
         by_sector = frame.groupby("sector", observed=True)["weight"].sum()
@@ -190,7 +187,7 @@ def test_the_codebook_shows_lists_rules_and_weights(released):
     package = json.loads((released.out / "datapackage.json").read_bytes())
     fields = {field["name"]: field for field in package["resources"][0]["schema"]["fields"]}
 
-    assert list(fields) == sets(released)[0].column_names
+    assert list(fields) == released.sets()[0].column_names
     assert fields["group"]["follows"]["column"] == "age"
     assert fields["group"]["follows"]["rule"][0] == {"of": "below 15", "is": "child"}
     assert fields["sector"]["follows"]["rule"][3] == {"of": "Books", "is": "Trade"}
@@ -241,7 +238,7 @@ def test_regressions_take_dependent_columns_and_weights(released, command):
     assert "Weighted by weight" in weighted["notes"][0]
     # By hand: the weighted means of the two sectors, set by set.
     found = []
-    for table in sets(released):
+    for table in released.sets():
         frame = table.to_pandas()
         means = [
             np.average(part["age"], weights=part["weight"])
@@ -282,3 +279,40 @@ def test_a_table_of_what_follows_is_refused_before_anything_runs(released, tmp_p
 
     with pytest.raises(BadInput, match=r"'works' is derived from 'group'.* use 'age'"):
         load_spec(project.spec)
+
+
+def test_a_table_of_a_database_gives_noise_aware_sets_that_meet_the_totals(
+    tmp_path, home, monkeypatch
+):
+    project = Project(tmp_path, home)
+    (tmp_path / "trades.csv").write_text(TRADES)
+    (tmp_path / "totals.csv").write_text(TOTALS)
+    (tmp_path / "town.schema.yaml").write_text(SCHEMA)
+    database, found = sqlite_database(tmp_path), rows()
+    kinds = {"key": "integer", "age": "integer", "works": "integer", "weight": "real"}
+    kinds |= {"born": "date", "moved": "timestamp"}
+    named = ", ".join(f'"{name}" {kinds.get(name, "text")}' for name in found[0])
+    database.run(f"CREATE TABLE town ({named})")
+    database.insert("town", [[stored(value) for value in row.values()] for row in found])
+    monkeypatch.setenv(VARIABLE, database.url)
+    project.write_spec(
+        "select: {cliques: [[trade, age], [age, weight], [born, moved]]}\n"
+        "reconstruct: {method: gum}\nsynthesize: {sets: 3, mode: noise-aware}\n",
+        data=f"{{database: {VARIABLE}, table: town}}",
+        method="fixed",
+        privacy="{epsilon: 50, delta: 1e-6}",
+    )
+    project.open_account(**_large())
+    project.release()
+    assert project.faults() == {}
+    for table in project.sets():
+        weights = table.to_pandas().groupby("group", observed=True)["weight"].sum()
+        for group, total in {"child": 20000, "adult": 60000, "old": 20000.5}.items():
+            assert weights[group] == pytest.approx(total, rel=1e-9)
+
+
+def stored(value):
+    """Return a value as SQLite stores it."""
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ")
+    return value.isoformat() if isinstance(value, datetime.date) else value
