@@ -420,9 +420,6 @@ def test_a_statement_that_leaves_its_analyses_out_does_not_verify(forged):
     assert not verify(forged).passed
 
 
-# -- other guarantees
-
-
 # -- where the stage is named
 
 

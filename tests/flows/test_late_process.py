@@ -16,6 +16,7 @@ from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.released import tables_of
 from flows.cli.actions.abandonment import abandon
 from tests.flows.conftest import as_csv, plainly, stopping, survey
+from tests.full import some
 from tests.ledgers import set_lease
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -66,6 +67,9 @@ def test_codes_of_one_input_are_never_counted_for_another_account(project):
     assert balances == [0, 5]
 
 
+BACKUPS = ("before any charge", "before the last")
+
+
 @pytest.fixture
 def forgotten(project):
     """A charged and stored result that the ledger, restored from a backup, knows nothing of."""
@@ -86,8 +90,13 @@ def forgotten(project):
     return file, backups
 
 
-@pytest.mark.parametrize("backup", ["before any charge", "before the last"])
-@pytest.mark.parametrize("noted", [True, False], ids=["noted", "the note is lost too"])
+@pytest.mark.parametrize(
+    ("backup", "noted"),
+    some(
+        [(backup, noted) for backup in BACKUPS for noted in (True, False)],
+        lambda case: case in ((BACKUPS[0], True), (BACKUPS[1], False)),
+    ),
+)
 def test_a_ledger_that_forgot_a_charge_ends_no_release(project, forgotten, backup, noted):
     """Neither abandoning nor beginning anew gives back what a forgotten charge spent."""
     file, backups = forgotten

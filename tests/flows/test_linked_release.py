@@ -330,9 +330,7 @@ def test_a_missing_file_is_no_attempt_on_the_data(town, command):
     ("changes", "said"),
     [
         ({"data": "{homes: homes.csv, persons: people.csv}"}, "persons"),
-        ({"method": "privsyn"}, "cannot release linked tables yet"),
         ({"synthesize": "{sets: 2, mode: split}"}, "not a mode of linked tables"),
-        ({"analyses": "['income ~ tenure']"}, "no declared analyses yet"),
         ({"checks": "{share: 0.1, tables: [[tenure]]}"}, "no charged checks"),
     ],
 )

@@ -71,27 +71,18 @@ def test_every_released_row_lies_in_its_place_and_verifies(project, mode):
     assert project.faults() == {}
     assert "obeys the 2 rules" in sentence(project, "rules")
 
-
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(
-    ("column", "rule"),
-    [("district", "district lies within county"), ("region", "county lies within region")],
-)
-def test_a_published_row_in_another_place_does_not_verify(project, column, rule):
-    prepare(project, text="synthesize: {sets: 1}\n")
-    project.release()
+    # A published row in another place does not verify.
     path = project.out / "synthetic" / "set-1.parquet"
     table, schema = pq.read_table(path), pq.read_schema(path)
-    values = table[column].to_pylist()
-    levels = {"district": ("a1", "c1"), "region": ("north", "south")}[column]
-    values[0] = levels[values[0][0] == levels[0][0]]
-    place = table.column_names.index(column)
+    values = table["district"].to_pylist()
+    values[0] = "c1" if values[0].startswith("a") else "a1"
+    place = table.column_names.index("district")
     changed = pa.array(values).cast(schema.field(place).type)
     pq.write_table(table.set_column(place, schema.field(place), changed), path)
 
     reseal(project.out, project.statement())
 
-    assert f"break the rule {rule}." in failed(verify(project.out))["rules"]
+    assert "break the rule district lies within county." in failed(verify(project.out))["rules"]
 
 
 def test_a_file_with_a_row_in_another_place_is_refused_and_nothing_is_spent(project, command):

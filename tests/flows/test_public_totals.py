@@ -14,6 +14,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.plan.plan import make_plan
 from dp_core.plan.reading.spec_file import load_spec
 from tests.dp_core.bundle.forgery import failed, reseal
+from tests.flows.corpus import lent
 from tests.flows.linked_project import SCHEMA as LINKED
 from tests.flows.linked_project import linked_project, write_linked_spec
 
@@ -60,12 +61,18 @@ def write(project, *, schema=SCHEMA, totals=TOTALS):
     (project.folder / "town.schema.yaml").write_text(schema + totals)
 
 
-@pytest.mark.parametrize("mode", ["posterior", "shared"])
-def test_every_set_meets_the_totals_and_the_bundle_says_so(project, mode):
+def release(project):
     write(project)
-    project.write_spec(f"synthesize: {{sets: 2, mode: {mode}}}\n", method="auto")
     project.release()
 
+
+posterior = lent("method: auto\nsynthesize: {sets: 2, mode: posterior}\n", release)
+shared = lent("method: auto\nsynthesize: {sets: 2, mode: shared}\n", release)
+
+
+@pytest.mark.parametrize("mode", ["posterior", "shared"])
+def test_every_set_meets_the_totals_and_the_bundle_says_so(request, mode):
+    project = request.getfixturevalue(mode)
     for one in [each.to_pandas() for each in project.sets()]:
         assert len(one) == 410
         assert one["county"].value_counts().reindex(list("abc"), fill_value=0).to_dict() == COUNTIES
@@ -102,10 +109,8 @@ def test_totals_are_no_step_that_is_paid(project):
     assert found[0] == found[1]
 
 
-def test_a_set_that_misses_a_total_does_not_verify(project):
-    write(project)
-    project.write_spec("synthesize: {sets: 2}\n", method="auto")
-    project.release()
+def test_a_set_that_misses_a_total_does_not_verify(posterior):
+    project = posterior
     path = project.out / "synthetic" / "set-2.parquet"
     table, schema = pq.read_table(path), pq.read_schema(path)
     values = table["sex"].to_pylist()
@@ -119,14 +124,11 @@ def test_a_set_that_misses_a_total_does_not_verify(project):
     assert "public total is 200" in said
 
 
-def test_a_statement_with_other_totals_does_not_verify(project):
-    write(project)
-    project.write_spec("synthesize: {sets: 1, mode: shared}\n", method="auto")
-    project.release()
-    document = project.statement()
+def test_a_statement_with_other_totals_does_not_verify(shared):
+    document = shared.statement()
     document["sets"]["totals"]["columns"][0]["source"] = "the file"
-    reseal(project.out, document)
-    assert "'sets.totals' unlike plan" in failed(verify(project.out))["wording"]
+    reseal(shared.out, document)
+    assert "'sets.totals' unlike plan" in failed(verify(shared.out))["wording"]
 
 
 def test_households_meet_totals_of_a_household_column(tmp_path, home):

@@ -19,6 +19,7 @@ from dp_core.inference.combine import combine
 from dp_core.inference.combining_rules import COVERAGE, OFF, WARNED_COVERAGE
 from dp_core.methods.replicates.posterior import posterior_tables
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
+from tests.flows.cli.test_cli import assert_refused
 
 MODES = ("shared", "split", "noise-aware", "posterior")
 
@@ -55,12 +56,8 @@ def sentence(command):
 
     def run(*words):
         answer = command(*words)
-        assert answer.code == 2, answer
-        assert answer.out == ""
-        (line,) = answer.err.splitlines()
-        assert line.startswith("dp-release: ")
-        assert line.partition(" (runbook: ")[0].endswith((".", "?"))
-        return line
+        assert_refused(answer, 2)
+        return answer.err
 
     return run
 

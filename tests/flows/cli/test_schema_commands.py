@@ -52,21 +52,12 @@ def test_the_answer_in_json_says_that_it_is_confidential(folder, command):
     assert (finding["kind"], finding["column"], finding["rows"]) == ("out-of-range", "age", 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "raw", "words"),
-    [
-        ("d.csv", b"SQLite format 3\x00\x01", "a SQLite database"),
-        ("d.csv.gz", b"PK\x03\x04\x00", "an Excel workbook or another zip archive"),
-        ("d.csv", "a,b\n1,2\n".encode("utf-16-le"), "it seems to be utf-16le"),
-        ("d.csv", b"BZh91AY&SY\x00\xd8", "compressed with bzip2"),
-    ],
-)
-def test_the_draft_for_a_file_of_another_kind_names_the_kind(folder, command, name, raw, words):
-    (folder / name).write_bytes(raw)
-    ended = command(*DRAFT, name)
+def test_the_draft_for_a_file_of_another_kind_names_the_kind(folder, command):
+    (folder / "d.csv.gz").write_bytes(b"PK\x03\x04\x00")
+    ended = command(*DRAFT, "d.csv.gz")
 
     assert ended.code == 2
-    assert words in " ".join(ended.err.split())
+    assert "an Excel workbook or another zip archive" in " ".join(ended.err.split())
 
 
 def test_rows_are_read_for_a_draft_only_if_a_person_declares_them_public(folder, command):
