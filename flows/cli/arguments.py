@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -56,12 +58,32 @@ class Level(ExactNumber):
         return level
 
 
-class Word(click.ParamType):
-    """One of a few words, which a shell can complete."""
+class Completed(click.types.StringParamType):
+    """A text whose possible values the shell can complete.
 
-    name = "text"
+    Args:
+        values: Returns the possible values.
+    """
+
+    def __init__(self, values: Callable[[], Iterable[str]]) -> None:
+        self._values = values
+
+    def shell_complete(
+        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the values that begin with what is typed; none if they cannot be read."""
+        try:
+            found = list(self._values())
+        except (OSError, sqlite3.Error):
+            return []
+        return [CompletionItem(each) for each in found if each.startswith(incomplete)]
+
+
+class Word(Completed):
+    """One of a few words."""
 
     def __init__(self, *words: str) -> None:
+        super().__init__(lambda: words)
         self.words = words
 
     def convert(self, value: Any, param: click.Parameter | None, _ctx: Any) -> Any:
@@ -69,12 +91,6 @@ class Word(click.ParamType):
         if value not in self.words:
             raise BadInput(f"{_option(param)} {value!r} is not known.{nearest(value, self.words)}")
         return value
-
-    def shell_complete(
-        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Return the words that begin with what is typed."""
-        return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
 
 
 def _option(param: click.Parameter | None) -> str:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from flows.cli.arguments import check_release
+from flows.cli.arguments import Completed, check_release
 from flows.cli.command_parts import cli
 
 SHELLS = ("bash", "zsh", "fish")
@@ -24,27 +22,6 @@ VARIABLE = "_DP_RELEASE_COMPLETE"
 """Environment variable by which the shell's script asks."""
 PATIENCE = 0.1
 """Seconds to wait for a ledger that is being written."""
-
-
-class Completed(click.types.StringParamType):
-    """A text whose possible values the shell can complete.
-
-    Args:
-        values: Returns the possible values.
-    """
-
-    def __init__(self, values: Callable[[], Iterable[str]]) -> None:
-        self._values = values
-
-    def shell_complete(
-        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Return the values that begin with what is typed."""
-        try:
-            found = list(self._values())
-        except (OSError, sqlite3.Error):
-            return []
-        return [CompletionItem(each) for each in found if each.startswith(incomplete)]
 
 
 class ReleaseName(Completed):

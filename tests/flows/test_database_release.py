@@ -61,7 +61,7 @@ def snapshot(project):
 def test_a_release_of_a_table_is_that_of_the_file(town, tmp_path):
     project, _ = town
     run = project.release()
-    assert verify(project.out).passed
+    assert project.faults() == {}
     assert not snapshot(project).exists()
     assert run.plan.document()["spec"]["data"] == {"database": VARIABLE, "table": "town"}
     found = []
@@ -89,7 +89,7 @@ def test_a_release_goes_on_from_its_snapshot_whatever_became_of_the_table(town, 
     database.run("UPDATE town SET age = 1", "DROP TABLE town")
     monkeypatch.delenv(VARIABLE)
     project.release()
-    assert verify(project.out).passed
+    assert project.faults() == {}
     assert not snapshot(project).exists()
 
 
@@ -108,7 +108,7 @@ def test_a_table_that_is_read_again_must_hold_the_same_rows(town, changed):
     database.run("INSERT INTO town SELECT * FROM again")
     if not changed:
         project.release()
-        assert verify(project.out).passed
+        assert project.faults() == {}
         return
     database.run("UPDATE town SET age = age + 1 WHERE interview = 'i7'")
     with pytest.raises(BadInput, match="changed since it began"):
@@ -236,7 +236,7 @@ def test_a_reading_that_is_killed_begins_again_at_no_cost(town):
         return answer
 
     project.release(perform=looking)
-    assert verify(project.out).passed
+    assert project.faults() == {}
     assert project.kinds().count("reserve") == 1
 
 

@@ -11,6 +11,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount
 from flows.cli.actions.abandonment import abandon
+from tests.dp_core.bundle.forgery import failed
 from tests.flows.conftest import SCHEMA, plainly, stopping
 from tests.flows.corpus import Later, lent
 from tests.full import some
@@ -52,10 +53,6 @@ def second(first):
     made = Second(first)
     made.write("reconstruct: {method: pgm}\nsynthesize: {sets: 2, seed: 9}\n")
     return made
-
-
-def failed(found):
-    return {check.name: check.sentence for check in found.checks if not check.passed}
 
 
 def test_sets_are_made_again_without_a_charge_and_without_the_data(first, second):

@@ -320,14 +320,6 @@ REFUSED = {
         lambda text: text.replace(",single,", f",{SECRET},", 1),
         "Column 'marital' holds texts that are not among its levels",
     ),
-    "number": (
-        lambda text: f"{text}i,31,1,single,{SECRET},2001-01-01\n",
-        "Column 'income' holds values that are not numbers",
-    ),
-    "impossible": (
-        lambda text: f"{text}i,3,1,married,1.00,2001-01-01\n",
-        "impossible` rule {age: <15, marital: [married, widowed]}",
-    ),
 }
 """Ways to spoil it whose columns and rules are for staff; the output says that it is refused."""
 

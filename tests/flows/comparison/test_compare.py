@@ -73,8 +73,8 @@ def test_a_comparison_leaves_a_table_a_csv_and_pictures(command, spec, tmp_path,
 
 
 @pytest.mark.usefixtures("quick", "ran", "unseen")
-def test_a_machine_is_told_the_same_and_no_ledger_is_made(command, spec, home):
-    answer = command("compare", spec, *SURE, "--runs", "1", "--json")
+def test_a_machine_is_told_the_same_and_no_ledger_is_made(command, spec, home, tmp_path):
+    answer = command("compare", spec, *SURE, "--runs", "1", "--out", "out", "--json")
     assert answer.code == 0
     assert answer.err == ""
     assert next(iter(answer.json)) == "declared_public"
@@ -89,6 +89,12 @@ def test_a_machine_is_told_the_same_and_no_ledger_is_made(command, spec, home):
     assert row["figures"]["memory"]["mean"] > 10
     assert not (home / "ledger.db").exists()
     assert not (home / "input.key").exists()
+    # Without a target methods see every record.
+    cell = json.loads(next((tmp_path / "out" / "cells").iterdir()).read_text())
+    assert (cell["definition"]["hold_out"], cell["definition"]["target"]) == (0.0, None)
+    header, *lines = (tmp_path / "out" / "results.csv").read_text().splitlines()[1:]
+    place = header.split(",").index("rows")
+    assert next(line for line in lines if "bootstrap" in line).split(",")[place] == "60"
 
 
 @pytest.mark.usefixtures("home", "quick", "ran", "unseen")
@@ -120,16 +126,6 @@ def test_every_run_has_its_own_seed_and_the_first_may_be_chosen(command, spec, r
     assert {(cell.run, cell.seed) for cell in ran} == {(1, 40), (2, 41)}
 
 
-@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
-def test_without_a_target_methods_see_every_record(command, spec, tmp_path):
-    assert command("compare", spec, *SURE, "--runs", "1", "--out", "out").code == 0
-    cell = json.loads(next((tmp_path / "out" / "cells").iterdir()).read_text())
-    assert (cell["definition"]["hold_out"], cell["definition"]["target"]) == (0.0, None)
-    header, *lines = (tmp_path / "out" / "results.csv").read_text().splitlines()[1:]
-    place = header.split(",").index("rows")
-    assert next(line for line in lines if "bootstrap" in line).split(",")[place] == "60"
-
-
 # -- going on
 
 
@@ -156,7 +152,7 @@ def test_the_same_command_again_runs_nothing_twice(command, spec, tmp_path, ran)
     assert "4 of 9 runs were finished before" in more.err
 
 
-@pytest.mark.parametrize("changed", ["data", "schema", "spec", "program", "target"])
+@pytest.mark.parametrize("changed", ["data", "schema", "spec", "program", "target", "formula"])
 @pytest.mark.usefixtures("home", "quick", "unseen")
 def test_what_changed_is_run_anew(command, spec, tmp_path, ran, monkeypatch, changed):
     words = ["compare", spec, *SURE, "--runs", "1", "--out", "out"]
@@ -171,7 +167,7 @@ def test_what_changed_is_run_anew(command, spec, tmp_path, ran, monkeypatch, cha
     elif changed == "program":
         monkeypatch.setattr("flows.comparison.comparison_layout.program", lambda: "1.1")
     else:
-        words += ["--target", "a"]
+        words += [f"--{changed}", {"target": "a", "formula": "a ~ b"}[changed]]
     assert command(*words).code == 0
     kept = 1 if changed == "spec" else 0  # the bootstrap does not depend on the spec
     assert len(ran) == 2 - kept

@@ -1,7 +1,6 @@
 """`dp-release compare --formula`: regressions on the file and on each method's sets."""
 
 import csv
-import json
 import random
 
 import pyarrow as pa
@@ -9,8 +8,8 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.lab.measures.inference_agreement import Coefficient
+from tests.flows.comparison.test_compare import SURE
 
-SURE = ("--public-data", "--by", "A. Person", "--reason", "a public-use file")
 SCHEMA = """\
 version: 1
 title: Small survey
@@ -138,15 +137,3 @@ def test_a_formula_that_will_not_do_is_one_sentence(command, spec, tmp_path, for
     assert said in answer.err
     assert answer.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
-def test_formulas_are_part_of_what_defines_a_run(command, spec, tmp_path):
-    words = ("compare", spec, *SURE, "--runs", "1", "--out", "out")
-    assert command(*words).code == 0
-    header = (tmp_path / "out" / "results.csv").read_text().splitlines()[1]
-    assert "sss " not in header
-    assert command(*words, "--formula", "wage ~ a").code == 0
-    assert len(list((tmp_path / "out" / "cells").iterdir())) == 6
-    mark = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert mark["formulas"] == ["wage ~ a"]

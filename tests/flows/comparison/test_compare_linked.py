@@ -5,17 +5,17 @@ import csv
 import pytest
 
 from dp_core.lab.comparison.linked_judging import NOTES
+from tests.flows.comparison.test_compare import SURE
 from tests.flows.linked_project import DATA, SCHEMA, linked_project, tables, write_tables
 
-SURE = ("--public-data", "--by", "A. Person", "--reason", "a public-use file")
 KINDS = ("tvd_household", "tvd_person", "tvd_both", "tvd_members", "tvd_size")
 
 
-def write_spec(folder, *, name="public", text="", data=DATA, schema="town.schema.yaml"):
-    path = folder / f"{name}.yaml"
+def write_spec(folder):
+    path = folder / "public.yaml"
     path.write_text(
-        f"version: 1\nrelease: {name}\ndata: {data}\nschema: {schema}\naccount: nobody\n"
-        f"privacy: {{epsilon: 1, delta: 1e-6}}\n{text}"
+        f"version: 1\nrelease: public\ndata: {DATA}\nschema: town.schema.yaml\naccount: nobody\n"
+        "privacy: {epsilon: 1, delta: 1e-6}\n"
     )
     return path
 
