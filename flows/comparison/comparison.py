@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,55 +36,26 @@ _FEWEST = 20
 
 
 class ComparisonProgress:
-    """Shows the progress of a comparison; plain lines outside a terminal, nothing if quiet."""
+    """Shows the progress of a comparison as lines; nothing if quiet."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._live = sys.stderr.isatty() and not quiet
-        self._progress: Any = None
-        self._bar: Any = None
         self._total = self._done = 0
+        self._began = 0.0
 
     def say(self, words: str) -> None:
         """Show one line."""
-        if self._quiet:
-            return
-        if self._progress is not None:
-            self._progress.console.print(words, markup=False, highlight=False)
-        else:
+        if not self._quiet:
             sys.stderr.write(f"{words}\n")
 
     def begin(self, cells: int, *, kept: int) -> None:
-        """Show the number of cells to run, and how many were finished before."""
-        self._total = cells
+        """Show how many cells were finished before those that are run."""
+        self._total, self._began = cells, time.monotonic()
         if kept:
             self.say(f"{kept} of {cells + kept} runs were finished before and are kept.")
-        if not self._live or not cells:
-            return
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True, highlight=False),
-        )
-        self._bar = self._progress.add_task("Compare", total=cells)
-        self._progress.start()
 
     def told(self, cell: Cell, result: Result, seconds: float) -> None:
-        """Show the result of a cell."""
+        """Show the result of a cell, and how long the others will take."""
         self._done += 1
         at = f" epsilon {cell.epsilon}" if cell.epsilon else ""
         words = f"  {self._done}/{self._total} {cell.file}, {cell.label}{at}, run {cell.run}: "
@@ -93,15 +65,8 @@ class ComparisonProgress:
         else:
             words += f"{seconds:.1f} s"
             words += "" if pairs is None else f", 2-way TVD {shown_number('tvd2', pairs)}"
-        self.say(words)
-        if self._progress is not None:
-            self._progress.advance(self._bar)
-
-    def stop(self) -> None:
-        """Leave the terminal as it was."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
+        minutes = (time.monotonic() - self._began) * (self._total / self._done - 1) / 60
+        self.say(f"{words}; about {minutes:.0f} min left" if minutes >= 1 else words)
 
 
 def compare(request: Request, progress: ComparisonProgress) -> CommandAnswer:
@@ -126,7 +91,6 @@ def compare(request: Request, progress: ComparisonProgress) -> CommandAnswer:
                 " command to resume."
             ) from None
         finally:
-            progress.stop()
             # The records of a panel name its persons; they are made anew when they are needed.
             shutil.rmtree(prepared.out / RECORDS, ignore_errors=True)
         return report(prepared)

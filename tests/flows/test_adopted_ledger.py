@@ -95,12 +95,6 @@ def test_an_adoption_needs_a_name_a_reason_and_a_refusal(project, command):
     assert [entry.kind for entry in project.ledger().entries()] == ["ledger", "open"]
 
 
-def test_an_adoption_makes_no_ledger(command, tmp_path, monkeypatch):
-    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "nowhere"))
-    assert command("ledger", "adopt", *WHO).code == 2
-    assert not (tmp_path / "nowhere").exists()
-
-
 def test_a_demo_keeps_its_notes_in_its_own_home(tmp_path, monkeypatch):
     from flows.cli.actions.demo_job import prepare_demo
     from tasks.run.home import open_ledger

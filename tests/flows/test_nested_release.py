@@ -121,7 +121,7 @@ def test_schema_check_shows_rows_in_another_place(project, command):
     assert command(*CHECK, schema, project.folder / "town.csv").code == 0
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.usefixtures("quick")
 def test_a_release_of_70000_areas_verifies_and_its_rows_lie_in_their_place(project):
     # In each pair of tracts, both have the same last 16 bits; they lie in different counties.

@@ -95,8 +95,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 @pytest.mark.slow
-def test_a_release_is_made_behind_a_proxy_without_utf8_and_under_any_umask(tmp_path):
+def test_a_release_is_made_behind_a_proxy_without_utf8_and_under_any_umask(
+    tmp_path, with_prefects_tables
+):
     site = Site(tmp_path)
+    with_prefects_tables(site.home / "prefect")
     strange = {
         **dict.fromkeys(("HTTP_PROXY", "http_proxy", "https_proxy"), NOBODY),
         "ALL_PROXY": "socks5://127.0.0.1:9",

@@ -500,6 +500,7 @@ def test_looking_makes_neither_ledger_nor_key(command, project, tmp_path, monkey
         ["ledger", "forecast", project.spec],
         ["ledger", "approve", "a" * 64, *WHO],
         ["ledger", "raise", "town", "--epsilon", "9", *WHO],
+        ["ledger", "adopt", *WHO],
         ["status"],
         ["status", "town"],
         ["abandon", "town"],
