@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -407,10 +406,3 @@ def accuracy_facts(accuracy: Mapping[str, Any]) -> Iterator[Fact]:
         f"mean TVD between the sets and {tables}: {accuracy['mean_tvd_to_noisy']:.4f};"
         f" {accuracy['mean_expected_tvd']:.4f} is expected from noise and sampling.",
     )
-
-
-def utility_means(internal: Path) -> dict[str, float]:
-    """Return the average distances to the data itself. CONFIDENTIAL unless the data is public."""
-    values = json.loads((internal / "utility.json").read_bytes())
-    means: dict[str, float] = values["mean"]
-    return means

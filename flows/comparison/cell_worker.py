@@ -75,7 +75,9 @@ def perform(job: Mapping[str, Any]) -> Result:
             place = grid_codes(Path(job["codes"]), plan.spec)
             fine = _read(place, plan.spec.schema.domain)
             seen_by_method, _ = split(fine, job["hold_out"])
-        _warm(real)
+        # Load what every method needs, so that it is not counted for the first one.
+        MemoryCounter(real).count([()])
+        add_noise("laplace", np.zeros(1, np.int64), Fraction(1))
         meter = Meter()
         synthetic, numbers, models = _synthesize(plan, seen_by_method, job["seed"])
         usage = meter.usage()
@@ -142,12 +144,6 @@ def grid_codes(folder: Path, spec: ReleaseSpec) -> Path:
     """Return the folder of the codes on a method's grid, below that of the schema's codes."""
     assert isinstance(spec.reconstructor, Modelling)
     return folder / f"grid-{spec.reconstructor.positions}"
-
-
-def _warm(real: Dataset) -> None:
-    """Load what every method needs, so that it is not counted for the first one."""
-    MemoryCounter(real).count([()])
-    add_noise("laplace", np.zeros(1, np.int64), Fraction(1))
 
 
 def _read(folder: Path, domain: Domain) -> Dataset:

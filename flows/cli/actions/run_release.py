@@ -93,7 +93,11 @@ def make(
                 ) from None
             except PrefectSignal as stop:
                 progress.close()
-                raise click.Abort from _stopped_by_a_person(made, paused=isinstance(stop, Pause))
+                how = "paused" if isinstance(stop, Pause) else "cancelled"
+                raise click.Abort from Interrupted(
+                    f"A person {how} release {made!r} in Prefect's pages; nothing is lost."
+                    f" `dp-release resume {made}` continues it."
+                )
             except ReleaseError as error:
                 progress.close()
                 # privacy: the person at a terminal runs the release and may see the file. Output
@@ -138,15 +142,6 @@ def resume(release: str, stage: str | None, **options: Any) -> CommandAnswer:
 
         forget_from(home(), existing_ledger(), release, stage)
     return make(spec, out, release=release, **options)
-
-
-def _stopped_by_a_person(release: str, *, paused: bool) -> Interrupted:
-    """Return what is told of a run that a person paused or cancelled in Prefect's pages."""
-    how = "paused" if paused else "cancelled"
-    return Interrupted(
-        f"A person {how} release {release!r} in Prefect's pages; nothing is lost. `dp-release"
-        f" resume {release}` continues it."
-    )
 
 
 def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -56,7 +57,6 @@ def demo(out: Path | None, households: bool, verbose: bool) -> CommandAnswer:
     With --households, it releases two linked tables: 2,000 generated households, and the
     persons in them.
     """
-    from flows.answers.release_answers import utility_means
     from flows.cli.actions.demo_job import HOUSEHOLDS, SURVEY, prepare_demo
     from flows.cli.actions.run_release import make
 
@@ -73,7 +73,9 @@ def demo(out: Path | None, households: bool, verbose: bool) -> CommandAnswer:
         # The next command would look in the usual home.
         click.echo(f"For this demo, use: DP_RELEASE_HOME={home} dp-release", err=True)
         raise
-    utility, linked = utility_means(answer["internal"]), "persons" in answer.values
+    # Confidential, were the data not public.
+    utility = json.loads((answer["internal"] / "utility.json").read_bytes())["mean"]
+    linked = "persons" in answer.values
     data, are = ("files", "are generated") if linked else ("survey", "is public")
     means = ", ".join(f"{name} {value:.4f}" for name, value in utility.items() if value)
     truth = Fact(

@@ -3,13 +3,11 @@
 import json
 import os
 import random
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from dp_core.lab.comparison.cells import Result
-from dp_core.plan.presets import PRESETS
 from flows.comparison import comparison
 from flows.nightly import check_all
 from tasks.run.home import open_ledger
@@ -383,22 +381,6 @@ def test_the_flow_does_the_same(spec, tmp_path, monkeypatch):
         [str(spec)], "A. Person", "public", str(tmp_path / "out"), public_data=True, runs=1
     )
     assert (tmp_path / "out" / "table.md").read_text().startswith(FIRST)
-
-
-def test_every_preset_has_a_name_that_the_command_takes():
-    from flows.comparison.comparison_request import request_of
-
-    request = request_of(
-        specs=[Path("x")],
-        public_data=True,
-        by="x",
-        reason="y",
-        out=None,
-        methods=[*PRESETS, "independent"],
-        epsilons=["1/3", "0.5", "1/2"],
-    )
-    assert request.methods == tuple(PRESETS)
-    assert request.epsilons == (Fraction(1, 3), Fraction(1, 2))
 
 
 @pytest.mark.usefixtures("home", "quick", "unseen", "ran")
