@@ -87,7 +87,7 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
         LedgerCorrupt: if an entry does not verify; the message names the first one.
         ReleaseError: if bundles do not verify; the message names them.
     """
-    ledger = _opened(at)
+    ledger = _open(at)
     found = check_ledger(ledger, at, keys, quiet=True)
     trusted = [read_public(key) for key in keys]
     verified, elsewhere, wrong = [], [], []
@@ -123,7 +123,7 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
     )
 
 
-def _opened(at: Path) -> Ledger:
+def _open(at: Path) -> Ledger:
     """Return the ledger of a home; announce a lost or outdated ledger as a failed verification.
 
     Raises:

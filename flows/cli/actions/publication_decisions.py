@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from prefect import Task
 
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
@@ -119,7 +116,8 @@ def publish(
             run = Run(plan, spec, out, home, ledger, writer, reservation)
             require_unchanged(run)
             writer.decide(reservation, "publish", by=by, reason=reason)
-    carry_out(spec, out, plan=plan, perform=_plainly)
+    # Without Prefect: the tasks are short, and the ledger records the decision.
+    carry_out(spec, out, plan=plan, perform=lambda task, *given: task.fn(*given))
     announce(
         Outcome("published", f"Release {name!r} is published, as {by} decided.", 0),
         release=name,
@@ -160,11 +158,6 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
         account=reservation.account,
     )
     return reservation
-
-
-def _plainly(task: Task[..., Any], *given: object) -> Any:
-    """Run a task without Prefect; the tasks are short, and the ledger records the decision."""
-    return task.fn(*given)
 
 
 def _require_held(ledger: Ledger, reservation: Reservation) -> None:

@@ -273,13 +273,6 @@ def test_a_command_that_needs_the_pipeline_says_what_to_install_and_does_nothing
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_the_sentence_is_in_the_answer_for_machines(base):
-    ended = base(COMMAND, "ledger", "show", "--json")
-    answer = json.loads(ended.stdout)
-    assert (ended.returncode, answer["exit_code"]) == (2, 2)
-    assert "dp-release[pipeline]" in answer["error"]
-
-
 # -- Windows, which lacks some of Python's modules
 
 

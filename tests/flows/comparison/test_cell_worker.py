@@ -1,6 +1,6 @@
 import numpy as np
 
-from flows.comparison.resource_usage import Meter
+from flows.comparison.cell_worker import Meter
 
 MB = 2**20
 
