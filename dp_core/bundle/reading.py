@@ -20,7 +20,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
 from dp_core.inference.combining_rules import Origin
-from dp_core.inference.formulas.statistic_text import is_statistic
+from dp_core.inference.formulas.declared_statistic import is_statistic
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source, keyed_digest
 from dp_core.errors import BadInput, nearest
-from dp_core.inference.formulas.comparable_formula import check_formula
+from dp_core.inference.formulas.formula import check_formula
 from dp_core.lab.comparison.cells import (
     BOOTSTRAP,
     FORMAT,

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_core.lab.evaluation.linked_scores import NOTES
+from dp_core.lab.evaluation.release_scores import NOTES
 from dp_core.lab.measures.kind_error import KINDS
 from tasks.support.run_folder import INTERNAL_NOTICE
 from tests.flows.linked_project import linked_project, tables
@@ -115,7 +115,7 @@ def test_a_release_of_a_single_table_is_not_compared_with_two_files(
 
 @pytest.mark.usefixtures("quick")
 def test_an_error_that_depends_on_the_data_stays_inside(command, town, monkeypatch):
-    import dp_core.lab.evaluation.linked_scores as scores
+    import dp_core.lab.evaluation.release_scores as scores
 
     def broken(*_arguments):
         print("secret")  # noqa: T201

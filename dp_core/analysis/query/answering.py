@@ -28,18 +28,16 @@ import numpy as np
 from dp_core.analysis.query.answer_notes import notes_of, outside_note
 from dp_core.analysis.query.asked_counts import Asked, Counted
 from dp_core.analysis.query.changes.between_waves import read_any_question
-from dp_core.analysis.query.declared.declared_sums import (
+from dp_core.analysis.query.declared_sums import (
     DeclaredAnswer,
     answer_declared,
     unused_declaration,
 )
-from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
 from dp_core.analysis.query.possible_answers import Ends, check_informative, possible_answers
 from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.question import Question
-from dp_core.analysis.query.sources import Sources, sources_of
-from dp_core.analysis.query.term_intervals import Intervals, Pair
-from dp_core.analysis.query.undetermined import Undetermined
+from dp_core.analysis.query.sources import NOTE, Sources, asked_groups, sources_of
+from dp_core.analysis.query.term_intervals import Intervals, Pair, Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.area_parts import Floats

@@ -13,7 +13,7 @@ from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.asked_counts import Counted
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
-from dp_core.analysis.query.undetermined import Undetermined
+from dp_core.analysis.query.term_intervals import Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.schema.column_types.registry import type_with_texts, types_with_texts

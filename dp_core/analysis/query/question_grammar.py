@@ -22,15 +22,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from dp_core.analysis.query.level_conditions import (
+from dp_core.analysis.query.question import (
     MIRRORED,
+    Condition,
+    Conditions,
+    Question,
     codes_by_text,
     compared,
     equal_to,
     folded,
     missing,
 )
-from dp_core.analysis.query.question import Condition, Conditions, Question
 from dp_core.analysis.query.question_tokens import BY, WHERE, TokenReader
 from dp_core.errors import BadInput, nearest, similar
 from dp_core.schema.definition import Column, Schema

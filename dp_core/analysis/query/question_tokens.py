@@ -6,7 +6,7 @@ import re
 from collections.abc import Container
 from dataclasses import dataclass
 
-from dp_core.analysis.query.level_conditions import folded
+from dp_core.analysis.query.question import folded
 from dp_core.errors import BadInput, similar
 
 _TOKEN = re.compile(

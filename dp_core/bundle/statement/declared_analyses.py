@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dp_core.inference.formulas.statistic_text import is_statistic
+from dp_core.inference.formulas.declared_statistic import is_statistic
 
 
 def declared_formulas(plan: Mapping[str, Any]) -> tuple[str, ...]:

@@ -15,8 +15,7 @@ from dp_core.lab.attacks.anonymity_attacks import (
 )
 from dp_core.lab.attacks.distance_membership import MembershipResult, distance_attack
 from dp_core.lab.attacks.shadow_membership import Make, ShadowResult, shadow_attack
-from dp_core.lab.field_scores.code_values import CodeValues
-from dp_core.lab.field_scores.random_records import random_records
+from dp_core.lab.field_scores.code_values import CodeValues, random_records
 from dp_core.tables.dataset import Dataset
 
 TARGETS = 1_000

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.lab.attacks.attack_rates import Estimate, mean_interval
-from dp_core.lab.attacks.nearest_records import RecordDistances
+from dp_core.lab.attacks.distance_membership import RecordDistances
 from dp_core.lab.field_scores.code_values import CodeValues
 from dp_core.tables.dataset import Dataset
 

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dp_core.lab.measures.inference_agreement import Agreement, Coefficient, Pair
-from dp_core.lab.measures.significance import MEANING, Outcome
+from dp_core.lab.measures.inference_agreement import MEANING, Agreement, Coefficient, Outcome, Pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,41 @@
-"""The page of an evaluation that staff ask for: scores, classifiers, attacks."""
+"""The templates of pages that show scores, and the filters they use."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from dp_core.lab.evaluation.attack_table import attack_rows
-from dp_core.lab.evaluation.page_template import page_environment
+from dp_core.bundle.report.pictures.heat_map import short_percent
+from dp_core.lab.evaluation.score_table import attack_rows, score_rows
+from dp_core.text.pages.html_template import html_templates
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def page_environment(*folders: Path) -> Environment:
+    """Return an environment with the templates of this room, of the report and of other folders.
+
+    Args:
+        folders: Folders of further templates, which are searched first.
+    """
+    import dp_core.bundle.report as report
+
+    environment = html_templates(*folders, Path(__file__).parent, Path(str(report.__file__)).parent)
+    environment.filters["short"] = lambda value: short_percent(value / 100)
+    environment.filters["score_rows"] = _rows
+    environment.filters["number"] = _number
+    return environment
+
+
+def _rows(scores: Any) -> Any:
+    return score_rows(scores["mean"], scores["resample"])
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
 
 
 def as_html(notice: str, title: str, found: Mapping[str, Any]) -> str:

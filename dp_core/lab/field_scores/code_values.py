@@ -1,4 +1,4 @@
-"""What the codes of a file mean to scores that need an order or a number."""
+"""Records in codes: what codes mean to scores that need an order or a number, and samples."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 
 
@@ -38,3 +39,17 @@ class CodeValues:
     def nominal(self) -> tuple[str, ...]:
         """The columns without one."""
         return tuple(name for name in self.domain.columns if name not in self.values)
+
+
+def random_records(data: Dataset, most: int, rng: np.random.Generator) -> Dataset:
+    """Return at most this many records in their order, a simple random sample.
+
+    Args:
+        data: The records.
+        most: Largest number of records; if there are no more, all are returned and `rng` is unused.
+        rng: Source of randomness.
+    """
+    if data.rows <= most:
+        return data
+    places = np.sort(rng.choice(data.rows, most, replace=False))
+    return Dataset(data.domain, np.ascontiguousarray(data.codes[:, places]))

@@ -13,23 +13,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.lab.field_scores.code_values import CodeValues, random_records
 from dp_core.lab.field_scores.consistency import Consistency, consistency
 from dp_core.lab.field_scores.correlations import (
     CorrelationError,
-    correlation_errors,
-    pairwise_correlations,
-)
-from dp_core.lab.field_scores.group_regression import (
     GroupLines,
+    correlation_errors,
     group_regression,
+    pairwise_correlations,
     slope_errors,
     strongest_pair,
 )
 from dp_core.lab.field_scores.k_marginal import k_marginal_score
 from dp_core.lab.field_scores.principal_components import ComponentError, component_errors
 from dp_core.lab.field_scores.propensity import propensity_mse, propensity_ratio
-from dp_core.lab.field_scores.random_records import random_records
 from dp_core.lab.field_scores.record_matches import (
     ApparentMatches,
     ExactMatches,

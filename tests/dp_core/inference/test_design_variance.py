@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 
 from dp_core.inference.combine import combine
-from dp_core.inference.design_variance import design_degrees, sums_by_group, variance_of_totals
+from dp_core.inference.design_variance import (
+    design_degrees,
+    random_groups,
+    replicate_factors,
+    sums_by_group,
+    variance_of_totals,
+)
 from dp_core.inference.intervals import degrees_between, degrees_of_sum, interval
-from dp_core.inference.replicate_weights import random_groups, replicate_factors
 from dp_core.schema.survey.hadamard import hadamard, has_hadamard
 from dp_core.schema.survey.survey_design import Replicates
 

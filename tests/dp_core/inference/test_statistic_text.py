@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.inference.formulas.statistic_text import declared_statistic, is_statistic
+from dp_core.inference.formulas.declared_statistic import declared_statistic, is_statistic
 from dp_core.schema.reading.schema_file import parse_schema
 
 NUMBER = {"type": "integer", "min": 0, "max": 200, "bins": 5}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dp_core.analysis.query.drawn_shares import NOTE
+from dp_core.analysis.query.sources import NOTE
 from tests.flows.test_presets import BINARY, town, write  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from dp_core.lab.comparison import cells
-from dp_core.lab.comparison.linked_judging import NOTES
+from dp_core.lab.comparison.judging import NOTES
 from tests.flows.linked_project import DATA, SCHEMA, linked_project, tables, write_tables
 from tests.specs import SCHEMA as SINGLE
 

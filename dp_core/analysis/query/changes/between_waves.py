@@ -12,8 +12,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from dp_core.analysis.query.level_conditions import folded
-from dp_core.analysis.query.question import Condition, Question
+from dp_core.analysis.query.question import Condition, Question, folded
 from dp_core.analysis.query.question_grammar import MOST_CHARACTERS, read_question
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Column, Schema

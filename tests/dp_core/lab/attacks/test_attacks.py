@@ -22,8 +22,7 @@ from dp_core.lab.attacks.attack_rates import (
     residual_risk,
     wilson,
 )
-from dp_core.lab.attacks.distance_membership import distance_attack, membership
-from dp_core.lab.attacks.nearest_records import RecordDistances
+from dp_core.lab.attacks.distance_membership import RecordDistances, distance_attack, membership
 from dp_core.lab.attacks.shadow_membership import shadow_attack, unusual_records
 from dp_core.lab.field_scores.code_values import CodeValues
 from dp_core.tables.dataset import Dataset

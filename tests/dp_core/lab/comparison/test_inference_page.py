@@ -3,9 +3,8 @@ import json
 import pytest
 
 from dp_core.lab.comparison.inference_page import Comparison, as_html, as_json
-from dp_core.lab.comparison.significance_plot import _LOOK, Bar, Panel, significance_png
-from dp_core.lab.measures.inference_agreement import Agreement, Coefficient, agree
-from dp_core.lab.measures.significance import Outcome, shares
+from dp_core.lab.comparison.plots import _LOOK, Bar, Panel, significance_png
+from dp_core.lab.measures.inference_agreement import Agreement, Coefficient, Outcome, agree, shares
 
 NOTICE = "CONFIDENTIAL: for staff."
 

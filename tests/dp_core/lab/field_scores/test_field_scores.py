@@ -10,9 +10,15 @@ import pytest
 
 from dp_core.lab.field_scores import consistency as consistency_scores
 from dp_core.lab.field_scores import k_marginal
-from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.lab.field_scores.code_values import CodeValues, random_records
 from dp_core.lab.field_scores.consistency import consistency
-from dp_core.lab.field_scores.correlations import correlation_errors, kendall, pearson
+from dp_core.lab.field_scores.correlations import (
+    correlation_errors,
+    group_regression,
+    kendall,
+    pearson,
+    slope_errors,
+)
 from dp_core.lab.field_scores.file_scores import (
     MOST_RECORDS,
     ScoredColumns,
@@ -20,7 +26,6 @@ from dp_core.lab.field_scores.file_scores import (
     file_scores,
     mean_headline,
 )
-from dp_core.lab.field_scores.group_regression import group_regression, slope_errors
 from dp_core.lab.field_scores.k_marginal import (
     equivalent_sample,
     k_marginal_score,
@@ -31,7 +36,6 @@ from dp_core.lab.field_scores.principal_components import (
     distribution_distance,
 )
 from dp_core.lab.field_scores.propensity import propensity_mse, propensity_ratio
-from dp_core.lab.field_scores.random_records import random_records
 from dp_core.lab.field_scores.record_matches import (
     apparent_matches,
     record_keys,

@@ -2,8 +2,7 @@ import math
 
 import pytest
 
-from dp_core.lab.measures.inference_agreement import Agreement, Coefficient, Pair, agree
-from dp_core.lab.measures.significance import Outcome
+from dp_core.lab.measures.inference_agreement import Agreement, Coefficient, Outcome, Pair, agree
 
 
 def about(name, estimate, half):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.lab.measures.interval_overlap import interval_overlap
+from dp_core.lab.measures.inference_agreement import interval_overlap
 
 ENDS = st.tuples(st.integers(-50, 50), st.integers(1, 40)).map(lambda p: (p[0], p[0] + p[1]))
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from dp_core.lab.measures.relative_entropy import relative_entropy
+from dp_core.lab.measures.table_errors import relative_entropy
 
 
 def test_it_is_the_sum_by_hand():

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from dp_core.lab.measures.scaled_error import (
+from dp_core.lab.measures.table_errors import (
     cost_normalised_error,
     max_cell_error,
     relative_error,

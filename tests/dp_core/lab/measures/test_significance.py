@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from dp_core.lab.measures.significance import MEANING, Outcome, outcome, shares
+from dp_core.lab.measures.inference_agreement import MEANING, Outcome, outcome, shares
 
 TABLE_1 = {
     # signs match, significant before, significant after

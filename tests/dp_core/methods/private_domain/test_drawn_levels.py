@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.analysis.query.level_conditions import level_code
+from dp_core.analysis.query.question import level_code
 from dp_core.bundle.files.codebook import field
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.analysis.query.level_conditions import compared
+from dp_core.analysis.query.question import compared
 from dp_core.bundle.files.codebook import field
 from dp_core.confidential.encoding import Encoder, rule_rows, settle_zeros
 from dp_core.confidential.values.common_types import is_readable
