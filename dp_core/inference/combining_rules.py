@@ -76,13 +76,6 @@ WORDING: dict[Rule, Wording] = {
         ),
         source="Reiter (2003), for independent sets, which these are not",
     ),
-    "posterior-predictive": Wording(
-        variance="T = (1 + 1/m) B - W",
-        degrees_of_freedom="(m - 1) (1 - W/((1 + 1/m) B))^2",
-        in_words="the sets are new samples from a posterior predictive distribution",
-        covers=f"Sampling and synthesis. {_NO_BIAS}",
-        source="Raghunathan, Reiter and Rubin (2003)",
-    ),
 }
 
 

@@ -19,19 +19,13 @@ value of the first kept bin, and ends at the largest of the last.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from dp_core.metrics.noise_quantiles import central_quantile
+from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
-OfWeights: TypeAlias = Callable[[Floats], Floats]
-"""From weights of the counts, shape (rows, bins), to a number for each row, shape (rows,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,25 +48,6 @@ class QuantileBins:
     part: Floats
     low_part: Floats
     high_part: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class QuantileInterval:
-    """A quantile with its interval.
-
-    Attributes:
-        estimate: Estimate; None if it is not determined at this noise.
-        low, high: Ends of the interval; None if it is not determined at this noise.
-    """
-
-    estimate: float | None
-    low: float | None
-    high: float | None
-
-    @property
-    def determined(self) -> bool:
-        """Whether the number of records can be distinguished from 0."""
-        return self.estimate is not None
 
 
 def cut_weights(bins: int, q: float) -> Floats:
@@ -122,65 +97,6 @@ def quantile_bins(deviations: Floats, half_widths: Floats) -> QuantileBins:
     return QuantileBins(determined, first, last, place, part, low_part, high_part)
 
 
-def quantile_interval(
-    edges: ArrayLike,
-    counts: ArrayLike,
-    variance: ArrayLike | OfWeights,
-    *,
-    q: float = 0.5,
-    level: float = 0.95,
-    draws: float | OfWeights = math.inf,
-    whole: bool = False,
-) -> QuantileInterval:
-    """Return a quantile with an interval that holds wherever in their bins the values are.
-
-    Args:
-        edges: Edges of the bins, ascending, shape (bins + 1,). A bin has the values from its lower
-            edge to below its upper edge; the last bin includes its upper edge unless `whole`.
-        counts: Noisy numbers of records, shape (bins,).
-        variance: Variance of the noise: of each count if they are independent, shape (bins,); the
-            covariance of the counts, shape (bins, bins); or a function that returns the variances
-            of weighted sums of the counts, shape (rows,), from weights of shape (rows, bins).
-        q: Which quantile, above 0 and below 1; the median by default.
-        level: Confidence level; 0.95 by default.
-        draws: Number of equal Laplace draws that have the distribution of a sum's noise
-            (`dp_core.metrics.noise_quantiles.effective_draws`): infinite for normal noise, the
-            default; 1 for Laplace noise is always safe. Or a function of the weights, as for
-            `variance`.
-        whole: Whether the values are whole numbers, False by default. Edges must be whole, then.
-
-    Returns:
-        The estimate, interpolated within its bin, and the interval. Both are None if the number of
-        records cannot be distinguished from 0.
-
-    Raises:
-        ValueError: if shapes do not agree, edges do not ascend, or q or the level is not between 0
-            and 1.
-
-    >>> found = quantile_interval([0, 10, 20, 30], [100, 300, 100], [4.0, 4.0, 4.0])
-    >>> found
-    QuantileInterval(estimate=15.0, low=10.0, high=20.0)
-    """
-    ends, values = np.asarray(edges, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    if values.ndim != 1 or not values.size or ends.shape != (values.size + 1,):
-        raise ValueError(f"{values.shape} counts need one edge more, not {ends.shape} edges.")
-    if not (np.diff(ends) > 0).all():
-        raise ValueError("The edges of bins must ascend.")
-    weights = cut_weights(values.size, q)
-    variances = _variances(variance, weights)
-    kurtosis = draws(weights) if callable(draws) else draws
-    half = central_quantile(level, kurtosis) * np.sqrt(np.maximum(variances, 0.0))
-    found = quantile_bins((weights @ values)[None], rounded_up(half, variances)[None])
-    if not found.determined[0]:
-        return QuantileInterval(None, None, None)
-    place, part = int(found.place[0]), float(found.part[0])
-    low, high = float(ends[found.first[0]]), float(ends[found.last[0] + 1]) - whole
-    estimate = ends[place] + part * (ends[place + 1] - ends[place])
-    if whole:
-        estimate = max(math.ceil(estimate - 1e-9) - 1, ends[place])
-    return QuantileInterval(float(estimate), low, high)
-
-
 def rounded_up(half_widths: Floats, variances: Floats) -> Floats:
     """Return half-widths; those of noise below one record are rounded up to whole records.
 
@@ -208,19 +124,3 @@ def _crossing(values: Floats, places: NDArray[np.intp], below: float = 0.5) -> F
     found = np.full(len(values), below)
     np.divide(-left, right - left, out=found, where=right > left)
     return np.asarray(np.clip(found, 0.0, 1.0))
-
-
-def _variances(variance: ArrayLike | OfWeights, weights: Floats) -> Floats:
-    """Return the variances of sums with some weights, shape (rows,)."""
-    bins = weights.shape[1]
-    if callable(variance):
-        found = np.asarray(variance(weights), dtype=np.float64)
-        if found.shape != (len(weights),):
-            raise ValueError(f"{len(weights)} variances are needed, not {found.shape}.")
-        return found
-    known = np.asarray(variance, dtype=np.float64)
-    if known.shape == (bins,):
-        return np.asarray(weights**2 @ known)
-    if known.shape == (bins, bins):
-        return np.asarray(np.einsum("rb,bc,rc->r", weights, known, weights))
-    raise ValueError(f"The variance of {bins} counts has {bins} or {bins} x {bins} entries.")
