@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from dp_core.analysis.query.changes.between_waves import read_any_question
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import declared_analysis
+from dp_core.inference.questions.between_waves import read_any_question
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
 from dp_core.text.documents.typed_text import printable

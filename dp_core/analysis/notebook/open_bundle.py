@@ -12,7 +12,7 @@ from typing import Any
 
 from dp_core.analysis.notebook.noisy_tables import NoisyTables
 from dp_core.analysis.notebook.synthetic_sets import SyntheticSets
-from dp_core.analysis.query.changes.change_answer import Release, answer_change
+from dp_core.analysis.query.change_answer import Release, answer_change
 from dp_core.analysis.query.query_answer import QueryAnswer, answer_query
 from dp_core.analysis.query.sources import sources_of
 from dp_core.analysis.regression.regression_answer import RegressionAnswer

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dp_core.analysis.query.asked_counts import Asked
-from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
+from dp_core.inference.questions.question import Question
 from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column

@@ -27,7 +27,6 @@ import numpy as np
 
 from dp_core.analysis.query.answer_notes import notes_of, outside_note
 from dp_core.analysis.query.asked_counts import Asked, Counted
-from dp_core.analysis.query.changes.between_waves import read_any_question
 from dp_core.analysis.query.declared_sums import (
     DeclaredAnswer,
     answer_declared,
@@ -35,11 +34,12 @@ from dp_core.analysis.query.declared_sums import (
 )
 from dp_core.analysis.query.possible_answers import Ends, check_informative, possible_answers
 from dp_core.analysis.query.quantile_answers import quantile_answers
-from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import NOTE, Sources, asked_groups, sources_of
 from dp_core.analysis.query.term_intervals import Intervals, Pair, Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
+from dp_core.inference.questions.between_waves import read_any_question
+from dp_core.inference.questions.question import Question
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.schema.definition import Schema
 
@@ -130,7 +130,7 @@ def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = Fa
 
     Args:
         bundle: The release, as `dp_core.bundle.reading.read_bundle` returns it.
-        text: The question (`dp_core.analysis.query.question_grammar`).
+        text: The question (`dp_core.inference.questions.question_grammar`).
         level: Confidence level of the intervals; 0.95 by default.
         sampling: Whether intervals also include the error of the file as a simple random sample;
             False by default.

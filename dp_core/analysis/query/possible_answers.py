@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.query.asked_counts import Asked
-from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.term_intervals import Pair
 from dp_core.errors import BadInput
+from dp_core.inference.questions.question import Question
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.asked_counts import Counted
-from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
 from dp_core.analysis.query.term_intervals import Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.provenance import enumeration
+from dp_core.inference.questions.question import Question
 from dp_core.schema.column_types.registry import type_with_texts, types_with_texts
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.documents.spreadsheet_text import spreadsheet_text
@@ -326,7 +326,7 @@ def answer_query(
     Args:
         bundle: The release.
         sources: Its pooled tables, as `sources_of(bundle)` returns them.
-        text: The question (`dp_core.analysis.query.question_grammar`).
+        text: The question (`dp_core.inference.questions.question_grammar`).
         level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
         sampling: Whether they also contain the sampling error of the file; False by default.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.analysis.query.answering import ask, prepared, terms_of
-from dp_core.analysis.query.changes.change_answer import changes_of, side_of
+from dp_core.analysis.query.change_answer import changes_of, side_of
 from dp_core.analysis.query.possible_answers import PossibleAnswers, possible_answers
 from dp_core.analysis.query.query_answer import _texts
 from dp_core.errors import BadInput

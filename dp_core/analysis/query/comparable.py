@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from dp_core.analysis.query.asked_counts import Asked
-from dp_core.analysis.query.question import Condition, folded
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.errors import BadInput
+from dp_core.inference.questions.question import Condition, folded
 from dp_core.schema.definition import Column, Schema
 
 MOST_NAMED = 6

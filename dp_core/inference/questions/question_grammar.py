@@ -22,7 +22,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from dp_core.analysis.query.question import (
+from dp_core.errors import BadInput, nearest, similar
+from dp_core.inference.questions.question import (
     MIRRORED,
     Condition,
     Conditions,
@@ -33,8 +34,7 @@ from dp_core.analysis.query.question import (
     folded,
     missing,
 )
-from dp_core.analysis.query.question_tokens import BY, WHERE, TokenReader
-from dp_core.errors import BadInput, nearest, similar
+from dp_core.inference.questions.question_tokens import BY, WHERE, TokenReader
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.documents.typed_text import parse_fraction
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dp_core.analysis.query.answering import prepared
-from dp_core.analysis.query.changes.change_answer import changes_of, side_of
+from dp_core.analysis.query.change_answer import changes_of, side_of
 from dp_core.analysis.query.sources import pooled_sources
 from dp_core.schema.privacy import Relation
 from tests.measured import noisy_table

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from dp_core.analysis.query.answering import ask
-from dp_core.analysis.query.changes.between_waves import read_any_question
 from dp_core.analysis.query.query_answer import unit_of
 from dp_core.analysis.query.sources import pooled_sources
 from dp_core.errors import BadInput
+from dp_core.inference.questions.between_waves import read_any_question
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.pages.python_words import in_python

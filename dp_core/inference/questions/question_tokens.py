@@ -6,8 +6,8 @@ import re
 from collections.abc import Container
 from dataclasses import dataclass
 
-from dp_core.analysis.query.question import folded
 from dp_core.errors import BadInput, similar
+from dp_core.inference.questions.question import folded
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<quoted>"[^"]*"|“[^”]*”|'[^']*'|`[^`]*`)"""

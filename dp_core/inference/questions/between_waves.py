@@ -12,9 +12,9 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from dp_core.analysis.query.question import Condition, Question, folded
-from dp_core.analysis.query.question_grammar import MOST_CHARACTERS, read_question
 from dp_core.errors import BadInput
+from dp_core.inference.questions.question import Condition, Question, folded
+from dp_core.inference.questions.question_grammar import MOST_CHARACTERS, read_question
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART, Panel
 

@@ -27,7 +27,7 @@ import numpy as np
 from dp_core.analysis.query.answer_notes import notes_of
 from dp_core.analysis.query.answering import flat, prepared, terms_of
 from dp_core.analysis.query.asked_counts import Asked
-from dp_core.analysis.query.changes.comparable import (
+from dp_core.analysis.query.comparable import (
     check_questions,
     check_releases,
     matched,
@@ -277,7 +277,7 @@ def answer_change(
     Args:
         later: The later release.
         earlier: The earlier release.
-        text: The question (`dp_core.analysis.query.question_grammar`).
+        text: The question (`dp_core.inference.questions.question_grammar`).
         level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
         sampling: Whether they also contain the sampling errors of both files, as of independent
             samples; False by default.

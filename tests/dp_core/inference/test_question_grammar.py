@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dp_core.analysis.query.question_grammar import EXAMPLES, read_question
 from dp_core.errors import BadInput
+from dp_core.inference.questions.question_grammar import EXAMPLES, read_question
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.dp_core.analysis.query.survey import SCHEMA
 from tests.schema_texts import read
