@@ -30,13 +30,12 @@ from dp_core.lab.comparison.judging import (
     judge,
     judge_linked,
     noisy_numbers,
-    resample,
     seen_by_classifiers,
     split,
 )
 from dp_core.lab.comparison.variants import plan_of_variant
 from dp_core.lab.evaluation.release_scores import code_values
-from dp_core.lab.measures.table_errors import cost_normalised_error
+from dp_core.lab.field_scores.code_values import resample
 from dp_core.methods.parametric.adapters import Modelling
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.metrics.marginal_error import HouseholdTally
@@ -100,7 +99,7 @@ def perform(job: Mapping[str, Any]) -> Result:
     )
     pairs = figures["tvd2"]
     if pairs is not None and numbers is not None:
-        figures["cost"] = cost_normalised_error(pairs, numbers)
+        figures["cost"] = pairs * numbers  # CIPHER, Section 3.1
     figures |= used | {"rows": synthetic.rows}
     sentence = ""
     if job["formulas"]:

@@ -15,7 +15,7 @@ from dp_core.lab.attacks.anonymity_attacks import (
 )
 from dp_core.lab.attacks.distance_membership import MembershipResult, distance_attack
 from dp_core.lab.attacks.shadow_membership import Make, ShadowResult, shadow_attack
-from dp_core.lab.field_scores.code_values import CodeValues, random_records
+from dp_core.lab.field_scores.code_values import CodeValues, random_records, records_at, resample
 from dp_core.tables.dataset import Dataset
 
 TARGETS = 1_000
@@ -121,8 +121,7 @@ def attack_audit(
     searched = random_records(synthetic, MOST_SYNTHETIC, rng)
     number = min(TARGETS, members.rows, control.rows)
     targets = [random_records(data, number, rng) for data in (members, control)]
-    copies = _resample(members, rng)
-    reference = random_records(copies, MOST_SYNTHETIC, rng)
+    reference = random_records(resample(members, rng), MOST_SYNTHETIC, rng)
     names = members.domain.columns
     sides = (members, control, searched, values)
     shadow = shadow_reference = None
@@ -132,8 +131,7 @@ def attack_audit(
         shadow = shadow_attack(make, pool, values, rng=rng, **common)
 
         def resampled(part: NDArray[np.bool_], _: int) -> Dataset:
-            own = np.ascontiguousarray(pool.codes[:, part])
-            return _resample(Dataset(pool.domain, own), rng)
+            return resample(records_at(pool, part), rng)
 
         shadow_reference = shadow_attack(resampled, pool, values, rng=rng, **common)
     return AttackAudit(
@@ -148,11 +146,6 @@ def attack_audit(
         linking=linkability(*sides, rng=rng) if len(names) > 1 else None,
         inferring=inference(*sides, secrets=names[-SECRETS:], rng=rng) if len(names) > 1 else (),
     )
-
-
-def _resample(data: Dataset, rng: np.random.Generator) -> Dataset:
-    places = rng.integers(0, data.rows, data.rows)
-    return Dataset(data.domain, np.ascontiguousarray(data.codes[:, places]))
 
 
 def _distance_json(result: MembershipResult) -> dict[str, object]:

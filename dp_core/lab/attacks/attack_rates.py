@@ -124,25 +124,16 @@ def mean_interval(values: Sequence[float]) -> Estimate:
     return Estimate(mean, mean - half, mean + half)
 
 
-def permitted_advantage(epsilon: float, delta: float, *, steps: int = 1) -> float:
+def permitted_advantage(epsilon: float, delta: float) -> float:
     """Return the largest advantage of any membership attack on an (epsilon, delta)-DP release.
 
     (e^epsilon - 1 + 2 delta) / (e^epsilon + 1): Kairouz, Oh & Viswanath (2015), Theorem 2.1, at its
     symmetric point; for delta = 0 see also Humphries et al. (2023), Theorem 3.1.
 
-    Args:
-        epsilon: Epsilon.
-        delta: Delta.
-        steps: Steps of the neighbouring relation between a file with the record and one without;
-            1 by default. A replaced record is two steps of add-remove: epsilon becomes 2 epsilon,
-            and delta (1 + e^epsilon) delta.
-
     >>> round(permitted_advantage(1.0, 0.0), 4), permitted_advantage(0.0, 0.0)
     (0.4621, 0.0)
     """
-    if epsilon * steps > 700:
+    if epsilon > 700:
         return 1.0
-    delta = delta * math.fsum(math.exp(epsilon * step) for step in range(steps))
-    epsilon = epsilon * steps
     grown = math.exp(epsilon)
     return min(1.0, (grown - 1 + 2 * delta) / (grown + 1))

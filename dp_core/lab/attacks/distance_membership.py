@@ -71,25 +71,13 @@ class RecordDistances:
             found[part] = distances.min(axis=1)
         return found
 
-    def neighbours(
-        self, targets: Dataset, number: int, *, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Return the nearest records of each target; ties are broken at random.
-
-        Args:
-            targets: Records of the same domain.
-            number: Number of neighbours, at most the records of the file.
-            rng: Generator for ties.
-
-        Returns:
-            Indices of records of the file, shape (targets, number).
-        """
-        found = np.empty((targets.rows, number), dtype=np.int64)
+    def nearest(self, targets: Dataset, *, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the place of the nearest record of each target; ties are broken at random."""
+        found = np.empty(targets.rows, dtype=np.int64)
         for part, distances in self.blocks(targets):
             # Distances are multiples of something much larger than this, or equal.
             distances += rng.random(distances.shape, dtype=np.float32) * np.float32(1e-4)
-            nearest = np.argpartition(distances, number - 1, axis=1)[:, :number]
-            found[part] = nearest
+            found[part] = distances.argmin(axis=1)
         return found
 
 

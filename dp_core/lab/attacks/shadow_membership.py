@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from dp_core.lab.attacks.attack_rates import Estimate, mean_interval
 from dp_core.lab.attacks.distance_membership import RecordDistances
-from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.lab.field_scores.code_values import CodeValues, records_at
 from dp_core.tables.dataset import Dataset
 
 MOST_CLIQUES = 60
@@ -104,8 +104,7 @@ def shadow_attack(
     if files < FEWEST_FILES or data.rows < 4 * targets:
         raise ValueError(f"A shadow attack needs {FEWEST_FILES} files, and 4 records per target.")
     chosen = unusual_records(data, targets, rng=rng)
-    wanted = Dataset(data.domain, np.ascontiguousarray(data.codes[:, chosen]))
-    features = TargetFeatures(wanted, data, values, rng=rng)
+    features = TargetFeatures(records_at(data, chosen), data, values, rng=rng)
     inside = np.empty((files, targets), dtype=bool)
     seen = np.empty((files, targets, features.number))
     for number in range(files):

@@ -23,7 +23,7 @@ from dp_core.inference.combining_rules import rule_of
 from dp_core.inference.formulas.formula import Formula, check_formula, read_formula
 from dp_core.inference.intervals import interval
 from dp_core.lab.comparison.figures import figure_name
-from dp_core.lab.comparison.judging import drawn_again, mean_or_nan, seen_records
+from dp_core.lab.comparison.judging import mean_or_nan, seen_records
 from dp_core.lab.measures.inference_agreement import Agreement, Coefficient, Outcome, agree, shares
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.plan.plan import Plan
@@ -168,7 +168,7 @@ def judge_formulas(
     whole = pq.read_table(values)
     real = whole.take(pa.array(seen_records(whole.num_rows, hold_out)))
     if made is None:
-        again = drawn_again(real.num_rows, np.random.default_rng(seed))
+        again = np.random.default_rng(seed).integers(0, real.num_rows, real.num_rows)
         sets, rule = [real.take(pa.array(again))], rule_of("shared", 1)
     else:
         plan, models = made

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dp_core.lab.attacks.attack_audit import attack_audit
 from dp_core.lab.evaluation.release_scores import COUNTED
-from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.lab.field_scores.code_values import CodeValues, records_at
 from dp_core.lab.field_scores.file_scores import default_columns, file_scores
 from dp_core.lab.measures.classification import misclassification, svm_accuracy
 from dp_core.lab.measures.kind_error import (
@@ -29,7 +29,6 @@ from dp_core.lab.measures.table_errors import max_cell_error, relative_entropy
 from dp_core.metrics.marginal_error import TRIPLES, Tally, batches, small_cliques, tvd, within_limit
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
-from dp_core.tables.household_rows import from_pair_rows, to_pair_rows
 from dp_core.wall.released import Records, Released
 
 JOINT_CELLS = 1 << 22
@@ -83,10 +82,7 @@ def seen_records(rows: int, hold_out: float) -> NDArray[np.int64]:
 
 
 def _split_off(data: Dataset, share: float) -> tuple[Dataset, Dataset]:
-    rest, test = (
-        Dataset(data.domain, np.ascontiguousarray(data.codes[:, part]))
-        for part in _places(data.rows, share)
-    )
+    rest, test = (records_at(data, part) for part in _places(data.rows, share))
     return rest, test
 
 
@@ -94,24 +90,6 @@ def _places(rows: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.int6
     order = np.random.default_rng(_SPLIT_SEED).permutation(rows)
     tested = max(1, round(rows * share))
     return np.sort(order[tested:]), np.sort(order[:tested])
-
-
-def resample(data: Dataset, *, rng: np.random.Generator) -> Dataset:
-    """Return as many records drawn with replacement, which have sampling error only.
-
-    If the records are pair rows, whole households are drawn with their members.
-    """
-    linked = data.domain.linked
-    if linked is not None:
-        households = from_pair_rows(linked, data)
-        drawn = drawn_again(households.sizes.size, rng)
-        return to_pair_rows(linked, data.domain, households.take(drawn))
-    return Dataset(data.domain, np.ascontiguousarray(data.codes[:, drawn_again(data.rows, rng)]))
-
-
-def drawn_again(rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the indices of the records that `resample` draws."""
-    return rng.integers(0, rows, rows)
 
 
 def judge(

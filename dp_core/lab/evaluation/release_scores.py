@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
 from dp_core.bundle.quality.pair_noise import pair_noise, pair_states
 from dp_core.bundle.quality.pooled_release import pool_release
-from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.lab.field_scores.code_values import CodeValues, resample
 from dp_core.lab.field_scores.file_scores import (
     FileScores,
     ScoredColumns,
     default_columns,
     file_scores,
     mean_headline,
+    plain_values,
     sample_records,
 )
 from dp_core.lab.field_scores.k_marginal import MOST_PAIRS, equivalent_sample, sample_scores
@@ -105,22 +107,21 @@ def score_sets(
         file_scores(real, each, values, asked=asked, zeros=zeros, noise=noise, mean_tvd=known)
         for each, known in zip(sets, averages, strict=True)
     ]
-    drawn = np.random.default_rng(_SEED).integers(0, real.rows, real.rows)
-    resample = Dataset(real.domain, np.ascontiguousarray(real.codes[:, drawn]))
+    drawn = resample(real, np.random.default_rng(_SEED))
     near = {
-        ways: average_tvd(real, resample, ways, most=MOST_PAIRS if ways == 2 else None).mean
+        ways: average_tvd(real, drawn, ways, most=MOST_PAIRS if ways == 2 else None).mean
         for ways in (2, 3)
         if ways <= len(real.domain)
     }
-    reference = file_scores(real, resample, values, asked=asked, zeros=zeros, mean_tvd=near)
+    reference = file_scores(real, drawn, values, asked=asked, zeros=zeros, mean_tvd=near)
     means = mean_headline(scored)
     score = means["k_marginal"]
     samples = sample_scores(real) if len(real.domain) > 1 else {}
     return {
         "format": FORMAT,
         "quasi_identifiers": list(asked.quasi),
-        "mean": {name: _plain(value) for name, value in means.items()},
-        "resample": {name: _plain(value) for name, value in reference.headline().items()},
+        "mean": plain_values(means),
+        "resample": plain_values(reference.headline()),
         "equivalent_sample": (
             equivalent_sample(score, samples) if samples and score is not None else None
         ),
@@ -133,7 +134,6 @@ def score_sets(
 def _scores_with_labels(one: FileScores, schema: Schema) -> dict[str, object]:
     """Return a set's scores with the labels of groups; subgroups are given as means elsewhere."""
     found = one.to_json()
-    del found["equity"]
     if one.regression is not None:
         groups = found["regression"]
         assert isinstance(groups, dict)
@@ -175,15 +175,7 @@ def _mean_equity(scored: Sequence[FileScores], schema: Schema) -> list[dict[str,
                 "levels": levels,
             }
         )
-    return sorted(found, key=lambda one: -_number(one["worst_over_best"]))
-
-
-def _number(value: object) -> float:
-    return value if isinstance(value, float) else 0.0
-
-
-def _plain(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
+    return sorted(found, key=lambda one: -cast("float", one["worst_over_best"] or 0.0))
 
 
 COUNTED = (

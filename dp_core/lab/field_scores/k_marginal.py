@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
+from dp_core.lab.field_scores.code_values import records_at
 from dp_core.metrics.marginal_error import (
     Tally,
     batches,
@@ -45,21 +45,21 @@ def k_marginal_score(mean_tvd: float) -> float:
     return 1000 * (1 - mean_tvd)
 
 
-def sample_scores(real: Dataset, *, shares: Sequence[float] = SAMPLES) -> dict[float, float]:
+def sample_scores(real: Dataset) -> dict[float, float]:
     """Return the scores by pairs of simple random samples of the real file: sampling error alone.
 
     Args:
         real: The real file, not empty.
-        shares: Shares of the records, above 0 and at most 1. Each sample contains the smaller ones.
 
     Returns:
-        The score of each share, against the whole file, by at most `MOST_PAIRS` pairs.
+        The score of each share of `SAMPLES`, against the whole file, by at most `MOST_PAIRS` pairs.
+        Each sample contains the smaller ones.
     """
     domain = real.domain
     order = np.random.default_rng(_SEED).permutation(real.rows)
     pairs, _ = within_limit(domain, small_cliques(domain, 2, most=MOST_PAIRS))
-    ends = {share: max(1, round(share * real.rows)) for share in sorted(shares)}
-    distances: dict[float, list[float]] = {share: [] for share in shares}
+    ends = {share: max(1, round(share * real.rows)) for share in SAMPLES}
+    distances: dict[float, list[float]] = {share: [] for share in SAMPLES}
     sparse = [pair for pair in pairs if mostly_empty(domain, pair, real.rows)]
     for pair in sparse:
         (cells,) = occupied_cells(pair, [real])
@@ -74,8 +74,7 @@ def sample_scores(real: Dataset, *, shares: Sequence[float] = SAMPLES) -> dict[f
         whole, drawn = Tally(domain, group).add(real), Tally(domain, group)
         # Each sample adds its own records to the counts of the smaller ones.
         for share, end in ends.items():
-            part = np.sort(order[drawn.rows : end])
-            drawn.add(Dataset(domain, np.ascontiguousarray(real.codes[:, part])))
+            drawn.add(records_at(real, np.sort(order[drawn.rows : end])))
             distances[share] += [tvd(whole.count(pair), drawn.count(pair)) for pair in group]
     return {
         share: k_marginal_score(math.fsum(found) / len(found) if found else math.nan)

@@ -16,9 +16,9 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 
 NUMBER = 1000
-"""Default number of queries."""
+"""Number of queries."""
 WAYS = 3
-"""Default number of columns of a query."""
+"""Number of columns of a query."""
 _SEED = 20_261_102
 _CHUNK_ROWS = 1 << 16
 
@@ -58,25 +58,20 @@ class RangeQueries:
         return counts
 
 
-def random_range_queries(
-    domain: Domain, *, number: int = NUMBER, ways: int = WAYS, seed: int = _SEED
-) -> RangeQueries:
+def random_range_queries(domain: Domain) -> RangeQueries:
     """Return random queries, the same for every method on one domain.
 
-    Args:
-        domain: Columns; queries are over `ways` of them, or all if there are fewer.
-        number: Number of queries; 1000 by default.
-        ways: Number of columns of a query, drawn without replacement; 3 by default.
-        seed: Seed of the draw. Both ends of an interval are uniform codes, sorted.
+    Each is over three columns, or all if there are fewer, drawn without replacement. Both ends of
+    an interval are uniform codes, sorted.
     """
-    rng = np.random.default_rng(seed)
-    ways = min(ways, len(domain))
+    rng = np.random.default_rng(_SEED)
+    ways = min(WAYS, len(domain))
     axes = np.array(
-        [np.sort(rng.choice(len(domain), size=ways, replace=False)) for _ in range(number)],
+        [np.sort(rng.choice(len(domain), size=ways, replace=False)) for _ in range(NUMBER)],
         dtype=np.int64,
-    ).reshape(number, ways)
+    )
     sizes = np.array(domain.sizes, dtype=np.int64)[axes]
-    ends = np.sort(rng.integers(0, sizes, size=(2, number, ways)), axis=0).astype(domain.code_type)
+    ends = np.sort(rng.integers(0, sizes, size=(2, NUMBER, ways)), axis=0).astype(domain.code_type)
     return RangeQueries(domain, axes, ends[0], ends[1])
 
 

@@ -66,20 +66,6 @@ def relative_error(error: float, *, floor: float, baseline: float) -> float:
     return (error - floor) / (baseline - floor)
 
 
-def cost_normalised_error(error: float, numbers: int) -> float:
-    """Return an error times the number of noisy values that the method used.
-
-    CIPHER, Section 3.1: the cost is the number of cells from which the synthetic file is made. The
-    paper does not say how a metric is normalised by it; the product is what makes a method of half
-    the cells and twice the error equal, as its figures suggest.
-
-    Args:
-        error: Error of a method, such as an average TVD.
-        numbers: Number of noisy cells and answers that the file was made from.
-    """
-    return error * numbers
-
-
 def max_cell_error(first: ArrayLike, second: ArrayLike) -> float:
     """Return the largest difference of a cell's proportions in two tables.
 

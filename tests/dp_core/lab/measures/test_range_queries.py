@@ -27,7 +27,7 @@ def test_both_ends_belong_to_an_interval():
 
 
 def test_counts_of_pieces_add_up():
-    asked = random_range_queries(DOMAIN, number=50)
+    asked = random_range_queries(DOMAIN)
     pieces = (DATA.codes[:, :2], DATA.codes[:, 2:])
     parts = sum(asked.count(Dataset(DOMAIN, piece)) for piece in pieces)
     assert parts.tolist() == asked.count(DATA).tolist()

@@ -1,8 +1,16 @@
+"""Differences of two tables, worked by hand."""
+
+from __future__ import annotations
+
 import math
 
 import pytest
 
-from dp_core.lab.measures.table_errors import relative_entropy
+from dp_core.lab.measures.table_errors import (
+    max_cell_error,
+    relative_entropy,
+    relative_error,
+)
 
 
 def test_it_is_the_sum_by_hand():
@@ -38,3 +46,33 @@ def test_smoothing_spreads_so_many_records_over_the_synthetic_cells():
 def test_what_are_no_counts_is_refused(real, synthetic):
     with pytest.raises(ValueError, match=r"Relative entropy|shapes"):
         relative_entropy(real, synthetic)
+
+
+def test_the_floor_is_nought_and_the_baseline_one():
+    assert relative_error(0.02, floor=0.02, baseline=0.12) == 0.0
+    assert relative_error(0.12, floor=0.02, baseline=0.12) == 1.0
+    assert relative_error(0.17, floor=0.02, baseline=0.12) == pytest.approx(1.5, rel=1e-12)
+
+
+def test_without_dependence_there_is_nothing_to_lose():
+    assert math.isnan(relative_error(0.05, floor=0.02, baseline=0.02))
+    assert math.isnan(relative_error(0.05, floor=math.nan, baseline=0.1))
+
+
+def test_the_largest_difference_of_proportions_counts():
+    # .2 .3 .5 against .3 .3 .4
+    assert max_cell_error([2, 3, 5], [[30, 30, 40]][0]) == pytest.approx(0.1, rel=1e-12)
+
+
+def test_tables_of_any_number_of_axes_and_records_compare():
+    assert max_cell_error([[1, 0], [0, 1]], [[0, 5], [5, 0]]) == pytest.approx(0.5, rel=1e-12)
+
+
+def test_a_table_without_mass_is_zeros():
+    assert max_cell_error([0, 0], [1, 3]) == pytest.approx(0.75, rel=1e-12)
+    assert max_cell_error([0, 0], [0, 0]) == 0.0
+
+
+def test_tables_of_other_shapes_are_refused():
+    with pytest.raises(ValueError, match="shapes"):
+        max_cell_error([1, 2], [1, 2, 3])
