@@ -13,14 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_core.metrics.marginal_error import (
-    Tally,
-    batches,
-    mostly_empty,
-    occupied_cells,
-    small_cliques,
-    within_limit,
-)
+from dp_core.metrics.marginal_error import record_keys, small_cliques, within_limit
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 
@@ -64,18 +57,10 @@ def consistency(real: Dataset, synthetic: Dataset, zeros: StructuralZeros) -> Co
     pairs = small_cliques(domain, 2, most=MOST_PAIRS) if len(domain) > 1 else ()
     wanted, _ = within_limit(domain, pairs)
     anywhere, shares = np.zeros(rows, dtype=bool), []
-    sparse = [pair for pair in wanted if mostly_empty(domain, pair, real.rows + rows)]
-    for pair in sparse:
-        true, drawn = occupied_cells(pair, [real, synthetic])
+    for pair in wanted:
+        true, drawn = record_keys(pair, (real, synthetic))
         new = ~np.isin(drawn, true)
         anywhere |= new
         shares.append(float(new.mean()))
-    dense = [pair for pair in wanted if pair not in {*sparse}]
-    for group in batches(domain, dense):
-        tally = Tally(domain, group).add(real)
-        for one, two in group:
-            new = (tally.count((one, two)) == 0)[synthetic.column(one), synthetic.column(two)]
-            anywhere |= new
-            shares.append(float(new.mean()))
     mean = math.fsum(shares) / len(shares) if shares else math.nan
     return Consistency(broken, mean, float(anywhere.mean()), len(wanted))

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.metrics.marginal_error import record_keys
 from dp_core.tables.dataset import Dataset
-
-_MOST = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +72,6 @@ class ApparentMatches:
         return self.matches / self.records if self.records else 0.0
 
 
-def record_keys(files: Sequence[Dataset], columns: Sequence[str]) -> list[NDArray[np.int64]]:
-    """Return one number for each record, equal for records that agree in these columns.
-
-    Args:
-        files: Datasets of one domain.
-        columns: Columns that count.
-
-    Returns:
-        For each file an array of shape (rows,).
-    """
-    domain = files[0].domain
-    keys = np.zeros(sum(data.rows for data in files), dtype=np.int64)
-    states = 1
-    for name in columns:
-        (size,) = domain.project((name,)).sizes
-        if states * size > _MOST:
-            # Number the different keys anew; there are at most as many as records.
-            _, keys = np.unique(keys, return_inverse=True)
-            states = keys.size
-        keys = keys * size + np.concatenate([data.column(name) for data in files])
-        states *= size
-    return np.split(keys, np.cumsum([data.rows for data in files])[:-1])
-
-
 def unique_exact_matches(real: Dataset, synthetic: Dataset) -> ExactMatches:
     """Return how many records that occur once in the real file are in the synthetic one.
 
@@ -104,7 +79,7 @@ def unique_exact_matches(real: Dataset, synthetic: Dataset) -> ExactMatches:
         real: The real file.
         synthetic: The synthetic file of the same domain.
     """
-    true, drawn = record_keys((real, synthetic), real.domain.columns)
+    true, drawn = record_keys(real.domain.columns, (real, synthetic))
     once = _unique(true)[0]
     return ExactMatches(once.size, int(np.isin(once, drawn).sum()), real.rows)
 
@@ -122,7 +97,7 @@ def apparent_matches(real: Dataset, synthetic: Dataset, quasi: Sequence[str]) ->
     """
     if not quasi:
         raise ValueError("Apparent matches need at least one quasi-identifier.")
-    true, drawn = record_keys((real, synthetic), quasi)
+    true, drawn = record_keys(quasi, (real, synthetic))
     (keys, places), (others, drawn_places) = _unique(true), _unique(drawn)
     _, first, second = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
     left = [name for name in real.domain.columns if name not in quasi]

@@ -8,8 +8,6 @@ import math
 import numpy as np
 import pytest
 
-from dp_core.lab.field_scores import consistency as consistency_scores
-from dp_core.lab.field_scores import k_marginal
 from dp_core.lab.field_scores.code_values import CodeValues, random_records, records_at
 from dp_core.lab.field_scores.consistency import consistency
 from dp_core.lab.field_scores.correlations import (
@@ -38,11 +36,9 @@ from dp_core.lab.field_scores.principal_components import (
 from dp_core.lab.field_scores.propensity import propensity
 from dp_core.lab.field_scores.record_matches import (
     apparent_matches,
-    record_keys,
     unique_exact_matches,
 )
 from dp_core.lab.field_scores.subgroup_equity import subgroup_equity
-from dp_core.metrics import marginal_error
 from dp_core.metrics.marginal_error import average_tvd, tvd
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -214,16 +210,6 @@ def test_unique_exact_matches_by_hand():
     assert (found.unique_share, found.matched_share) == (0.5, 0.5)
 
 
-def test_keys_tell_records_of_a_domain_that_no_number_holds():
-    rng = np.random.default_rng(5)
-    codes = rng.integers(0, 60_000, (8, 200)).astype(np.uint16)
-    data = Dataset(Domain(tuple("abcdefgh"), (60_000,) * 8), codes)
-    twice = Dataset(data.domain, np.ascontiguousarray(codes[:, ::-1]))
-    one, two = record_keys((data, twice), data.domain.columns)
-    assert np.unique(one).size == 200
-    assert (one == two[::-1]).all()
-
-
 def test_apparent_matches_agree_in_quasi_identifiers_and_are_unique_by_them():
     # By (a, b): real (0, 0) and (1, 1) are unique, (2, 0) is not.
     real = dataset([0, 1, 2, 2], [0, 1, 0, 0], [0, 1, 2, 1], [0, 0, 0, 1], sizes=(4, 2, 3, 2))
@@ -326,17 +312,6 @@ def test_scores_of_samples_are_those_of_each_sample_by_itself():
     for share, score in sample_scores(real).items():
         alone = records_at(real, np.sort(order[: round(share * 500)]))
         assert score == k_marginal_score(average_tvd(real, alone, 2).mean)
-
-
-def test_mostly_empty_tables_give_the_same_scores(monkeypatch):
-    real, drawn = random_file(500, 5), random_file(400, 6)
-    dense = sample_scores(real), consistency(real, drawn, StructuralZeros())
-    monkeypatch.setattr(marginal_error, "_EMPTY_CELLS", 0)
-    monkeypatch.setattr(marginal_error, "_CELLS_PER_RECORD", 0)
-    for module in (k_marginal, consistency_scores):
-        monkeypatch.setattr(module, "Tally", None)
-    assert sample_scores(real) == pytest.approx(dense[0], rel=1e-12)
-    assert consistency(real, drawn, StructuralZeros()) == dense[1]
 
 
 def test_errors_by_level_are_those_of_each_level_by_itself():
