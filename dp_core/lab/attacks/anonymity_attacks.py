@@ -10,7 +10,7 @@ control. An attack that does no better than the baseline is too weak to say anyt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,7 @@ class AttackResult:
         sides = (("members", self.attack), ("control", self.control), ("baseline", self.baseline))
         return {
             "name": self.name,
-            "risk": self.risk.to_json(),
+            "risk": asdict(self.risk),
             "weak": self.weak,
             **{
                 side: {"successes": rate.successes, "attempts": rate.attempts}

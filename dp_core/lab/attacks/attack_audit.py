@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,10 +78,12 @@ class AttackAudit:
             "members": self.members,
             "control": self.control,
             "permitted_advantage": self.permitted,
-            "membership_by_distance": _distance_json(self.distance),
-            "membership_by_distance_of_a_resample": _distance_json(self.distance_reference),
-            "membership_by_shadow": _shadow_json(self.shadow),
-            "membership_by_shadow_of_a_resample": _shadow_json(self.shadow_reference),
+            "membership_by_distance": asdict(self.distance),
+            "membership_by_distance_of_a_resample": asdict(self.distance_reference),
+            "membership_by_shadow": asdict(self.shadow) if self.shadow else None,
+            "membership_by_shadow_of_a_resample": asdict(self.shadow_reference)
+            if self.shadow_reference
+            else None,
             "singling_out": self.singling.to_json() if self.singling else None,
             "linkability": self.linking.to_json() if self.linking else None,
             "inference": [one.to_json() for one in self.inferring],
@@ -146,22 +148,3 @@ def attack_audit(
         linking=linkability(*sides, rng=rng) if len(names) > 1 else None,
         inferring=inference(*sides, secrets=names[-SECRETS:], rng=rng) if len(names) > 1 else (),
     )
-
-
-def _distance_json(result: MembershipResult) -> dict[str, object]:
-    return {
-        "advantage": result.advantage.to_json(),
-        "auc": result.auc,
-        "targets": result.targets,
-    }
-
-
-def _shadow_json(result: ShadowResult | None) -> dict[str, object] | None:
-    if result is None:
-        return None
-    return {
-        "advantage": result.advantage.to_json(),
-        "targets": result.targets,
-        "files_learnt": result.learnt,
-        "files_judged": result.judged,
-    }

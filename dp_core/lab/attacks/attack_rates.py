@@ -48,10 +48,6 @@ class Estimate:
     low: float
     high: float
 
-    def to_json(self) -> dict[str, float]:
-        """Return plain values."""
-        return {"value": self.value, "low": self.low, "high": self.high}
-
 
 def wilson(successes: int, attempts: int) -> Rate:
     """Return a rate with its 95 % Wilson score interval (Wilson 1927, JASA 22).

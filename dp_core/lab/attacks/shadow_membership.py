@@ -50,14 +50,14 @@ class ShadowResult:
         advantage: True minus false positive rate, 2 accuracy - 1, mean over the files on which the
             attack is judged; its interval treats files as independent, not targets.
         targets: Number of targets.
-        learnt: Files from which the attack learnt.
-        judged: Files on which it was judged.
+        files_learnt: Files from which the attack learnt.
+        files_judged: Files on which it was judged.
     """
 
     advantage: Estimate
     targets: int
-    learnt: int
-    judged: int
+    files_learnt: int
+    files_judged: int
 
 
 def unusual_records(data: Dataset, number: int, *, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_core.bundle.report.pictures.heat_map import short_percent
-from dp_core.lab.evaluation.score_table import attack_rows, score_rows
+from dp_core.lab.evaluation.score_table import score_rows
 from dp_core.text.pages.html_template import html_templates
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _rows(scores: Any) -> Any:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
+    return "–" if value is None else f"{value:.4g}".replace("-", "−")
 
 
 def as_html(notice: str, title: str, found: Mapping[str, Any]) -> str:
@@ -47,9 +47,7 @@ def as_html(notice: str, title: str, found: Mapping[str, Any]) -> str:
         found: Sections by name: `linked` (of linked tables), `scores`, `classifiers` and
             `attacks`; each may be missing, or be a mapping with the one key `problem`.
     """
-    environment = page_environment()
-    environment.filters["attack_rows"] = attack_rows
-    template = environment.get_template("evaluation_page.html.jinja")
+    template = page_environment().get_template("evaluation_page.html.jinja")
     sections = {name: found.get(name) for name in ("linked", "scores", "classifiers", "attacks")}
     return template.render(notice=notice, title=title, **sections)
 

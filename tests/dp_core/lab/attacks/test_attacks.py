@@ -144,7 +144,7 @@ def test_shadow_files_find_members_in_a_copy_and_not_in_a_constant_file():
     assert leak.advantage.value > 0.8
     assert leak.advantage.low > 0.5
     assert safe.advantage.low <= 0 <= safe.advantage.high
-    assert (leak.learnt, leak.judged, leak.targets) == (16, 8, 10)
+    assert (leak.files_learnt, leak.files_judged, leak.targets) == (16, 8, 10)
     with pytest.raises(ValueError, match="8 files"):
         shadow_attack(copied, data, VALUES, files=7, targets=10, rng=rng())
 
