@@ -34,9 +34,8 @@ from dp_core.analysis.query.declared_sums import (
 )
 from dp_core.analysis.query.possible_answers import Ends, check_informative, possible_answers
 from dp_core.analysis.query.quantile_answers import quantile_answers
-from dp_core.analysis.query.sources import NOTE, Sources, asked_groups, sources_of
+from dp_core.analysis.query.sources import NOTE, Sources, asked_groups
 from dp_core.analysis.query.term_intervals import Intervals, Pair, Undetermined
-from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.inference.questions.between_waves import read_any_question
 from dp_core.inference.questions.question import Question
@@ -123,13 +122,11 @@ class QueryResult:
     answered_from: AnsweredFrom = "tables"
 
 
-def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
+def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
     """Return the answer to a question about the file of a release, with its margin of error.
 
-    For several questions it is quicker to call `sources_of(bundle)` once, then `ask` for each.
-
     Args:
-        bundle: The release, as `dp_core.bundle.reading.read_bundle` returns it.
+        sources: What the release answers from (`sources_of`).
         text: The question (`dp_core.inference.questions.question_grammar`).
         level: Confidence level of the intervals; 0.95 by default.
         sampling: Whether intervals also include the error of the file as a simple random sample;
@@ -141,11 +138,6 @@ def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = Fa
     Raises:
         BadInput: if the text is not a question about this release.
     """
-    return ask(sources_of(bundle), text, level=level, sampling=sampling)
-
-
-def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
-    """Return the answer to a question; arguments as for `query`."""
     question, asked, work = prepared(sources, text, level, sampling)
     if (declared := _from_declared(sources, asked, text, level, sampling)) is not None:
         return declared
@@ -154,16 +146,8 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     if absent is not None:
         if (drawn := _from_draws(sources, question, level, sampling)) is not None:
             return drawn
-        return QueryResult(
-            question,
-            question.groups,
-            (),
-            level,
-            sampling,
-            asked.in_bins,
-            undetermined=absent,
-            counted=asked.counted,
-        )
+        about = {"undetermined": absent, "counted": asked.counted}
+        return QueryResult(question, question.groups, (), level, sampling, asked.in_bins, **about)
     possible = possible_answers(asked, parts)
     if question.measure == "quantile":
         found = quantile_answers(work, asked)
@@ -194,11 +178,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         exact=all(cell.margin == 0 for cell in cells) and not asked.in_bins,
         sampling=sampling,
         from_bins=[cell.from_bins for cell in cells if cell.determined] if asked.in_bins else [],
-        ends=[
-            (cell.low, cell.high)
-            for cell in cells
-            if cell.low is not None and cell.high is not None
-        ],
+        ends=[pair for pair in zip(ends[1], ends[2], strict=True) if np.isfinite(pair).all()],
     )
     return QueryResult(
         question,
@@ -215,7 +195,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
 def prepared(
     sources: Sources, text: str, level: float, sampling: bool
 ) -> tuple[Question, Asked, Intervals]:
-    """Return a question, its sums of counts, and what is known of them; arguments as for `query`.
+    """Return a question, its sums of counts, and what is known of them; arguments as for `ask`.
 
     Raises:
         BadInput: if the text is not a question about this release.

@@ -19,7 +19,7 @@ sqrt(level) would be enough, which is hardly more than half: .0253 instead of .0
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -104,23 +104,14 @@ class Side:
         """Return the answers of some groups."""
         index = np.array(places, dtype=np.intp)
 
-        def some(each: Ends) -> Ends:
-            return each[0][index], each[1][index], each[2][index]
+        def some(value: Any) -> Any:
+            if isinstance(value, PossibleAnswers):
+                return value.at(places)
+            if isinstance(value, tuple):
+                return tuple(each[index] for each in value)
+            return value[index] if isinstance(value, np.ndarray) else value
 
-        def one(each: Floats | None) -> Floats | None:
-            return None if each is None else each[index]
-
-        return replace(
-            self,
-            answer=some(self.answer),
-            noise=some(self.noise),
-            least=some(self.least),
-            most=some(self.most),
-            possible=self.possible.at(places),
-            variance=one(self.variance),
-            noise_variance=one(self.noise_variance),
-            fourth=one(self.fourth),
-        )
+        return replace(self, **{each.name: some(getattr(self, each.name)) for each in fields(self)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

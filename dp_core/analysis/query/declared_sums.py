@@ -165,8 +165,13 @@ def answer_declared(
             *(table, best.column, best.answers, weights),
             *(float(question.quantile or 0), level, known),
         )
-        return DeclaredAnswer(labels, values, lows, highs, (_quantile_note(table),))
-    found = group_sums(table, *_four(best.answers), known).added(weights)
+        note = (
+            "Answered from counts of narrow ranges that were measured for the declared quantiles of"
+            f" {_described(table)}, and from the tables. The interval is the intersection of both."
+        )
+        return DeclaredAnswer(labels, values, lows, highs, (note,))
+    counts, shape, layers, sums_ = best.answers
+    found = group_sums(table, counts, shape, layers, sums_, known).added(weights)
     lows, highs, values = _intervals(found, question.measure, level)
     return DeclaredAnswer(labels, values, lows, highs, _notes(best, found, question))
 
@@ -203,40 +208,25 @@ def unused_declaration(
     )
 
 
-def _four(answers: Sequence[Totals]) -> tuple[Totals, Totals, Totals, Totals]:
-    counts, shape, layers, sums = answers
-    return counts, shape, layers, sums
-
-
 def _known(table: ValueTable, schema: Schema, pooled: Pooled) -> tuple[Floats, Floats] | None:
     """Return counts of the groups from the noisy tables, and their variances; None if unknown."""
     asked = Asked(Question(measure="mean", number=table.column, by=table.by), schema)
     functionals = asked.counts((), values=asked.has_value)
     if unobserved(pooled, functionals):
         return None
-    order = np.argsort(np.array([_number(codes, table.shape) for codes in asked.labels()]))
+    labels = asked.labels()
+    order = sorted(range(len(labels)), key=labels.__getitem__)
     if len(order) != table.groups:
         return None
     counts = estimate(pooled, functionals).ravel()[order]
     return counts, np.maximum(covariance(pooled, functionals, functionals).ravel()[order], 0.0)
 
 
-def _number(codes: Sequence[int], shape: Sequence[int]) -> int:
-    found = 0
-    for code, size in zip(codes, shape, strict=True):
-        found = found * size + code
-    return found
-
-
 def _groups(table: ValueTable, question: Question) -> tuple[tuple[tuple[int, ...], ...], Floats]:
     """Return the codes of each group of a question, and the table's groups that it consists of."""
     places = [table.by.index(name) for name in question.by]
     allowed = [
-        {code for code in range(size)}
-        & set.intersection(
-            {*range(size)},
-            *({*each.codes} for each in question.where if each.column == name),
-        )
+        {*range(size)}.intersection(*(one.codes for one in question.where if one.column == name))
         for name, size in zip(table.by, table.shape, strict=True)
     ]
     labels = tuple(itertools.product(*(sorted(allowed[place]) for place in places)))
@@ -280,24 +270,15 @@ def _shown(number: float) -> str:
     return f"{float(f'{number:.3g}'):,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def _first_note(table: ValueTable, measure: str) -> str:
-    by = f" by {', '.join(table.by)}" if table.by else ""
-    return (
-        f"Answered from sums that were measured for the declared {measure} of {table.column}{by},"
-        " from the numbers' own values and not from the schema's bins."
-    )
-
-
-def _quantile_note(table: ValueTable) -> str:
-    by = f" by {', '.join(table.by)}" if table.by else ""
-    return (
-        "Answered from counts of narrow ranges that were measured for the declared quantiles of"
-        f" {table.column}{by}, and from the tables. The interval is the intersection of both."
-    )
+def _described(table: ValueTable) -> str:
+    return f"{table.column} by {', '.join(table.by)}" if table.by else table.column
 
 
 def _notes(sums: DeclaredSums, found: GroupSums, question: Question) -> tuple[str, ...]:
-    first = _first_note(sums.table, question.measure)
+    first = (
+        f"Answered from sums that were measured for the declared {question.measure} of"
+        f" {_described(sums.table)}, from the numbers' own values and not from the schema's bins."
+    )
     limits = sorted({float(each) for each in found.limits})
     span = f"{_shown(limits[0])} to {_shown(limits[-1])}" if len(limits) > 1 else _shown(limits[0])
     beyond = float(found.beyond.sum())
