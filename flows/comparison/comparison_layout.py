@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source, keyed_digest
@@ -94,8 +93,7 @@ def prepare(request: Request) -> Prepared:
     Raises:
         BadInput: if specs, data, options or folder are invalid.
     """
-    with TemporaryDirectory(prefix="dp-release-") as trial:
-        given = tuple(read_given(path, Path(trial)) for path in _distinct(request.specs))
+    given = tuple(map(read_given, _distinct(request.specs)))
     out = (request.out or Path(f"comparison-{given[0].spec.release}")).absolute()
     inputs: dict[Place, Input] = {}
     for spec in given:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from dp_core.lab.attacks.attack_rates import Estimate, mean_interval
 from dp_core.lab.attacks.distance_membership import RecordDistances
 from dp_core.lab.field_scores.code_values import CodeValues, records_at
+from dp_core.metrics.marginal_error import record_keys
 from dp_core.tables.dataset import Dataset
 
 MOST_CLIQUES = 60
@@ -162,12 +163,8 @@ class TargetFeatures:
 
     def _share(self, data: Dataset, clique: tuple[int, ...]) -> NDArray[np.float64]:
         """Return the share of records that agree with each target in these columns."""
-        keys = np.zeros(data.rows, dtype=np.int64)
-        own = np.zeros(self._targets.rows, dtype=np.int64)
-        for axis in clique:
-            size = data.domain.sizes[axis]
-            keys = keys * size + data.codes[axis]
-            own = own * size + self._targets.codes[axis]
+        names = [data.domain.columns[axis] for axis in clique]
+        keys, own = record_keys(names, (data, self._targets))
         found, counts = np.unique(keys, return_counts=True)
         places = np.minimum(np.searchsorted(found, own), found.size - 1)
         return np.where(found[places] == own, counts[places], 0) / max(data.rows, 1)

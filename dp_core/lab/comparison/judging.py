@@ -63,7 +63,7 @@ def split(data: Dataset, hold_out: float) -> tuple[Dataset, Dataset]:
         hold_out: Share of records that no method sees. If 0, methods see all records and the test
             records are a fixed fifth of them.
     """
-    rest, test = _split_off(data, hold_out or TEST_SHARE)
+    rest, test = (records_at(data, part) for part in _places(data.rows, hold_out or TEST_SHARE))
     return (rest if hold_out else data), test
 
 
@@ -73,17 +73,12 @@ def seen_by_classifiers(data: Dataset) -> Dataset:
     Classifiers that learn from real records must learn from these: a resample of the whole file
     would contain most of the test records.
     """
-    return _split_off(data, TEST_SHARE)[0]
+    return split(data, TEST_SHARE)[0]
 
 
 def seen_records(rows: int, hold_out: float) -> NDArray[np.int64]:
     """Return the indices of the records that methods see; see `split`."""
     return _places(rows, hold_out)[0] if hold_out else np.arange(rows)
-
-
-def _split_off(data: Dataset, share: float) -> tuple[Dataset, Dataset]:
-    rest, test = (records_at(data, part) for part in _places(data.rows, share))
-    return rest, test
 
 
 def _places(rows: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
