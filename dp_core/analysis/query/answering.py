@@ -146,8 +146,11 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     if absent is not None:
         if (drawn := _from_draws(sources, question, level, sampling)) is not None:
             return drawn
-        about = {"undetermined": absent, "counted": asked.counted}
-        return QueryResult(question, question.groups, (), level, sampling, asked.in_bins, **about)
+        return QueryResult(
+            *(question, question.groups, (), level, sampling, asked.in_bins),
+            undetermined=absent,
+            counted=asked.counted,
+        )
     possible = possible_answers(asked, parts)
     if question.measure == "quantile":
         found = quantile_answers(work, asked)

@@ -143,6 +143,8 @@ def membership(
         control: Numbers of the control, shape (k,), k > 1.
         rng: Generator that halves both.
     """
+    from scipy import stats
+
     if min(members.size, control.size) < 2:
         raise ValueError("Membership inference needs two members and two controls.")
     halves = [np.array_split(rng.permutation(part), 2) for part in (members, control)]
@@ -151,7 +153,7 @@ def membership(
     hits = [int((part <= threshold).sum()) for part in (judge, rest)]
     return MembershipResult(
         advantage(wilson(hits[0], judge.size), wilson(hits[1], rest.size)),
-        _auc(members, control),
+        float(stats.mannwhitneyu(control, members).statistic) / (members.size * control.size),
         judge.size + rest.size,
     )
 
@@ -163,10 +165,3 @@ def _threshold(members: NDArray[np.float64], control: NDArray[np.float64]) -> fl
         for part in (members, control)
     ]
     return float(places[int((below[0] - below[1]).argmax())])
-
-
-def _auc(members: NDArray[np.float64], control: NDArray[np.float64]) -> float:
-    order = np.sort(control)
-    above = control.size - np.searchsorted(order, members, side="right")
-    ties = np.searchsorted(order, members, side="right") - np.searchsorted(order, members)
-    return float((above + ties / 2).mean() / control.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -74,11 +75,8 @@ def spread(values: Sequence[float]) -> Spread:
     >>> spread([1.0, 3.0])
     Spread(mean=2.0, deviation=1.4142135623730951, runs=2)
     """
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1:
-        return Spread(mean, None, 1)
-    squares = math.fsum((value - mean) ** 2 for value in values)
-    return Spread(mean, math.sqrt(squares / (len(values) - 1)), len(values))
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return Spread(statistics.fmean(values), deviation, len(values))
 
 
 def summarise(results: Sequence[tuple[Cell, Result | None]]) -> tuple[Row, ...]:

@@ -51,14 +51,6 @@ def test_the_error_is_the_average_difference_of_proportions():
     assert mean_range_error([1, 2], [4, 4], first_rows=4, second_rows=8) == 0.125
 
 
-def test_a_file_against_itself_has_no_error_and_against_its_opposite_some():
-    asked = random_range_queries(DOMAIN)
-    other = Dataset(DOMAIN, (np.array([[3], [2]]) - DATA.codes).astype(np.uint16))
-    real = asked.count(DATA)
-    assert mean_range_error(real, asked.count(DATA), first_rows=5, second_rows=5) == 0.0
-    assert mean_range_error(real, asked.count(other), first_rows=5, second_rows=5) > 0.01
-
-
 def test_data_of_another_domain_are_refused():
     other = Dataset(Domain(("a", "b"), (4, 4)), DATA.codes)
     with pytest.raises(ValueError, match="domain"):
