@@ -271,18 +271,18 @@ class QueryAnswer(Answer):
         )
 
     def _unit_words(self) -> str:
-        points = re.match(r"\s*(change|difference)\b", self.question, re.IGNORECASE)
-        words = {"share": "percentage points" if points else "percent"}
-        words |= {of.word: of.word for of in types_with_texts()}
-        if self.is_change:
-            words = {"share": "percent; changes in percentage points"}
-            words |= {
-                of.word: f"{of.word}; changes in {of.difference}" for of in types_with_texts()
-            }
-        words |= {unit: unit for unit in ("ratio", "records", "households", "persons", "level")}
-        differences = {of.difference for of in types_with_texts()}
-        own = f"{self.measure}, in {self.unit if self.unit in differences else 'its own unit'}"
-        return words.get(self.unit, own)
+        of = type_with_texts(self.unit)
+        if self.unit == "share":
+            points = re.match(r"\s*(change|difference)\b", self.question, re.IGNORECASE)
+            if self.is_change:
+                return "percent; changes in percentage points"
+            return "percentage points" if points else "percent"
+        if of is not None:
+            return f"{of.word}; changes in {of.difference}" if self.is_change else of.word
+        if self.unit in ("ratio", "records", "households", "persons", "level"):
+            return self.unit
+        days = self.unit in {each.difference for each in types_with_texts()}
+        return f"{self.measure}, in {self.unit if days else 'its own unit'}"
 
     @property
     def _width_word(self) -> str:

@@ -25,13 +25,9 @@ def page_environment(*folders: Path) -> Environment:
 
     environment = html_templates(*folders, Path(__file__).parent, Path(str(report.__file__)).parent)
     environment.filters["short"] = lambda value: short_percent(value / 100)
-    environment.filters["score_rows"] = _rows
+    environment.filters["score_rows"] = lambda found: score_rows(found["mean"], found["resample"])
     environment.filters["number"] = _number
     return environment
-
-
-def _rows(scores: Any) -> Any:
-    return score_rows(scores["mean"], scores["resample"])
 
 
 def _number(value: float | None) -> str:

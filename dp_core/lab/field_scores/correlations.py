@@ -214,16 +214,6 @@ def group_regression(
     return tuple(found)
 
 
-def strongest_pair(correlations: dict[Clique, float]) -> Clique | None:
-    """Return the pair with the largest absolute correlation; None if no pair has one.
-
-    >>> strongest_pair({("a", "b"): 0.1, ("a", "c"): -0.4})
-    ('a', 'c')
-    """
-    known = {pair: abs(value) for pair, value in correlations.items() if not math.isnan(value)}
-    return max(known, key=lambda pair: known[pair]) if known else None
-
-
 def slope_errors(lines: Sequence[GroupLines]) -> dict[tuple[int, ...], float]:
     """Return the difference of slopes, synthetic - real, of each group that has both."""
     gaps = {one.group: one.synthetic.slope - one.real.slope for one in lines}

@@ -23,7 +23,6 @@ from dp_core.lab.field_scores.correlations import (
     group_regression,
     pairwise_correlations,
     slope_errors,
-    strongest_pair,
 )
 from dp_core.lab.field_scores.k_marginal import k_marginal_score
 from dp_core.lab.field_scores.principal_components import ComponentError, component_errors
@@ -290,10 +289,11 @@ def _regression(
 ) -> Regression | None:
     outcome, predictor = asked.outcome, asked.predictor
     if not (outcome and predictor):
-        pair = strongest_pair(dict(pairwise_correlations(real, values)["pearson"]))
-        if pair is None:
+        every = pairwise_correlations(real, values)["pearson"]
+        known = {pair: abs(value) for pair, value in every.items() if not math.isnan(value)}
+        if not known:
             return None
-        predictor, outcome = pair
+        predictor, outcome = max(known, key=lambda pair: known[pair])
     by = tuple(name for name in asked.groups if name not in (outcome, predictor))
     lines = group_regression(real, synthetic, values, outcome=outcome, predictor=predictor, by=by)
     return Regression(outcome=outcome, predictor=predictor, by=by, lines=lines)
