@@ -29,8 +29,8 @@ from benchmarks.bin_intervals import more, schema_of, with_density
 from benchmarks.within_bins import SHARE, generated
 from dp_core.analysis.query.answering import ask, prepared
 from dp_core.analysis.query.change_answer import Side, changes_of, side_of
-from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.sources import Sources, pooled_sources
+from dp_core.analysis.query.term_intervals import quantile_answers
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
@@ -32,10 +31,15 @@ from dp_core.analysis.query.declared_sums import (
     answer_declared,
     unused_declaration,
 )
-from dp_core.analysis.query.possible_answers import Ends, check_informative, possible_answers
-from dp_core.analysis.query.quantile_answers import quantile_answers
+from dp_core.analysis.query.possible_answers import check_informative, possible_answers
 from dp_core.analysis.query.sources import NOTE, Sources, asked_groups
-from dp_core.analysis.query.term_intervals import Intervals, Pair, Undetermined
+from dp_core.analysis.query.term_intervals import (
+    Ends,
+    Intervals,
+    Pair,
+    Undetermined,
+    quantile_answers,
+)
 from dp_core.errors import BadInput
 from dp_core.inference.questions.between_waves import read_any_question
 from dp_core.inference.questions.question import Question
@@ -44,9 +48,6 @@ from dp_core.schema.definition import Schema
 
 _ESTIMATED_AT = 0.95
 """Level of the intervals from which the estimate of a declared quantile follows."""
-
-AnsweredFrom = Literal["tables", "declared"]
-"""What an answer is computed from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class QueryResult:
         undetermined: Why there is no answer; None if there is one.
         counted: What is counted: `records` (the default) or, of linked tables, `households` or
             `persons`.
-        answered_from: `tables` (the default), or `declared` for the sums of a declared statistic.
+        declared: Whether it is computed from what was measured for a declared statistic.
     """
 
     question: Question
@@ -119,7 +120,7 @@ class QueryResult:
     notes: tuple[str, ...] = ()
     undetermined: Undetermined | None = None
     counted: Counted = "records"
-    answered_from: AnsweredFrom = "tables"
+    declared: bool = False
 
 
 def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
@@ -153,9 +154,8 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         )
     possible = possible_answers(asked, parts)
     if question.measure == "quantile":
-        found = quantile_answers(work, asked)
-        plain = found.values, found.lows, found.highs
-        margins = np.maximum(found.plain_highs - found.plain_lows, 0.0) / 2
+        plain, (_, lows, highs) = quantile_answers(work, asked)
+        margins = np.maximum(highs - lows, 0.0) / 2
     else:
         plain = flat(work.answer(parts[0]))
         _, lows, highs = possible.cut(plain)
@@ -280,7 +280,7 @@ def _from_declared(
         level,
         sampling,
         notes=(*found.notes, *([outside_note(question)] if possible.outside(ends) else [])),
-        answered_from="declared",
+        declared=True,
     )
 
 

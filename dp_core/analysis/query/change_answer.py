@@ -34,12 +34,10 @@ from dp_core.analysis.query.comparable import (
 )
 from dp_core.analysis.query.declared_sums import unused_declaration
 from dp_core.analysis.query.possible_answers import (
-    Ends,
     PossibleAnswers,
     moved_to,
     possible_answers,
 )
-from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.query_answer import (
     CHANGES,
     QueryAnswer,
@@ -49,7 +47,7 @@ from dp_core.analysis.query.query_answer import (
     unit_of,
 )
 from dp_core.analysis.query.sources import Sources
-from dp_core.analysis.query.term_intervals import Intervals
+from dp_core.analysis.query.term_intervals import Ends, Intervals, quantile_answers
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.inference.quantile_intervals import rounded_up
@@ -145,10 +143,9 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
     possible = possible_answers(asked, parts)
     if asked.question.measure == "quantile":
         half = (1 + level) / 2
-        found = quantile_answers(Intervals(sources, half, sampling), asked)
-        plain = quantile_answers(noise if asked.in_bins else Intervals(sources, half, False), asked)
-        answer = (found.values, found.lows, found.highs)
-        own = (plain.values, plain.plain_lows, plain.plain_highs)
+        answer, _ = quantile_answers(Intervals(sources, half, sampling), asked)
+        own_work = noise if asked.in_bins else Intervals(sources, half, False)
+        _, own = quantile_answers(own_work, asked)
         return Side(answer, own, answer, answer, possible, quantiles=True, in_bins=asked.in_bins)
     answer, own = flat(work.answer(parts[0])), flat(noise.answer(parts[0]))
     if asked.in_bins:

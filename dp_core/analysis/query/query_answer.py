@@ -362,7 +362,7 @@ def answer_query(
         level=level,
         covers=coverage(sampling=sampling, in_bins=result.in_bins),
         notes=result.notes,
-        answered_from="declared" if result.answered_from == "declared" else None,
+        answered_from="declared" if result.declared else None,
     )
     if unit != "level":
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.query.answer_notes import unused_sentence
-from dp_core.analysis.query.asked_counts import Counted
+from dp_core.analysis.query.asked_counts import MOST_ANSWERS, Asked, Counted
 from dp_core.analysis.query.sources import Sources
 from dp_core.errors import BadInput
+from dp_core.inference.quantile_intervals import QuantileBins, quantile_bins, rounded_up
 from dp_core.inference.ratio_intervals import difference_of, fieller
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_noise import fourth_cumulant, half_widths
@@ -24,6 +26,7 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import (
     unobserved,
 )
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
+from dp_core.schema.bin_values import BinValues
 from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.accounting.currency import Currency
@@ -146,6 +149,8 @@ def _needed(
     return NeededTable(needed, domain.size(needed), float(SHARE), noise.half_width)
 
 
+Ends = tuple[Floats, Floats, Floats]
+"""Estimates, and the lower and upper ends of their intervals; shape (groups,) each."""
 Pair = tuple[Functionals, Functionals | None]
 """Numerator and denominator of a term; None for a sum of counts by itself."""
 
@@ -171,12 +176,12 @@ class Intervals:
         sentence = f"--sampling needs more tables than the answer itself. {found.sentence}"
         return Undetermined(found.missing, found.needed, sentence)
 
-    def answer(self, parts: Sequence[Pair]) -> tuple[Floats, Floats, Floats]:
+    def answer(self, parts: Sequence[Pair]) -> Ends:
         """Return estimates of a term, or of a difference of two, and the ends of intervals."""
         found = [self.one(*pair) for pair in parts]
         return self.difference(parts, found) if len(found) == 2 else found[0]
 
-    def one(self, top: Functionals, bottom: Functionals | None) -> tuple[Floats, Floats, Floats]:
+    def one(self, top: Functionals, bottom: Functionals | None) -> Ends:
         """Return estimates and the ends of their intervals, shape `top.shape`."""
         value, variance, quantile = self.sums(top)
         empty = impossible(self.sources.schema.zeros, top)
@@ -206,9 +211,7 @@ class Intervals:
             np.where(zero, 0.0, high),
         )
 
-    def difference(
-        self, parts: Sequence[Pair], found: Sequence[tuple[Floats, Floats, Floats]]
-    ) -> tuple[Floats, Floats, Floats]:
+    def difference(self, parts: Sequence[Pair], found: Sequence[Ends]) -> Ends:
         """Return the difference of two terms, first minus second, and its interval."""
         (top, bottom), (other_top, other_bottom) = parts
         (one, low, high), (two, other_low, other_high) = found
@@ -299,3 +302,76 @@ def _varying(asked: Functionals) -> list[str]:
         for name, each in zip(asked.columns, asked.weights, strict=True)
         if bool((each != each[:, :1]).any())
     ]
+
+
+MOST_EDGES = 20 * MOST_ANSWERS
+"""Largest number of edges in all groups of a question together."""
+_AT_ONCE = 16
+"""Edges whose noise is computed at once: few enough that the distribution of each is exact."""
+
+
+def quantile_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
+    """Return quantiles with their intervals, in the order of `asked.labels()`.
+
+    Args:
+        work: What is known of sums of counts.
+        asked: A question about a quantile.
+
+    Returns:
+        Values of the column, or codes of the levels of an ordinal, with the ends of their
+        intervals, which are infinite where the number of records cannot be distinguished from 0.
+        Then the same with the ends if values within each bin follow the column's density.
+
+    Raises:
+        BadInput: if there are too many edges in all groups together.
+    """
+    found = _bins(work, asked)
+    column = asked.schema.column(str(asked.question.number))
+    if column.levels:
+        values, lows, highs = (
+            each.astype(np.float64) for each in (found.place, found.first, found.last)
+        )
+        least, most = lows, highs
+    else:
+        density, (low, high) = BinValues.of(column), asked.bounds
+        lows, highs = low[found.first], high[found.last]
+
+        def within(codes: NDArray[np.intp], part: Floats) -> Floats:
+            value = np.asarray(density.quantile(codes, part) / density.steps, dtype=np.float64)
+            return np.clip(value, low[codes], high[codes])
+
+        values = within(found.place, found.part)
+        least = np.minimum(within(found.first, found.low_part), values)
+        most = np.maximum(within(found.last, found.high_part), values)
+    unknown = ~found.determined
+    below, above = (
+        [np.where(unknown, end, each) for each in ends]
+        for end, ends in ((-math.inf, (lows, least)), (math.inf, (highs, most)))
+    )
+    return (values, below[0], above[0]), (values, below[1], above[1])
+
+
+def _bins(work: Intervals, asked: Asked) -> QuantileBins:
+    """Return the bins of the interval of each group."""
+    edges = asked.schema.column(str(asked.question.number)).bins + 1
+    groups, axis = [len(rows) for rows in asked.groups], asked.number_axis
+    if math.prod(groups) * edges > MOST_EDGES:
+        raise BadInput(
+            f"The question has {math.prod(groups):,} groups with {edges:,} edges each, more than"
+            f" {MOST_EDGES:,} edges: name fewer columns after `by`, or restrict them with `where`."
+        )
+    parts = []
+    for first in range(0, edges, _AT_ONCE):
+        cuts = asked.cuts(first, first + _AT_ONCE)
+        values, variances, quantiles = work.sums(cuts)
+        variances = np.maximum(variances, 0.0)
+        half = np.broadcast_to(quantiles * np.sqrt(variances), values.shape)
+        half = rounded_up(half, np.broadcast_to(variances, values.shape))
+        # The rows of the column's axis are those of its groups times the edges.
+        apart = (*groups[:axis], groups[axis], -1, *groups[axis + 1 :])
+        parts.append([np.moveaxis(each.reshape(apart), axis + 1, -1) for each in (values, half)])
+    deviations, half_widths = (
+        np.concatenate([each[place] for each in parts], axis=-1).reshape(-1, edges)
+        for place in (0, 1)
+    )
+    return quantile_bins(deviations, half_widths)
