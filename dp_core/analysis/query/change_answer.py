@@ -50,8 +50,7 @@ from dp_core.analysis.query.sources import Sources
 from dp_core.analysis.query.term_intervals import Ends, Intervals, quantile_answers
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
-from dp_core.inference.quantile_intervals import rounded_up
-from dp_core.inference.ratio_intervals import difference_of
+from dp_core.inference.count_intervals import difference_of, rounded_up
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_noise import (
     errors_are_whole,

@@ -14,8 +14,13 @@ from dp_core.analysis.query.answer_notes import unused_sentence
 from dp_core.analysis.query.asked_counts import MOST_ANSWERS, Asked, Counted
 from dp_core.analysis.query.sources import Sources
 from dp_core.errors import BadInput
-from dp_core.inference.quantile_intervals import QuantileBins, quantile_bins, rounded_up
-from dp_core.inference.ratio_intervals import difference_of, fieller
+from dp_core.inference.count_intervals import (
+    QuantileBins,
+    difference_of,
+    fieller,
+    quantile_bins,
+    rounded_up,
+)
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_noise import fourth_cumulant, half_widths
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.lab.attacks.attack_rates import Estimate, Rate, residual_risk, wilson
-from dp_core.lab.attacks.distance_membership import RecordDistances
+from dp_core.lab.attacks.membership import RecordDistances
 from dp_core.lab.field_scores.code_values import CodeValues, random_records
 from dp_core.tables.dataset import Dataset
 

@@ -13,8 +13,13 @@ from dp_core.lab.attacks.anonymity_attacks import (
     linkability,
     singling_out,
 )
-from dp_core.lab.attacks.distance_membership import MembershipResult, distance_attack
-from dp_core.lab.attacks.shadow_membership import Make, ShadowResult, shadow_attack
+from dp_core.lab.attacks.membership import (
+    Make,
+    MembershipResult,
+    ShadowResult,
+    distance_attack,
+    shadow_attack,
+)
 from dp_core.lab.field_scores.code_values import CodeValues, random_records, records_at, resample
 from dp_core.tables.dataset import Dataset
 

@@ -24,8 +24,12 @@ from dp_core.lab.measures.kind_error import (
     tables_by_kind,
     tables_in_own_units,
 )
-from dp_core.lab.measures.range_queries import mean_range_error, random_range_queries
-from dp_core.lab.measures.table_errors import max_cell_error, relative_entropy
+from dp_core.lab.measures.table_errors import (
+    max_cell_error,
+    mean_range_error,
+    random_range_queries,
+    relative_entropy,
+)
 from dp_core.metrics.marginal_error import TRIPLES, Tally, batches, small_cliques, tvd, within_limit
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique

@@ -15,7 +15,6 @@ from typing import cast
 import numpy as np
 
 from dp_core.lab.field_scores.code_values import CodeValues, random_records
-from dp_core.lab.field_scores.consistency import Consistency, consistency
 from dp_core.lab.field_scores.correlations import (
     CorrelationError,
     GroupLines,
@@ -29,8 +28,10 @@ from dp_core.lab.field_scores.principal_components import ComponentError, compon
 from dp_core.lab.field_scores.propensity import propensity
 from dp_core.lab.field_scores.record_matches import (
     ApparentMatches,
+    Consistency,
     ExactMatches,
     apparent_matches,
+    consistency,
     unique_exact_matches,
 )
 from dp_core.lab.field_scores.subgroup_equity import Equity, subgroup_equity

@@ -1,25 +1,32 @@
-"""Real records that a synthetic file repeats: unique exact matches, and apparent matches.
+"""Records that repeat real ones, records that cannot be, and pairs of levels no real record has.
 
 A **unique exact match** is a record that occurs once in the real file and also in the synthetic
-one. An **apparent match** is a pair of a real and a synthetic record that agree in some
-quasi-identifiers and are both unique by them: it looks like a re-identification. The share of the
-other columns in which the two agree says whether it is one.
+one. An **apparent match** is a pair of a real and a synthetic record that agree in some quasi-
+identifiers and are both unique by them: it looks like a re-identification. The share of the other
+columns in which the two agree says whether it is one. Neither measures privacy: a file that was
+drawn from the population again has such matches too. So compare them with those of a resample.
 
-Source: SDNist 2.4, `sdnist/metrics/unique_exact_matches.py` and `apparent_match_dist.py`. Neither
-measures privacy: a file that was drawn from the population again has such matches too. So compare
-them with those of a resample.
+SDNist lists records with a contradiction, such as a married child, by rules of the American
+Community Survey. Here the rules are the schema's structural zeros, which every synthetic record of
+a release obeys. What rules do not name shows as a pair of levels that no real record has; these are
+not wrong, but each is a guess.
+
+Source: SDNist 2.4, `sdnist/metrics/unique_exact_matches.py`, `apparent_match_dist.py` and
+`inconsistency.py`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.metrics.marginal_error import record_keys
+from dp_core.metrics.marginal_error import record_keys, small_cliques, within_limit
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +123,52 @@ def _unique(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp
     """Return the keys that occur once, ascending, and the record of each."""
     found, first, counts = np.unique(keys, return_index=True, return_counts=True)
     return found[counts == 1], first[counts == 1]
+
+
+MOST_PAIRS = 500
+"""Largest number of pairs; of more, a sample with a fixed seed is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """Contradictions and new pairs of levels.
+
+    Attributes:
+        broken: For each structural zero, by its text, the share of synthetic records that break it.
+        new_pair_mean: Share of the synthetic records in a cell that the real file does not have,
+            mean over the pairs of columns; NaN without pairs.
+        new_pair_records: Share of the synthetic records with at least one such pair.
+        pairs: Pairs of columns that were compared.
+    """
+
+    broken: dict[str, float]
+    new_pair_mean: float
+    new_pair_records: float
+    pairs: int
+
+
+def consistency(real: Dataset, synthetic: Dataset, zeros: StructuralZeros) -> Consistency:
+    """Return the contradictions of a synthetic file.
+
+    Args:
+        real: The real file.
+        synthetic: The synthetic file of the same domain, not empty.
+        zeros: Structural zeros of the schema.
+    """
+    domain, rows = real.domain, synthetic.rows
+    broken = {}
+    for rule in zeros.rules:
+        inside = np.ones(rows, dtype=bool)
+        for name, codes in zip(rule.columns, rule.codes, strict=True):
+            inside &= np.isin(synthetic.column(name), codes)
+        broken[rule.text] = float(inside.mean())
+    pairs = small_cliques(domain, 2, most=MOST_PAIRS) if len(domain) > 1 else ()
+    wanted, _ = within_limit(domain, pairs)
+    anywhere, shares = np.zeros(rows, dtype=bool), []
+    for pair in wanted:
+        true, drawn = record_keys(pair, (real, synthetic))
+        new = ~np.isin(drawn, true)
+        anywhere |= new
+        shares.append(float(new.mean()))
+    mean = math.fsum(shares) / len(shares) if shares else math.nan
+    return Consistency(broken, mean, float(anywhere.mean()), len(wanted))

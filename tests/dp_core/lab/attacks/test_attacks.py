@@ -22,8 +22,13 @@ from dp_core.lab.attacks.attack_rates import (
     residual_risk,
     wilson,
 )
-from dp_core.lab.attacks.distance_membership import RecordDistances, distance_attack, membership
-from dp_core.lab.attacks.shadow_membership import shadow_attack, unusual_records
+from dp_core.lab.attacks.membership import (
+    RecordDistances,
+    distance_attack,
+    membership,
+    shadow_attack,
+    unusual_records,
+)
 from dp_core.lab.field_scores.code_values import CodeValues
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dp_core.lab.field_scores.code_values import CodeValues, random_records, records_at
-from dp_core.lab.field_scores.consistency import consistency
 from dp_core.lab.field_scores.correlations import (
     correlation_errors,
     group_regression,
@@ -36,6 +35,7 @@ from dp_core.lab.field_scores.principal_components import (
 from dp_core.lab.field_scores.propensity import propensity
 from dp_core.lab.field_scores.record_matches import (
     apparent_matches,
+    consistency,
     unique_exact_matches,
 )
 from dp_core.lab.field_scores.subgroup_equity import subgroup_equity
