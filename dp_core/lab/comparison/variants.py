@@ -48,7 +48,7 @@ class Given:
     Attributes:
         path: Path of the file.
         plain: Its content as plain values.
-        spec: The same as a spec.
+        spec: The same as a spec, with the schema as written, not on a grid.
     """
 
     path: Path
@@ -96,7 +96,8 @@ def read_given(path: Path) -> Given:
             f"{path}: declares analyses, which a comparison does not measure; remove analyses to"
             " compare the sets."
         )
-    return Given(path, _plain(load(path).root), spec)
+    written = spec.schema.coarse or spec.schema  # a method may need it on a grid
+    return Given(path, _plain(load(path).root), dataclasses.replace(spec, schema=written))
 
 
 def variants(
