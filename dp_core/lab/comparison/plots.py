@@ -167,20 +167,8 @@ def _below(label: str, bars: int) -> str:
     return textwrap.fill(label, 9 if bars > 2 else 18)
 
 
-_COLOURS = (
-    "#1f77b4",
-    "#d62728",
-    "#2ca02c",
-    "#9467bd",
-    "#ff7f0e",
-    "#17becf",
-    "#8c564b",
-    "#e377c2",
-    "#bcbd22",
-    "#3b4cc0",
-    "#006d5b",
-    "#a50f5c",
-)
+_COLOURS = 10
+"""Colours of matplotlib's default cycle; further methods have dashed lines."""
 _MARKERS = "osD^vP*X<>ph"
 _LINEAR = frozenset({"misclassified", "svm", "relative"})
 _WIDE = 8
@@ -267,9 +255,9 @@ def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> 
             [mean for _, mean, _ in points],
             yerr=[deviation for _, _, deviation in points],
             label=method,
-            color=_COLOURS[place % len(_COLOURS)],
+            color=f"C{place % _COLOURS}",
             marker=_MARKERS[place % len(_MARKERS)],
-            linestyle="-" if place < len(_COLOURS) else "--",
+            linestyle="-" if place < _COLOURS else "--",
             linewidth=1.4,
             markersize=5,
             capsize=2.5,
