@@ -30,7 +30,7 @@ from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.comparable import (
     check_questions,
     check_releases,
-    matched,
+    common_groups,
 )
 from dp_core.analysis.query.declared_sums import unused_declaration
 from dp_core.analysis.query.possible_answers import (
@@ -303,17 +303,15 @@ def answer_change(
     cells: list[dict[str, Any]] = []
     groups: list[tuple[int, ...]] = []
     if absent is None:
-        found = matched(mine, its)
+        here, there, about_groups = common_groups(mine, its)
         sides = [
-            side_of(release.sources, own, level=level, sampling=sampling).at(where)
-            for release, own, where in zip(
-                both, (mine, its), (found.later, found.earlier), strict=True
-            )
+            side_of(release.sources, one, level=level, sampling=sampling).at(where)
+            for release, one, where in zip(both, (mine, its), (here, there), strict=True)
         ]
         changes = changes_of(*sides, level=level)
         cells, every = _cells(sides, changes, unit, covers), mine.labels()
-        groups = [every[place] for place in found.later]
-        notes += (*found.notes, *_notes(both, (mine, its), sides, cells, level, sampling, in_bins))
+        groups = [every[place] for place in here]
+        notes += (*about_groups, *_notes(both, (mine, its), sides, cells, level, sampling, in_bins))
         declared = (*later.sources.declared, *earlier.sources.declared)
         notes += unused_declaration(declared, mine.question, sampling=sampling, change=True)
     release, why = absent or (later, None)

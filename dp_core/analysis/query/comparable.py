@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,8 @@ MOST_NAMED = 6
 """Most levels that a note names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
-    """The groups of an answer that both releases have.
-
-    Attributes:
-        later, earlier: Place of each group among the answers of each release, later order.
-        notes: What the reader must know about groups and conditions that differ.
-    """
-
-    later: tuple[int, ...]
-    earlier: tuple[int, ...]
-    notes: tuple[str, ...]
+Places = tuple[int, ...]
+"""Places of groups among the answers of a release."""
 
 
 def check_releases(later: Bundle, earlier: Bundle) -> tuple[str, ...]:
@@ -90,10 +79,14 @@ def check_questions(later: Asked, earlier: Asked, places: tuple[str, str]) -> No
         _check_condition(one, other, later.schema, earlier.schema, places)
 
 
-def matched(later: Asked, earlier: Asked) -> Matched:
-    """Return the groups that both releases have.
+def common_groups(later: Asked, earlier: Asked) -> tuple[Places, Places, tuple[str, ...]]:
+    """Return the groups that both releases have, in the order of the later one.
 
     A level is matched by its label, otherwise by its text in the file; a bin by its edges.
+
+    Returns:
+        Places of the groups in the later and in the earlier release, and what the reader must know
+        about groups and conditions that differ.
 
     Raises:
         BadInput: if they have no group in common.
@@ -124,7 +117,7 @@ def matched(later: Asked, earlier: Asked) -> Matched:
     if number is not None:
         notes += _number_notes(later.schema.column(number), earlier.schema.column(number))
     mine, theirs = zip(*found, strict=True)
-    return Matched(mine, theirs, tuple(notes))
+    return mine, theirs, tuple(notes)
 
 
 def _release_notes(later: Bundle, earlier: Bundle) -> Iterator[str]:

@@ -10,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from dp_core.inference.combine import RULES, _inflation, combine, known_rule
-from dp_core.inference.intervals import degrees_joint
 
 NUMBERS = st.floats(-1e3, 1e3, allow_subnormal=False)
 POSITIVE = st.floats(1e-3, 1e3, allow_subnormal=False)
@@ -173,18 +172,6 @@ def test_the_joint_test_on_a_small_file_is_worked_by_hand():
     # |mean|^2 / (k (1 + r)) = 18/8, whatever the covariance between the sets.
     assert found.statistic == pytest.approx(18 / 8)
     assert found.p_value == pytest.approx(stats.f.sf(18 / 8, 2, df))
-
-
-def test_the_small_file_s_reference_tends_to_the_large_file_s():
-    for count, ratio, sets in ((2, 0.75, 5), (6, 0.1, 20), (1, 2.0, 3)):
-        large = degrees_joint(count, ratio, sets)
-        assert degrees_joint(count, ratio, sets, 1e9) == pytest.approx(large, rel=1e-4)
-        small = [degrees_joint(count, ratio, sets, c) for c in (4, 8, 20, 100, 1000)]
-        assert small == sorted(small)
-        assert small[-1] < large
-    # If the sets agree, the degrees of freedom are those of the file.
-    assert degrees_joint(3, 0.0, 5, 27) == 27
-    assert degrees_joint(3, 0.0, 5) == np.inf
 
 
 def test_a_rule_without_a_factor_of_its_own_gets_no_other_s():
