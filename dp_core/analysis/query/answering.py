@@ -173,15 +173,10 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         for codes, *numbers in sorted(zip(asked.labels(), *ends, margins, strict=True))
     )
     notes = notes_of(
-        sources,
-        asked,
-        unbounded=not all(cell.determined for cell in cells),
+        *(sources, asked, cells),
         beyond=possible.outside(plain),
         uninformed=possible.uninformed(ends),
-        exact=all(cell.margin == 0 for cell in cells) and not asked.in_bins,
         sampling=sampling,
-        from_bins=[cell.from_bins for cell in cells if cell.determined] if asked.in_bins else [],
-        ends=[pair for pair in zip(ends[1], ends[2], strict=True) if np.isfinite(pair).all()],
     )
     return QueryResult(
         question,

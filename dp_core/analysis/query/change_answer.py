@@ -376,10 +376,7 @@ def _notes(
     each = [
         notes_of(
             *(release.sources, own),
-            unbounded=False,
             beyond=side.possible.outside(side.answer),
-            uninformed=0,
-            exact=False,
             sampling=sampling,
         )
         for release, own, side in zip(releases, asked, sides, strict=True)
