@@ -196,13 +196,14 @@ def _fill(
     texts: dict[str, bytes] = {}
     if published.not_met is not None:
         texts[EXPECTATIONS] = expectations_text(published.written, published.not_met)
-    described = indented_json(codebook(published, files))
-    texts |= {
-        CODEBOOK: (described + "\n").encode("utf-8"),
-        REPORT: report(published, tallies).encode("utf-8"),
-    }
     stated = statement(published, {})
-    texts |= {CITATION: citation_text(stated), REGISTRY: registry_text(stated)}
+    described = codebook(published.schema, files, stated["release"], published.sets)
+    texts |= {
+        CODEBOOK: (indented_json(described) + "\n").encode("utf-8"),
+        REPORT: report(published, tallies).encode("utf-8"),
+        CITATION: citation_text(stated),
+        REGISTRY: registry_text(stated),
+    }
     for name, text in texts.items():
         write_file(folder / name, text)
         files[name] = file_record(folder / name)

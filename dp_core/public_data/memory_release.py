@@ -16,11 +16,10 @@ from typing import Any
 
 from dp_core.analysis.notebook.open_bundle import OpenRelease
 from dp_core.analysis.planned.plan_page import PlanPage, privacy_words
-from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, package, set_paths
+from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic
-from dp_core.bundle.private_draws import private_draws
-from dp_core.bundle.reading import Bundle
+from dp_core.bundle.reading import Bundle, private_draws
 from dp_core.bundle.statement.release_json import (
     IN_MEMORY,
     exact,
@@ -114,15 +113,8 @@ class MemoryRelease(OpenRelease):
             names += paths
         write_marginals(folder / MARGINALS, bundle.measured, schema)
         files = {name: file_record(folder / name) for name in (*names, MARGINALS)}
-        described = package(
-            schema,
-            files,
-            name=NAME,
-            version=1,
-            created=created,
-            sets=bundle.claims.sets,
-            source=SOURCE,
-        )
+        release = {"name": NAME, "version": 1, "created": created}
+        described = codebook(schema, files, release, bundle.claims.sets, SOURCE)
         described["description"] = " ".join(filter(None, (NOT_PROTECTED, schema.description)))
         _write(folder / CODEBOOK, described)
         files[CODEBOOK] = file_record(folder / CODEBOOK)

@@ -8,8 +8,8 @@ from typing import cast
 
 import numpy as np
 
-from dp_core.bundle.quality.pair_noise import pair_noise, pair_states
-from dp_core.bundle.quality.pooled_release import pool_release
+from dp_core.bundle.quality.pair_errors import pair_noise, pair_states
+from dp_core.bundle.quality.relations import pool_release
 from dp_core.lab.field_scores.code_values import CodeValues, resample
 from dp_core.lab.field_scores.file_scores import (
     FileScores,

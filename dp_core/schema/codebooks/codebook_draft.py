@@ -57,9 +57,8 @@ def draft_from_codebook(
             )
             open_.append(name)
         elif found.text:
-            ignored.append(
-                f"  - {key(name)}   # texts; if it is a category, list its levels above\n"
-            )
+            why = found.remarks[:1] or ("texts; if it is a category, list its levels above",)
+            ignored.append(f"  - {key(name)}   # {why[0]}\n")
         else:
             text, complete = _column(name, found, codebook)
             drafted.append(text)
