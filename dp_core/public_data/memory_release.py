@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from dp_core.bundle.statement.release_json import (
     file_record,
     origin_of,
     plain,
+    render,
     software_versions,
 )
 from dp_core.bundle.verification.claims import Facts
@@ -35,7 +35,6 @@ from dp_core.inference.combining_rules import inference_statement
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.plan.in_memory import NAME, drawn_set, tables_of_set
 from dp_core.plan.procedure import Outcome
-from dp_core.text.indented_json import indented_json
 from dp_core.text.pages.page import Fact, Page, Sentence
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Records
@@ -116,7 +115,7 @@ class MemoryRelease(OpenRelease):
         release = {"name": NAME, "version": 1, "created": created}
         described = codebook(schema, files, release, bundle.claims.sets, SOURCE)
         described["description"] = " ".join(filter(None, (NOT_PROTECTED, schema.description)))
-        _write(folder / CODEBOOK, described)
+        write_file(folder / CODEBOOK, render(described))
         files[CODEBOOK] = file_record(folder / CODEBOOK)
         privacy = self._outcome.plan.spec.privacy
         stated = {
@@ -137,7 +136,7 @@ class MemoryRelease(OpenRelease):
             **self._about_sets(),
             "files": {path: files[path] for path in sorted(files)},
         }
-        _write(folder / IN_MEMORY, stated)
+        write_file(folder / IN_MEMORY, render(stated))
 
     def _about_sets(self) -> dict[str, Any]:
         """Return what a statement says about the sets and about combining them."""
@@ -154,10 +153,6 @@ class MemoryRelease(OpenRelease):
             },
             "inference": inference_statement(spec.mode, spec.sets, origin=bundle.origin),
         }
-
-
-def _write(path: Path, document: Mapping[str, Any]) -> None:
-    write_file(path, (indented_json(document) + "\n").encode("utf-8"))
 
 
 def _as_bundle(outcome: Outcome) -> Bundle:
