@@ -32,8 +32,7 @@ from dp_core.public_data.frame_codes import frame_codes
 from dp_core.public_data.memory_release import MemoryRelease
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import parse_schema
-from flows.desk.asked_question import AskedQuestion, read_asked
-from flows.desk.question_spec import answering_keys, question_schema
+from flows.desk.asked_question import AskedQuestion, answering_keys, question_schema, read_asked
 
 QUESTIONS = {
     "normal": ("normal", "y ~ one + two"),

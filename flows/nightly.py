@@ -13,7 +13,7 @@ from prefect.states import Completed, State
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
 from dp_core.wall.ledger.signatures import read_public
-from flows.monitoring.prefect_events import tell_bundles, tell_ledger
+from flows.monitoring.prefect_events import tell_check
 from flows.releases.ledger_check import check_ledger
 from flows.releases.run_records import Begun
 from flows.releases.unattended import do_unattended
@@ -108,7 +108,7 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
             f"{len(wrong)} of {len(wrong) + len(verified)} bundles do not verify:"
             f" {'; '.join(wrong)}. Tell whoever publishes them; `dp-release verify DIR` shows each."
         )
-        tell_bundles("verification-failed", sentence, row="bundles-changed")
+        tell_check("bundles", "verification-failed", sentence, "bundles-changed")
         raise ReleaseError(sentence, row="bundles-changed")
     return Checked(
         entries=found["entries"],
@@ -138,7 +138,7 @@ def _opened(at: Path) -> Ledger:
             )
         return open_ledger(at)
     except LedgerCorrupt as error:
-        tell_ledger("verification-failed", error.message, row=error.row)
+        tell_check("ledger", "verification-failed", error.message, error.row)
         raise
 
 

@@ -85,7 +85,6 @@ TESTS = (
     "tests/dp_core/wall",
     "tests/flows/engine/test_configured_server.py",
     "tests/flows/engine/test_forked_server.py",
-    "tests/flows/engine/test_orphaned_servers.py",
     "tests/flows/engine/test_own_server.py",
     "tests/flows/engine/test_prefect_tables.py",
     "tests/flows/releases/test_killed.py",

@@ -16,7 +16,7 @@ from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.export import read_export
 from dp_core.wall.ledger.signatures import read_public
 from flows.answers.ledger_answers import ledger_check
-from flows.monitoring.prefect_events import tell_ledger
+from flows.monitoring.prefect_events import tell_check
 from tasks.run.verification_note import noting
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def _check_event() -> Iterator[None]:
     try:
         yield
     except LedgerCorrupt as error:
-        tell_ledger("verification-failed", error.message, row=error.row)
+        tell_check("ledger", "verification-failed", error.message, error.row)
         raise
-    tell_ledger("verified", "The ledger verifies.")
+    tell_check("ledger", "verified", "The ledger verifies.", None)
 
 
 @contextlib.contextmanager

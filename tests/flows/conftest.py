@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -281,7 +282,7 @@ def command(
 
     monkeypatch.setattr(release, "release", without_engine)
     monkeypatch.chdir(tmp_path)
-    before = dict(os.environ)
+    before, ended_by = dict(os.environ), signal.getsignal(signal.SIGTERM)
 
     def run(*words: object) -> Answer:
         monkeypatch.setattr(sys, "argv", ["dp-release", *map(str, words)])
@@ -292,5 +293,6 @@ def command(
         return Answer(int(ended.value.code or 0), captured.out, captured.err)
 
     yield run
+    signal.signal(signal.SIGTERM, ended_by)
     os.environ.clear()
     os.environ.update(before)

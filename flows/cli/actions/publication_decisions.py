@@ -13,8 +13,7 @@ from dp_core.plan.plan import Plan
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.page import Block, Fact, Sentence
 from flows.answers.release_answers import known_reservation
-from flows.monitoring.announcement import tell
-from flows.monitoring.outcome import Outcome
+from flows.monitoring.outcome import Outcome, announce
 from flows.release import carry_out
 from flows.releases.start_check import plan_of_release
 from tasks.ledger.ledger import Ledger
@@ -121,7 +120,7 @@ def publish(
             require_unchanged(run)
             writer.decide(reservation, "publish", by=by, reason=reason)
     carry_out(spec, out, plan=plan, perform=_plainly)
-    tell(
+    announce(
         Outcome("published", f"Release {name!r} is published, as {by} decided.", 0),
         release=name,
         account=reservation.account,
@@ -155,7 +154,7 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
             reservation = writer.decide(reservation, "withdraw", by=by, reason=reason)
         if folder.exists():
             remove_unpublished(folder)
-    tell(
+    announce(
         Outcome("withdrawn", f"Release {name!r} is withdrawn, as {by} decided.", 0),
         release=name,
         account=reservation.account,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -40,13 +41,15 @@ def make(
     from flows.cli.terminal.progress import StageProgress
     from flows.engine.configured_server import require_server
     from flows.engine.engine_failures import stopped_outside
-    from flows.engine.orphaned_servers import end_orphans, mark
     from flows.engine.own_server import start_own_server
     from flows.engine.site_settings import prefect_settings, require_a_server
     from flows.monitoring import log
-    from flows.monitoring.announcement import heard
+    from flows.monitoring.outcome import collect_outcomes
     from flows.monitoring.stage_clock import expected_seconds, ticking
 
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        # SIGTERM ends a release as Ctrl-C does: with a sentence, and exit code 130.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     log.direct(log_file, log_format)
     started = time.monotonic()
     # Faults of spec, schema, paths, budget, disk and servers are found at once, without Prefect.
@@ -58,8 +61,6 @@ def make(
         click.echo(
             f"Resuming release {made!r}, which is not finished. Its bundle goes to {out}.", err=True
         )
-    end_orphans()
-    mark()
     with _refusals_logged(made):
         server = start_own_server()
         settings = prefect_settings()
@@ -76,7 +77,7 @@ def make(
         from flows.release import called_with
         from flows.release import release as flow
 
-        with called_with(progress.update, plan), heard() as outcomes:
+        with called_with(progress.update, plan), collect_outcomes() as outcomes:
             try:
                 if server is not None:
                     _load_meanwhile(plan, reservation)
@@ -179,7 +180,14 @@ def _refusals_logged(release: str) -> Iterator[None]:
     try:
         yield
     except ReleaseError as error:
-        log.log_end(outcome_of(release, error), release=release, account=None)
+        end = outcome_of(release, error)
+        log.log_end(
+            end.name,
+            release=release,
+            account=None,
+            exit_code=end.exit_code,
+            sentence=end.sentence,
+        )
         raise
 
 

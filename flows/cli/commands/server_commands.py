@@ -17,7 +17,7 @@ from flows.cli.command_parts import PATH, CommandGroup, answering, cli, json_wan
 from flows.cli.missing_packages import require_pipeline
 
 if TYPE_CHECKING:
-    from flows.monitoring.home_state import Health
+    from flows.monitoring.metrics import HomeMetrics
 
 LOOPBACK = "127.0.0.1"
 
@@ -135,19 +135,18 @@ def alerts(file: Path) -> CommandAnswer:
 @answering
 def metrics(listen: str | None) -> CommandAnswer:
     """Print Prometheus metrics of the ledger and its releases."""
-    from flows.monitoring.home_state import read_health
-    from flows.monitoring.metrics import families, text_of
+    from flows.monitoring.metrics import read_metrics
 
     if listen is not None:
         serve_metrics(*listening(listen))
         return CommandAnswer({}, ())
-    health = read_health()
-    if health.fault and not json_wanted():
-        click.echo(f"dp-release: {health.fault}", err=True)
-    samples = [sample for family in families(health) for sample in family.samples]
+    read = read_metrics()
+    if read.fault and not json_wanted():
+        click.echo(f"dp-release: {read.fault}", err=True)
+    samples = [sample for family in read.families for sample in family.samples]
     found = [{"name": each.name, "labels": each.labels, "value": each.value} for each in samples]
-    values = {"fault": health.fault or None, "metrics": found}
-    return CommandAnswer(values, (Verbatim(text_of(health)),))
+    values = {"fault": read.fault or None, "metrics": found}
+    return CommandAnswer(values, (Verbatim(read.text),))
 
 
 def listening(text: str) -> tuple[str, int]:
@@ -173,18 +172,17 @@ def serve_metrics(address: str, port: int) -> None:
     """
     from prometheus_client import start_http_server
 
-    from flows.monitoring.home_state import read_health
-    from flows.monitoring.metrics import registry_of
+    from flows.monitoring.metrics import read_metrics, registry_of
 
     last_fault = ""
 
-    def read() -> Health:
+    def read() -> HomeMetrics:
         nonlocal last_fault
-        health = read_health()
-        if health.fault != last_fault:
-            last_fault = health.fault
+        found = read_metrics()
+        if found.fault != last_fault:
+            last_fault = found.fault
             click.echo(f"dp-release: {last_fault or 'The ledger can be used again.'}", err=True)
-        return health
+        return found
 
     try:
         service, thread = start_http_server(port, addr=address, registry=registry_of(read))

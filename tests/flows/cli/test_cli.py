@@ -787,9 +787,7 @@ def test_commands_that_read_no_data_import_no_engine(project, words):
 
 def test_what_comes_before_prefect_is_set_up_does_not_import_it():
     # Its settings (silent, local, forgetful) are read when it is imported.
-    modules = (
-        "flows.releases.start_check, flows.engine.orphaned_servers, flows.engine.engine_failures"
-    )
+    modules = "flows.releases.start_check, flows.engine.engine_failures"
     script = f"import sys, {modules}; print('prefect' in sys.modules)"
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True

@@ -11,7 +11,7 @@ from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from flows import release as flows_release
 from flows.cli.actions import publication_decisions
 from flows.cli.actions.abandonment import abandon
-from flows.monitoring import announcement
+from flows.monitoring import outcome
 from tasks.run.release_cleanup import clear_all_leftovers
 from tasks.support.run_folder import RunFolder
 from tests.flows.conftest import plainly
@@ -292,7 +292,7 @@ def no_server(monkeypatch):
 
 @pytest.mark.usefixtures("no_server")
 def test_prefect_shows_it_as_held_and_not_as_failed(held):
-    with announcement.heard() as told:
+    with outcome.collect_outcomes() as told:
         state = flows_release.release.fn(spec=str(held.spec), out=str(held.out))
     assert (state.name, state.is_completed()) == ("Held", True)
     assert [one.name for one in told] == ["held"]
@@ -303,7 +303,7 @@ def test_prefect_shows_it_as_held_and_not_as_failed(held):
 def test_a_plan_that_waits_for_approval_is_no_failure(project):
     project.open_account("careful", approved_only=True)
     project.write_spec(account="careful")
-    with announcement.heard() as told:
+    with outcome.collect_outcomes() as told:
         state = flows_release.release.fn(spec=str(project.spec), out=str(project.out))
     assert (state.name, state.is_completed()) == ("AwaitingPlanApproval", True)
     assert (told[0].name, told[0].exit_code) == ("waiting", 3)

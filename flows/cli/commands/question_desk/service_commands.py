@@ -59,10 +59,9 @@ def serve(
     """
     require_pipeline()
     existing_ledger()
-    from flows.desk.service.addresses import Listening
-    from flows.desk.service.limits import Limits
+    from flows.desk.service.gate import Limits
     from flows.desk.service.open_desks import OpenDesks
-    from flows.desk.service.serving import serve_questions
+    from flows.desk.service.serving import Listening, serve_questions
 
     if deployment and not os.environ.get("PREFECT_API_URL"):
         raise BadInput(

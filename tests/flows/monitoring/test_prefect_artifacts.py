@@ -13,16 +13,15 @@ import pytest
 from dp_core.bundle.quality.table_fit import MOST_FACTS, TableFit, fit_facts
 from dp_core.wall.accounting.composition import Amount
 from flows.answers.release_answers import accuracy_facts
-from flows.monitoring.artifact_pages import (
-    _STATES,
+from flows.monitoring.outcome import Outcome, OutcomeName
+from flows.monitoring.prefect_artifacts import (
     account_page,
     accuracy_rows,
     bar,
     outcome_page,
     stage_rows,
-    unit_words,
 )
-from flows.monitoring.outcome import Outcome, OutcomeName
+from flows.monitoring.run_log import unit_words
 from tasks.run.home import open_ledger
 from tasks.run.stage_table import stages_of
 from tests.ledgers import monthly, on, open_town, reserve, spend, zcdp
@@ -237,10 +236,6 @@ def test_the_pages_name_retry_only_where_prefect_has_that_button(name, release):
     by_hand = outcome_page(outcome, release=release, out=out)
     assert "press Retry" not in by_hand
     assert ("no Retry" in by_hand) == ("dp-release resume" in by_hand)
-
-
-def test_every_end_of_a_run_is_told_to_a_manager():
-    assert {*_STATES} == {*get_args(OutcomeName)}
 
 
 def test_a_run_that_failed_before_its_release_is_repeated_and_not_resumed():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.desk.service.limits import RequestRate
+from flows.desk.service.gate import RequestRate
 
 
 def test_a_user_may_send_so_many_requests_in_any_minute():
