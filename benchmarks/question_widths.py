@@ -29,7 +29,7 @@ from dp_core.analysis.regression.frames import frame_of
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.plan.forecast.error_forecast import forecast_error
-from dp_core.plan.in_memory import memory_plan
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
 from flows.desk.asked_question import answering_keys, question_schema, read_asked
 

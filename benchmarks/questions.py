@@ -26,8 +26,8 @@ from dp_core.analysis.regression.analysis import analyse
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import read_formula
-from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.procedure import carry_out
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.public_data.memory_release import MemoryRelease
 from dp_core.schema.definition import Schema

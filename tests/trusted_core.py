@@ -109,7 +109,6 @@ AUDITED_TOO = (
     "dp_core/bundle/writer.py",
     "dp_core/schema/expectations/*.py",
     "dp_core/plan/counting_cluster.py",
-    "dp_core/plan/reading/cluster_reader.py",
     "dp_core/plan/steps/*.py",
     "flows/*.py",
     "flows/cli/main.py",

@@ -14,8 +14,8 @@ from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import declared_analysis
 from dp_core.inference.questions.between_waves import read_any_question
 from dp_core.plan.data_location import DatabaseTable
-from dp_core.plan.desk.question_desk import QuestionDesk
 from dp_core.plan.plan import Plan
+from dp_core.plan.question_desk import QuestionDesk
 from dp_core.plan.reading.spec_file import read_plan
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin

@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_core.errors import BadInput, BudgetRefused, DataRefused, StageFailed, similar
-from dp_core.plan.data_location import PartPlaces, store_of
-from dp_core.plan.desk.desk_reader import load_desk
-from dp_core.plan.desk.question_desk import QuestionDesk
-from dp_core.plan.reading.data_reader import read_data
+from dp_core.plan.data_location import PartPlaces, read_data, store_of
+from dp_core.plan.question_desk import QuestionDesk, load_desk
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.canonical import canonical_json, digest
 from dp_core.text.documents.node import from_plain

@@ -142,20 +142,6 @@ def progress(*, quiet: bool) -> Iterator[Callable[[float], None]]:
     if quiet or not sys.stderr.isatty():
         yield lambda _done: None
         return
-    moves: list[Callable[[float], None]] = []
-    with contextlib.ExitStack() as shown:
-
-        def update(done: float) -> None:
-            # The first call shows the bar; the check of a small ledger makes no call.
-            if not moves:
-                moves.append(_bar(shown))
-            moves[0](done)
-
-        yield update
-
-
-def _bar(shown: contextlib.ExitStack) -> Callable[[float], None]:
-    """Show a bar until the stack is closed; return the function that moves it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -168,5 +154,13 @@ def _bar(shown: contextlib.ExitStack) -> Callable[[float], None]:
         transient=True,
     )
     task = bar.add_task("Check the entries", total=1.0)
-    shown.enter_context(bar)
-    return lambda done: bar.update(task, completed=done)
+
+    def update(done: float) -> None:
+        # The first call shows the bar; the check of a small ledger makes no call.
+        bar.start()
+        bar.update(task, completed=done)
+
+    try:
+        yield update
+    finally:
+        bar.stop()

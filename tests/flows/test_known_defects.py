@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import ExitStack
 from fractions import Fraction
 
 import pytest
@@ -36,17 +37,15 @@ def begun(project):
     """A release that is bound to its input, has charged nothing, and is still held."""
     from dp_core.plan.plan import make_plan
     from dp_core.plan.reading.spec_file import load_spec
-    from flows.releases.opening import open_run
-    from tasks.run.home import home_id
+    from flows.releases.opening import Opening
     from tasks.stages.identify import identify
 
-    ledger = project.ledger()
-    with ledger.lease("town", home_id(project.home)) as writer:
-        plan = make_plan(load_spec(project.spec))
-        run = open_run(plan, project.spec, project.out, ledger, writer)
-        plainly(identify, run)
-        writer.judge(run.reservation, "fits")
-        yield run
+    with ExitStack() as opened:
+        opening = Opening(make_plan(load_spec(project.spec)), project.spec, project.out, opened)
+        opening.open()
+        plainly(identify, opening.run)
+        opening.run.writer.judge(opening.run.reservation, "fits")
+        yield opening.run
 
 
 def curator_of(run, counter):

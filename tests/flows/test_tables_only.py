@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dp_core as dp
+from benchmarks.trial import trial_plan
 from dp_core.analysis.planned.plan_values import wanted_margins
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.verification.verify import verify
@@ -20,7 +21,6 @@ from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.spec_file import load_spec
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from flows.answers.plan_answers import plan_answer

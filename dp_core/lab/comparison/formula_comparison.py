@@ -27,9 +27,8 @@ from dp_core.lab.comparison.judging import mean_or_nan, seen_records
 from dp_core.lab.measures.inference_agreement import Agreement, Coefficient, Outcome, agree, shares
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.plan.plan import Plan
-from dp_core.plan.procedure import generator, sample
+from dp_core.plan.procedure import decode_piece, sample
 from dp_core.schema.definition import Schema
-from dp_core.schema.rules.obeyed_values import decode
 
 Coefficients = Sequence[Coefficient]
 Analyse = Callable[
@@ -193,9 +192,7 @@ def judge_formulas(
 
 
 def _decode_set(plan: Plan, models: Mapping[int, Model], number: int) -> pa.Table:
-    drawn = sample(plan, models, number)
-    rng = generator(plan.spec.seed, "decode 0", number)
-    return decode(plan.spec.schema, drawn, rng=rng)
+    return decode_piece(plan, sample(plan, models, number), number, 0)
 
 
 def _agreement_text(found: Agreement) -> str:

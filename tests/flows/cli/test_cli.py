@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from unittest.mock import Mock
@@ -20,7 +21,6 @@ from dp_core.text.canonical import digest
 from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.accounting.stability_thresholds import threshold_for
 from flows import release as release_flow
-from tasks.run.home import home_id
 from tests.dp_core.bundle.forgery import relink, reseal, statement_of
 from tests.flows.conftest import SCHEMA, as_csv, survey
 from tests.flows.corpus import only_read
@@ -276,12 +276,11 @@ def test_run_and_abandon_answer_machines(project, command):
     (project.folder / "town.schema.yaml").write_text(SCHEMA)
     from dp_core.plan.plan import make_plan
     from dp_core.plan.reading.spec_file import load_spec
-    from flows.releases.opening import open_run
+    from flows.releases.opening import Opening
 
-    ledger = project.ledger()
-    with ledger.lease("town2", home_id(project.home)) as writer:
+    with ExitStack() as opened:
         plan = make_plan(load_spec(project.spec))
-        open_run(plan, project.spec, project.folder / "second", ledger, writer)
+        Opening(plan, project.spec, project.folder / "second", opened).open()
     answer = command("abandon", "town2", "--json")
     assert keys(answer) >= {"release", "outcome", "account", "left"}
     assert answer.json["left"]["epsilon"] == 1.0

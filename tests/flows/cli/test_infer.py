@@ -477,8 +477,8 @@ def measured_as(*items):
     """A bundle of which only what was measured matters."""
     from types import SimpleNamespace
 
+    from benchmarks.trial import codes_schema
     from dp_core.bundle.reading import Bundle
-    from dp_core.plan.trial import codes_schema
     from dp_core.tables.domain import Domain
     from dp_core.tables.structural_zeros import StructuralZeros
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.plan.desk.desk_reader import load_desk
+from dp_core.plan.question_desk import load_desk
 from tests.specs import SCHEMA
 
 DESK = """\

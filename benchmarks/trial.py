@@ -1,4 +1,4 @@
-"""Plans for data that are already coded, without files or a ledger."""
+"""Plans for data that are already coded, for benchmarks and tests."""
 
 from __future__ import annotations
 

@@ -1,20 +1,22 @@
-"""Reads `questions.yaml`: checks the terms of a question desk and fills in every default."""
+"""A question desk: the terms under which questions about a file are answered, and its file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from dp_core.errors import BadInput
-from dp_core.plan.data_location import OnePlace, PartPlaces
-from dp_core.plan.desk.question_desk import ANSWERS, QuestionDesk
-from dp_core.plan.reading.data_reader import read_data, read_path
+from dp_core.plan.data_location import DatabaseTable, OnePlace, PartPlaces, read_data
+from dp_core.plan.reading.spec_file import NEIGHBOURS, read_name, read_schema
+from dp_core.plan.release_spec import PUBLISH, Publish
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours
-from dp_core.schema.reading.schema_file import check_version, load_schema
+from dp_core.schema.reading.schema_file import check_version
 from dp_core.text.documents.faults import Faults, top_keys
-from dp_core.text.documents.node import Node, one_of
+from dp_core.text.documents.node import Node, in_place, one_of
 from dp_core.text.documents.strict_yaml import load
 from dp_core.text.documents.typed_text import shown
 from dp_core.text.names import check_name
@@ -32,7 +34,48 @@ _KEYS = ("version", "account", "data", "schema", "privacy", "largest_epsilon", "
 _REQUIRED = ("version", "account", "data", "schema", "privacy", "largest_epsilon")
 _PRIVACY = "{delta: 1.0e-9, neighbours: add-remove}"
 _USERS = "{anna: {account: rand-anna}}"
-_NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionDesk:
+    """The terms under which questions about a file are answered.
+
+    Attributes:
+        account: Ledger account of the desk, which pays for every question.
+        data: Path or glob of CSV or Parquet files, relative to `folder`; a URL; or a table.
+        folder: Folder of the desk's file.
+        schema: Schema of the whole file.
+        delta: Delta of each question; 0 for pure differential privacy.
+        neighbours: Neighbouring relation.
+        largest_epsilon: Largest epsilon of one question.
+        answers: Whether a person must approve each answer; `at-once` by default.
+        users: Account of each user, within that of the desk; empty (the default) if the desk has no
+            users, so that its own account alone pays.
+    """
+
+    account: str
+    data: OnePlace
+    folder: Path
+    schema: Schema
+    delta: Fraction
+    neighbours: Neighbours
+    largest_epsilon: Fraction
+    answers: Publish = "at-once"
+    users: Mapping[str, str] = field(default_factory=dict)
+
+    def document(self) -> dict[str, object]:
+        """Return the desk as plain JSON values, for its record in the home."""
+        place = self.data.document() if isinstance(self.data, DatabaseTable) else self.data
+        return {
+            "account": self.account,
+            "data": place,
+            "schema": dict(self.schema.document),
+            "delta": str(self.delta),
+            "neighbours": self.neighbours,
+            "largest_epsilon": str(self.largest_epsilon),
+            "answers": self.answers,
+            "users": dict(self.users),
+        }
 
 
 def load_desk(path: Path) -> QuestionDesk:
@@ -59,29 +102,24 @@ def read_desk(root: Node, folder: Path) -> QuestionDesk:
         BadInput: for any fault; those of single keys and of the schema are listed together.
     """
     faults = Faults(root.source, each=bool(root.line))
-    of = faults.of
     entries = root.entries(example="`version: 1`, `account: ...`, `data: ...`")
     if "release" in entries or "columns" in entries:
         kind = "a release spec" if "release" in entries else "a schema"
         raise BadInput(f"{root.source}: is {kind}, not a question desk. {HOW_TO_WRITE}")
     keys = top_keys(root, faults, _KEYS, required=_REQUIRED)
-    if "version" in keys:
-        of(None, check_version, keys["version"], VERSION)
-    account = of("", _read_account, keys["account"]) if "account" in keys else ""
-    schema = of(None, _read_schema, keys["schema"], folder) if "schema" in keys else None
-    place = of("", _read_place, keys["data"], schema) if "data" in keys else ""
-    privacy = of(None, _read_privacy, keys["privacy"]) if "privacy" in keys else None
-    largest = (
-        of(None, keys["largest_epsilon"].fraction, above=0, maximum=MAX_EPSILON)
-        if "largest_epsilon" in keys
-        else None
-    )
-    answers = of(ANSWERS[0], one_of, keys.get("answers"), ANSWERS)
-    users = of({}, _read_users, keys["users"], account) if "users" in keys else {}
+
+    def of(otherwise: Any, key: str, reader: Callable[..., Any], *more: object) -> Any:
+        return faults.of(otherwise, reader, keys[key], *more) if key in keys else otherwise
+
+    of(None, "version", check_version, VERSION)
+    account = of("", "account", read_name, "account")
+    schema = of(None, "schema", _read_schema, folder)
+    place = of("", "data", _read_place, schema)
+    privacy = of(None, "privacy", _read_privacy)
+    largest = of(None, "largest_epsilon", _read_largest)
+    answers = of(PUBLISH[0], "answers", one_of, PUBLISH)
+    users = of({}, "users", _read_users, account)
     faults.stop()
-    assert schema is not None
-    assert privacy is not None
-    assert largest is not None
     return QuestionDesk(
         account=account,
         data=place,
@@ -95,22 +133,8 @@ def read_desk(root: Node, folder: Path) -> QuestionDesk:
     )
 
 
-def _read_account(node: Node) -> str:
-    try:
-        return check_name(node.text(example="rand"), what="account")
-    except BadInput as error:
-        raise node.error(error.message) from None
-
-
 def _read_schema(node: Node, folder: Path) -> Schema:
-    path = folder / read_path(node)
-    try:
-        schema = load_schema(path)
-    except BadInput as error:
-        # A wrong path is a mistake in this file; any other error is in the schema.
-        if path.is_file():
-            raise
-        raise node.error(error.message) from None
+    schema = read_schema(node, folder)
     if schema.linked is not None:
         raise node.error(
             "has linked tables, about which a desk cannot answer questions yet; make a release."
@@ -137,18 +161,19 @@ def _read_privacy(node: Node) -> tuple[Fraction, Neighbours]:
         )
     keys = node.fields(("delta", "neighbours"), required=("delta",), example=_PRIVACY)
     delta = keys["delta"].fraction(minimum=0, below=1)
-    return delta, one_of(keys.get("neighbours"), _NEIGHBOURS)
+    return delta, one_of(keys.get("neighbours"), NEIGHBOURS)
+
+
+def _read_largest(node: Node) -> Fraction:
+    return node.fraction(above=0, maximum=MAX_EPSILON)
 
 
 def _read_users(node: Node, account: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for name, place in node.entries(example=_USERS).items():
-        try:
-            check_name(name, what="desk user")
-        except BadInput as error:
-            raise place.error(error.message) from None
+        in_place(place, check_name, name, what="desk user")
         own = place.fields(("account",), required=("account",), example="{account: rand-anna}")
-        found[name] = _read_account(own["account"])
+        found[name] = read_name(own["account"], "account")
         if found[name] == account:
             raise own["account"].error(
                 f"is the account of the desk itself; open another one for {shown(name)} with"

@@ -1,16 +1,29 @@
-"""The forecast of time is a function of the plan and of the machine, and of nothing else."""
+"""The forecast of time and memory is a function of the plan and of the machine alone."""
 
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
+from benchmarks.trial import trial_plan
+from dp_core.methods.reconstruction.reconstructor import LANES, piece_rows
 from dp_core.plan.forecast.machine_speed import REFERENCE, Machine, measure_machine
-from dp_core.plan.forecast.resource_forecast import Work, forecast_resources, size_of, stage_work
+from dp_core.plan.forecast.resource_forecast import (
+    BASE_MB,
+    PAIR_ROWS,
+    SAFETY,
+    Work,
+    forecast_resources,
+    size_of,
+    stage_work,
+)
+from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
-from dp_core.plan.trial import trial_plan
+from dp_core.plan.reading.spec_file import memory_plan
+from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.domain import Domain
 from tasks.run.stage_table import stages_of
+from tests.linked_release import SCHEMA
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 5))
 
@@ -48,8 +61,9 @@ def test_every_method_has_a_forecast(method):
     domain = Domain(("a", "b", "c", "d"), (2, 2, 2, 2))
     stated = {"select": {"cliques": (("a", "b"), ("c",))}} if method == "fixed" else {}
     plan = plan_of(method=method, domain=domain, sets=2, mode="shared", **stated)
-    found = seconds_of(plan)
-    assert all(seconds > 0 for seconds in found.values())
+    found = forecast_resources(plan, REFERENCE)
+    assert all(seconds > 0 for seconds in found.seconds.values())
+    assert found.memory_mb > SAFETY * BASE_MB
 
 
 @pytest.mark.parametrize("mode", ["posterior", "shared", "split", "noise-aware"])
@@ -122,3 +136,75 @@ def test_of_two_measurements_the_faster_one_counts():
 def test_a_machine_without_speed_is_refused(speed):
     with pytest.raises(ValueError, match="above 0"):
         Machine(*speed)
+
+
+# -- the memory
+
+
+def planned(*sizes, **more):
+    """Return the plan with the memory of its number of rows."""
+    return make_plan(plan_of(*sizes, **more).spec)
+
+
+def bound_of(plan, processors):
+    return forecast_resources(plan, Machine(processors=processors)).memory_mb
+
+
+def test_more_rows_sets_columns_and_levels_never_need_less():
+    wide = Domain((*DOMAIN.columns, "e"), (*DOMAIN.sizes, 6))
+    fine = Domain(DOMAIN.columns, (2, 3, 4, 500))
+    least = bound_of(planned(), 2)
+    for more in (planned(2000), planned(sets=6), planned(domain=wide), planned(domain=fine)):
+        assert bound_of(more, 2) >= least
+    assert bound_of(planned(10**6), 2) > least
+
+
+def test_only_the_pieces_that_are_drawn_at_a_time_are_held():
+    piece = piece_rows(DOMAIN)
+    one, more = size_of(planned(20 * piece), 1), size_of(planned(200 * piece), 1)
+    assert one.held == more.held == 3 * piece * len(DOMAIN)
+    assert more.values == 10 * one.values
+    most = size_of(planned(20 * piece), 64).held
+    assert most == size_of(planned(20 * piece), LANES).held == (LANES + 1) * piece * len(DOMAIN)
+
+
+def test_tables_that_are_never_made_are_not_counted():
+    levels = Domain(("a", "b", "c"), (10_000, 10_000, 3))
+    held = size_of(planned(domain=levels), 2)
+    assert held.cells == 2 * 30_000
+    assert held.compared == 2 * 30_000
+
+
+@pytest.mark.parametrize("mode", ["shared", "noise-aware"])
+def test_large_tables_and_sets_that_are_drawn_whole_are_in_the_bound(mode):
+    domain = Domain(("a", "b", "c", "d"), (200, 200, 200, 5))
+    large = {"select": {"cliques": (("a", "b", "c"), ("d",))}, "sets": 2, "mode": mode}
+    plan = planned(20_000, "fixed", domain=domain, **large)
+    assert plan.memory > 10**9
+    assert bound_of(plan, 2) > SAFETY * (BASE_MB + plan.memory / 1e6)
+
+
+def test_a_large_pair_is_compared_by_itself():
+    held = size_of(planned(domain=Domain(("a", "b", "c"), (2_200, 2_200, 3))), 2)
+    assert held.compared == 2_200 * 2_200
+
+
+def test_households_are_counted_by_their_pair_rows_and_drawn_at_once():
+    schema = parse_schema(SCHEMA)
+    stated = {"privacy": {"epsilon": 1, "delta": 1e-9}, "synthesize": {"sets": 5}}
+
+    def of(households):
+        return memory_plan(replace(schema, rows_about=households), stated)
+
+    few, many = size_of(of(10**4), 1), size_of(of(10**7), 1)
+    columns = len(schema.columns)
+    assert few.held == 3 * PAIR_ROWS * 10**4 * columns
+    assert many.held == 1000 * few.held  # not one piece
+    assert forecast_resources(of(10**6), REFERENCE).seconds["synthesize"] > 10
+
+
+def test_the_names_of_many_levels_are_in_the_bound():
+    few, many = (Domain(("a", "b"), (size, 2)) for size in (100_000, 200_000))
+    one, other = planned(domain=few), planned(domain=many)
+    assert size_of(one, 1).levels == 100_002
+    assert bound_of(other, 1) > bound_of(one, 1) + 100_000 * 1600 / 1e6
