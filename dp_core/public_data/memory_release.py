@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dp_core.analysis.notebook.open_release import OpenRelease
-from dp_core.analysis.notebook.plan_page import PlanPage, privacy_words
+from dp_core.analysis.notebook.open_bundle import OpenRelease
+from dp_core.analysis.planned.plan_page import PlanPage, privacy_words
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic

@@ -25,22 +25,21 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import ReleaseError
 from dp_core.lab.comparison import formula_comparison
 from dp_core.lab.comparison.cells import Result, write_result
-from dp_core.lab.comparison.formula_figures import VALUES, judge_formulas
+from dp_core.lab.comparison.formula_comparison import VALUES, judge_formulas
 from dp_core.lab.comparison.judging import (
     Task,
     judge,
+    judge_linked,
     noisy_numbers,
-    resample,
     seen_by_classifiers,
     split,
 )
-from dp_core.lab.comparison.linked_judging import judge_linked
 from dp_core.lab.comparison.variants import plan_of_variant
 from dp_core.lab.evaluation.release_scores import code_values
-from dp_core.lab.measures.scaled_error import cost_normalised_error
+from dp_core.lab.field_scores.code_values import resample
 from dp_core.methods.parametric.adapters import Modelling
 from dp_core.methods.reconstruction.reconstructor import Model
-from dp_core.metrics.household_tally import HouseholdTally
+from dp_core.metrics.marginal_error import HouseholdTally
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.plan.release_spec import ReleaseSpec
@@ -104,7 +103,7 @@ def perform(job: Mapping[str, Any]) -> Result:
     )
     pairs = figures["tvd2"]
     if pairs is not None and numbers is not None:
-        figures["cost"] = cost_normalised_error(pairs, numbers)
+        figures["cost"] = pairs * numbers  # CIPHER, Section 3.1
     figures |= used | {"rows": synthetic.rows}
     sentence = ""
     if job["formulas"]:

@@ -154,8 +154,7 @@ def report(prepared: Prepared) -> CommandAnswer:
 
 def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
     """Write `results.csv` and `table.md` of finished runs; return every cell with its result."""
-    from dp_core.lab.comparison.comparison_tables import as_csv, as_markdown
-    from dp_core.lab.comparison.summary import summarise
+    from dp_core.lab.comparison.summary import as_csv, as_markdown, summarise
 
     results = [(cell, _result(cell, prepared.store)) for cell, _ in prepared.cells]
     write_text(prepared.out / RESULTS, as_csv(results, prepared.declaration))
@@ -171,7 +170,7 @@ def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
 
 def _notes(prepared: Prepared) -> dict[str, tuple[str, ...]]:
     """Return the notes on the figures of linked tables, by the name of the file."""
-    from dp_core.lab.comparison.linked_judging import NOTES
+    from dp_core.lab.comparison.judging import NOTES
 
     return {one.name: NOTES for one in prepared.inputs.values() if one.schema.linked is not None}
 
@@ -302,8 +301,8 @@ def _write_values(source: Source, schema: Schema, folder: Path, formulas: Sequen
     import pyarrow.parquet as pq
 
     from dp_core.confidential.original_values import original_values
-    from dp_core.inference.formulas.comparable_formula import named_columns
-    from dp_core.lab.comparison.formula_figures import VALUES
+    from dp_core.inference.formulas.formula import named_columns
+    from dp_core.lab.comparison.formula_comparison import VALUES
 
     names = named_columns(schema, formulas)
     pq.write_table(original_values(source, schema, names), folder / VALUES)

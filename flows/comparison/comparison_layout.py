@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source, keyed_digest
 from dp_core.errors import BadInput
-from dp_core.inference.formulas.comparable_formula import check_formula
+from dp_core.inference.formulas.formula import check_formula
 from dp_core.lab.comparison.cells import (
     BOOTSTRAP,
     FORMAT,
@@ -97,9 +96,8 @@ def prepare(request: Request) -> Prepared:
     Raises:
         BadInput: if specs, data, options or folder are invalid.
     """
-    with TemporaryDirectory(prefix="dp-release-") as trial:
-        paths = {path.absolute(): path for path in request.specs}.values()
-        given = tuple(read_given(path, Path(trial)) for path in paths)
+    paths = {path.absolute(): path for path in request.specs}.values()
+    given = tuple(map(read_given, paths))
     out = (request.out or Path(f"comparison-{given[0].spec.release}")).absolute()
     inputs: dict[Place, Input] = {}
     for spec in given:

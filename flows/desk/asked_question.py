@@ -10,9 +10,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from dp_core.analysis.query.changes.between_waves import read_any_question
 from dp_core.errors import BadInput
-from dp_core.inference.formulas.declared_formula import declared_analysis
+from dp_core.inference.formulas.declared_analysis import declared_analysis
+from dp_core.inference.questions.between_waves import read_any_question
 from dp_core.plan.data_location import DatabaseTable
 from dp_core.plan.plan import Plan
 from dp_core.plan.question_desk import QuestionDesk

@@ -82,7 +82,7 @@ def stops(where, error):
             # What catches this catches the others.
             ("dp_core.confidential.original_values.original_values", BaseException()),
             ("dp_core.lab.comparison.formula_comparison.compare_formulas", BaseException()),
-            ("dp_core.lab.measures.significance.shares", BaseException()),
+            ("dp_core.lab.measures.inference_agreement.shares", BaseException()),
         ],
         lambda case: type(case[1]) is BaseException and "formulas" not in case[0],
     ),

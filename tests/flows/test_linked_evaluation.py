@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_core.lab.evaluation.linked_scores import NOTES
+from dp_core.lab.evaluation.release_scores import NOTES
 from dp_core.lab.measures.kind_error import KINDS
 from tasks.support.run_folder import INTERNAL_NOTICE
 from tests.flows.linked_project import linked_project, tables

@@ -65,8 +65,8 @@ def read_analyses(section: Node, schema: Schema) -> Declared:
     Raises:
         BadInput: for any mistake, with its place.
     """
-    from dp_core.inference.formulas.declared_formula import declared_analysis
-    from dp_core.inference.formulas.statistic_text import declared_statistic, is_statistic
+    from dp_core.inference.formulas.declared_analysis import declared_analysis
+    from dp_core.inference.formulas.declared_statistic import declared_statistic, is_statistic
     from dp_core.schema.values.skewed_grid import with_skewed_values
 
     node = section.entries().get("formulas")

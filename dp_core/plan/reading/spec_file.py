@@ -427,7 +427,7 @@ def _read_formulas(section: Node, schema: Schema) -> tuple[str, ...]:
     node = section.entries().get("formulas")
     if node is None:
         return ()
-    from dp_core.inference.formulas.comparable_formula import check_formula
+    from dp_core.inference.formulas.formula import check_formula
 
     items = [node] if isinstance(node.content, str) else list(node.items())
     if len(items) > MAX_FORMULAS:

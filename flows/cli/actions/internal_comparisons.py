@@ -70,7 +70,7 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> tuple[str, Pa
         does not depend on the file.
     """
     from dp_core.bundle.files.codebook import synthetic_path
-    from dp_core.inference.formulas.comparable_formula import check_formula
+    from dp_core.inference.formulas.formula import check_formula
 
     found = release_with_file(home, bundle_folder)
     claims, bundle = found.claims, found.bundle

@@ -96,7 +96,7 @@ def query(
 
     bundle, asked = read_bundle(folder), " ".join(question)
     if since:
-        from dp_core.analysis.query.changes.change_answer import Release, answer_change
+        from dp_core.analysis.query.change_answer import Release, answer_change
 
         later, earlier = (
             Release(each, sources_of(each)) for each in (bundle, read_bundle(since[0]))

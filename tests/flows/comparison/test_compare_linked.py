@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from dp_core.lab.comparison.linked_judging import NOTES
+from dp_core.lab.comparison.judging import NOTES
 from tests.flows.comparison.test_compare import SURE
 from tests.flows.linked_project import DATA, SCHEMA, linked_project, tables, write_tables
 
