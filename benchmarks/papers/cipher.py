@@ -49,8 +49,8 @@ from benchmarks.papers.common import (
     versions,
 )
 from benchmarks.papers.common_inference import combine, logistic, significant, sss
-from dp_core.lab.comparison.significance_plot import Bar, Panel, significance_png
-from dp_core.lab.measures.significance import Outcome, shares
+from dp_core.lab.comparison.plots import Bar, Panel, significance_png
+from dp_core.lab.measures.inference_agreement import Outcome, shares
 from dp_core.methods.reconstruction.cipher import Cipher
 from dp_core.methods.reconstruction.dense import Dense
 from dp_core.methods.reconstruction.gum import Gum

@@ -34,7 +34,7 @@ import numpy as np
 
 from benchmarks.papers.common import models, plan_of, read_categories, records, table_of, versions
 from benchmarks.papers.contingency_tables import COLUMNS, contingency_table
-from dp_core.lab.measures.relative_entropy import relative_entropy
+from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import parities
 from dp_core.methods.selection.fourier import Fourier

@@ -27,8 +27,7 @@ from dp_core.bundle.statement.release_json import (
     statement_message,
 )
 from dp_core.errors import BadInput, StageFailed
-from dp_core.metrics.household_tally import HouseholdTally
-from dp_core.metrics.marginal_error import Tally
+from dp_core.metrics.marginal_error import HouseholdTally, Tally
 from dp_core.text.canonical import digest
 
 

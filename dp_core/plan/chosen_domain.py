@@ -1,4 +1,4 @@
-"""Bins, levels and codes from the noisy answers of the stage `domain`. Public arithmetic."""
+"""Bins, levels, codes and densities from a release's noisy answers. Public arithmetic."""
 
 from __future__ import annotations
 
@@ -114,6 +114,22 @@ def resolved_plan(plan: Plan, choices: Choices) -> Plan:
         reconstructor = replace(reconstructor, variables=columns)
     spec = replace(spec, schema=schema, selector=selector, reconstructor=reconstructor)
     return replace(plan, spec=spec)
+
+
+def with_fitted_densities(plan: Plan, released: Sequence[Released]) -> Plan:
+    """Return the plan with densities within its public bins; its hash is unchanged.
+
+    Args:
+        plan: Plan of the release, with the privately chosen bins and levels.
+        released: Everything that was measured, of all sets. Only tables matter, so that results of
+            declared analyses may be among them or not.
+    """
+    from dp_core.methods.bin_density.fitting import with_densities
+
+    schema = with_densities(plan.spec.schema, released)
+    if schema is plan.spec.schema:
+        return plan
+    return replace(plan, spec=replace(plan.spec, schema=schema))
 
 
 def recoding(schema: Schema) -> Recoding:

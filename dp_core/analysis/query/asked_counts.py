@@ -22,9 +22,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.analysis.query.question import Condition, Question
 from dp_core.errors import BadInput
-from dp_core.inference.quantile_intervals import cut_weights
+from dp_core.inference.count_intervals import cut_weights
+from dp_core.inference.questions.question import Condition, Question
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.methods.replicates.kept_moments import points_of

@@ -14,7 +14,7 @@ from benchmarks.papers import cipher
 from benchmarks.papers.cipher import Combined, Method
 from benchmarks.papers.common import read_categories, synthetic, table_of
 from benchmarks.papers.figures.experiment import Context, Experiment, Setting, Values, grid
-from dp_core.lab.measures.significance import Outcome
+from dp_core.lab.measures.inference_agreement import Outcome
 from dp_core.methods.reconstruction.cipher import Cipher
 from dp_core.methods.reconstruction.dense import Dense
 from dp_core.tables.dataset import Dataset

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.analysis.query.level_conditions import level_code
 from dp_core.bundle.files.codebook import field
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.inference.questions.question import level_code
 from dp_core.methods.private_domain.piece_weights import pieces_of_levels
 from dp_core.methods.private_domain.questions import questions
 from dp_core.plan.chosen_domain import Chosen, read_statement, recoding, statement, with_choices

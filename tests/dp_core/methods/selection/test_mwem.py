@@ -12,7 +12,7 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.lab.measures.relative_entropy import relative_entropy
+from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities

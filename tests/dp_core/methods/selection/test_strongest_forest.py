@@ -11,6 +11,7 @@ import networkx
 import numpy as np
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, Chance
@@ -26,7 +27,6 @@ from dp_core.methods.selection.candidates.strongest_forest import (
 )
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Dependences
-from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

@@ -10,11 +10,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.analysis.query.level_conditions import compared
 from dp_core.bundle.files.codebook import field
 from dp_core.confidential.encoding import Encoder, rule_rows, settle_zeros
 from dp_core.confidential.values.common_types import is_readable
 from dp_core.errors import BadInput
+from dp_core.inference.questions.question import compared
 from dp_core.inspection.file_check import check_frame
 from dp_core.schema.column_types import registry
 from dp_core.schema.column_types.registry import column_type, words

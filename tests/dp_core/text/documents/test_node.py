@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
-from dp_core.text.documents.node import Node, from_plain
+from dp_core.text.documents.node import Node, from_plain, in_place
 from dp_core.text.documents.strict_yaml import parse
 
 
@@ -90,3 +90,15 @@ def test_a_key_of_plain_values_is_not_taken_for_a_piece_of_the_one_before():
 @pytest.mark.parametrize("word", ["true", "yes", "on", "True", "YES"])
 def test_truth_has_its_usual_spellings(word):
     assert parse(f"a: {word}", source="f").entries()["a"].boolean()
+
+
+def test_a_refusal_gets_the_place_of_a_node_and_keeps_its_row_of_the_runbook():
+    def refuse(_name, *, why):
+        raise BadInput(why, row="some-row")
+
+    node = parse("a:\n  b: c", source="x.yaml").entries()["a"].entries()["b"]
+    with pytest.raises(BadInput) as refused:
+        in_place(node, refuse, "c", why="is wrong.")
+    assert (refused.value.faults[0].line, refused.value.faults[0].key) == (2, "a.b")
+    assert refused.value.row == "some-row"
+    assert in_place(node, str.upper, "c") == "C"
