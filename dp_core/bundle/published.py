@@ -57,7 +57,7 @@ class Published:
         off: Largest relative deviation of each set's weights from a public total; empty without
             public totals.
         ruled: Fit of the tables of columns that rules name
-            (`dp_core.bundle.quality.ruled_tables`); None without rules between columns.
+            (`dp_core.bundle.quality.table_fit.ruled_tables`); None without rules between columns.
         software: Names and versions; by default those in use.
         note: Public facts about the selection.
         checks: Public and charged quality figures, with their receipts.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.linked_sets import LinkedSet, linked_set, read_linked_set
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
-from dp_core.bundle.private_draws import PrivateDraws, private_draws
-from dp_core.bundle.statement.declared_analyses import declared_formulas
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
+from dp_core.bundle.statement.sections import declared_formulas
 from dp_core.bundle.verification.claims import Facts, read_claims
 from dp_core.bundle.verification.files_check import check_files
 from dp_core.bundle.verification.verify import verify
@@ -21,11 +22,69 @@ from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
 from dp_core.inference.combining_rules import Origin
 from dp_core.inference.formulas.statistic_text import is_statistic
+from dp_core.schema.definition import Schema
+from dp_core.wall.accounting.events import Event, PerturbedDrawsEvent, PolyaUrnEvent
+from dp_core.wall.ledger.session import DRAWN_CELLS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dp_core.schema.linked.linked_decoding import TwoTables
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateDraws:
+    """Records that were drawn from the cells of one table, each with added virtual records.
+
+    Attributes:
+        columns: Columns of the table.
+        cells: Number of its cells.
+        kind: How the records were drawn; see `Curator.draw_cells`.
+        virtual: Virtual records in each cell.
+        records: Number of records drawn.
+        binned: Columns that were drawn in bins.
+    """
+
+    columns: tuple[str, ...]
+    cells: int
+    kind: Literal["independent", "urn"]
+    virtual: Fraction
+    records: int
+    binned: frozenset[str]
+
+
+def private_draws(
+    charged: Iterable[tuple[Event, Mapping[str, Any]]], schema: Schema
+) -> tuple[PrivateDraws, ...]:
+    """Return the draws of records among the charges of a release, in order.
+
+    Args:
+        charged: The event of each charge, and what its step asks.
+        schema: The schema that defines the codes.
+    """
+    found = []
+    sizes = dict(zip(schema.domain.columns, schema.domain.sizes, strict=True))
+    for event, asks in charged:
+        if asks.get("name") != DRAWN_CELLS:
+            continue
+        assert isinstance(event, PerturbedDrawsEvent | PolyaUrnEvent)
+        columns, edges = tuple(asks["columns"]), asks["edges"]
+        found.append(
+            PrivateDraws(
+                columns=columns,
+                cells=math.prod(
+                    sizes[name] if each is None else len(each) - 1
+                    for name, each in zip(columns, edges, strict=True)
+                ),
+                kind="urn" if isinstance(event, PolyaUrnEvent) else "independent",
+                virtual=event.scale,
+                records=int(asks["records"]),
+                binned=frozenset(
+                    name for name, each in zip(columns, edges, strict=True) if each is not None
+                ),
+            )
+        )
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

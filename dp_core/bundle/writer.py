@@ -30,7 +30,6 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.metrics.household_tally import HouseholdTally
 from dp_core.metrics.marginal_error import Tally
 from dp_core.text.canonical import digest
-from dp_core.text.indented_json import indented_json
 
 
 def check_destination(folder: Path) -> None:
@@ -197,13 +196,14 @@ def _fill(
     texts: dict[str, bytes] = {}
     if published.not_met is not None:
         texts[EXPECTATIONS] = expectations_text(published.written, published.not_met)
-    described = indented_json(codebook(published, files))
-    texts |= {
-        CODEBOOK: (described + "\n").encode("utf-8"),
-        REPORT: report(published, tallies).encode("utf-8"),
-    }
     stated = statement(published, {})
-    texts |= {CITATION: citation_text(stated), REGISTRY: registry_text(stated)}
+    described = codebook(published.schema, files, stated["release"], published.sets)
+    texts |= {
+        CODEBOOK: render(described),
+        REPORT: report(published, tallies).encode("utf-8"),
+        CITATION: citation_text(stated),
+        REGISTRY: registry_text(stated),
+    }
     for name, text in texts.items():
         write_file(folder / name, text)
         files[name] = file_record(folder / name)

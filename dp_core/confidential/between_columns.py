@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.encoding import Encoder, rule_rows
 from dp_core.confidential.values.raw_values import Array, Reader, Values
+from dp_core.confidential.values.stored_texts import value_type
+from dp_core.errors import SchemaViolation
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import derive, value_sources
 from dp_core.schema.rules.column_rules import Units, rows_that_break
 from dp_core.schema.rules.unit_bounds import MOST_NUMBER_UNITS
-
-_NEAR = 0.25
-"""Distance from a whole unit, in units, within which a number has the decimals of its column."""
 
 
 class DependencyCheck:
@@ -101,31 +100,42 @@ class RuleCheck:
 
         Args:
             records: A batch of the file.
+
+        Raises:
+            SchemaViolation: if a column is stored in 32 bits, which cannot tell its units apart.
         """
-        return {
-            name: self.units_of(name, encoder.reader.read(records.column(name)))
-            for name, (_, encoder) in self._read.items()
-        }
+        found = {}
+        for name, (units, encoder) in self._read.items():
+            values = records.column(name)
+            # privacy: the type alone decides, so the column is refused whatever its values are.
+            if pa.types.is_float32(value_type(values)) and not units.edges:
+                ends = units.of(np.array([float(end) for end in legal_range(encoder.column)]))
+                if encoder.column.type.continuous and np.abs(ends).max() > MOST_NUMBER_UNITS:
+                    raise SchemaViolation(
+                        f"Column {name!r}, which a rule compares, is stored as {values.type}, which"
+                        " has too few digits for its bounds; store it as double, decimal or text."
+                    )
+            found[name] = self.units_of(name, encoder.reader.read(values))
+        return found
 
     def units_of(self, name: str, values: Values) -> NDArray[np.int64]:
         """Return typed values of a compared column in whole units, shape (rows,).
 
-        A number is counted from its binary32 as long as that has every decimal. Beyond, it is
-        counted from its binary64 if that is within a quarter of a unit of a whole one.
+        A number is counted from its binary32 as long as that has every decimal, and from its
+        binary64 beyond.
 
         Privacy:
-            `pandas.to_numeric` keeps a column in 32 bits only if no value changes by more than
-            5e-4, a twentieth of a unit of two decimals. So a number has the same units in both. A
-            column with more decimals is refused there (`lacks_effect`).
+            A column stored in 32 bits is refused beyond (`units`). In texts that were written from
+            32 bits it is not seen: `pandas.to_numeric` keeps a column so only if no value changes
+            by more than 5e-4. So a number with the decimals of its column, at most two, has the
+            same text. A column with more decimals is refused there (`lacks_effect`).
         """
         units, encoder = self._read[name]
         found = units.of(encoder.clipped(values))
         if values.exact is not None and not units.edges:
             low, high = map(float, legal_range(encoder.column))
-            numbers = np.clip(values.exact, low, high)
-            exact = units.of(numbers)
-            far = np.abs(numbers * 10.0**units.decimals - exact) >= _NEAR
-            found = np.where((np.abs(exact) <= MOST_NUMBER_UNITS) | far, found, exact)
+            exact = units.of(np.clip(values.exact, low, high))
+            found = np.where(np.abs(exact) <= MOST_NUMBER_UNITS, found, exact)
         return found if values.index is None else found[values.index]
 
 

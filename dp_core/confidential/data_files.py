@@ -62,7 +62,8 @@ def matching_files(
         relative_to: What `folder` is, for the message; by default the folder of the spec.
 
     Raises:
-        BadInput: if no file matches, a folder matches, or the folder may not be searched.
+        BadInput: if no file matches, a folder matches, the folder may not be searched, or a name is
+            not UTF-8.
     """
     exact = folder / pattern  # an absolute pattern replaces the folder
     try:
@@ -83,6 +84,13 @@ def matching_files(
             f" {relative_to}.{similar_path(exact)}",
             row="data-not-found",
         )
+    for path in files:
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            raise BadInput(
+                f"The name of the data file {path.name!a} is not UTF-8; rename the file."
+            ) from None
     if folders:
         name = folders[0].name or str(folders[0])
         raise BadInput(

@@ -6,6 +6,7 @@ file would disclose it.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,12 @@ from dp_core.confidential.values.stored_texts import is_text, plain, value_type
 from dp_core.inspection.value_findings import fitting_formats, looks_missing
 from dp_core.schema.bin_edges import MAX_INTEGER, exact_text
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, levels_of
-from dp_core.schema.column_types.parsed_texts import INTEGER_TEXT, NUMBER_TEXT
+from dp_core.schema.column_types.parsed_texts import (
+    EPOCH,
+    INTEGER_TEXT,
+    NUMBER_TEXT,
+    days_and_rest,
+)
 from dp_core.schema.column_types.registry import Kind
 from dp_core.text.documents.typed_text import parse_fraction
 
@@ -71,8 +77,10 @@ def _add(columns: dict[str, _Seen], records: pa.RecordBatch) -> None:
         values = records.column(name)
         seen.rows += len(values)
         seen.nulls += values.null_count
-        if not is_readable(values.type):
-            seen.unreadable = type_words(value_type(values))
+        kind = value_type(values)
+        zone = pa.types.is_timestamp(kind) and kind.tz is not None
+        if zone or not is_readable(values.type):
+            seen.unreadable = type_words(kind)
             continue
         values = plain(values)
         kind = values.type
@@ -87,7 +95,8 @@ def _add(columns: dict[str, _Seen], records: pa.RecordBatch) -> None:
                     seen.texts[text] = seen.texts.get(text, 0) + rows
         elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             seen.kind = "date"
-            _ends(seen, values.cast(pa.date32(), safe=False))
+            days = np.clip(days_and_rest(values)[0] + EPOCH, 1, datetime.date.max.toordinal())
+            _ends(seen, pa.array(days, mask=values.is_null().to_numpy(zero_copy_only=False)))
         elif pa.types.is_integer(kind):
             seen.kind = "integer"
             _ends(seen, values)
@@ -125,7 +134,10 @@ def _variable(name: str, seen: _Seen) -> Variable:
     if seen.kind is None:
         return _of_texts(name, seen)
     if seen.kind == "date":
-        low, high = _years(seen.low, seen.high)
+        days = [
+            day if day is None else datetime.date.fromordinal(day) for day in (seen.low, seen.high)
+        ]
+        low, high = _years(*days)
         return Variable(name=name, kind="date", minimum=low, maximum=high, missing=seen.nulls > 0)
     if seen.kind == "integer" and seen.unique and seen.rows > 100:
         return _identifier(name)
@@ -196,8 +208,6 @@ def _dates(
     missing: bool,
     own: tuple[str, ...] | None,
 ) -> Variable:
-    import datetime
-
     days = [datetime.datetime.strptime(text.strip()[:10], formats[0]).date() for text in values]
     low, high = _years(min(days), max(days))
     remarks: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from dp_core.methods.private_domain.questions import questions
 from dp_core.schema.bin_pieces import Pieces, weights_of
 from dp_core.schema.definition import Choice, Column, Schema
 from dp_core.schema.grid import Recoding, variables, zeros_on_grid
-from dp_core.schema.reading.private_domain_reader import bins_of, levels_of
+from dp_core.schema.reading.domain_reader import bins_of, levels_of
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
 from dp_core.tables.codes import Codes, code_type
 from dp_core.wall.released import Released, Totals

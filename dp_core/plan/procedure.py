@@ -264,7 +264,7 @@ def decode_piece(plan: Plan, piece: Dataset, number: int, position: int) -> pa.T
         number: Number of the set, from 1.
         position: Position of the piece in its set, from 0.
     """
-    from dp_core.schema.rules.obedient_decoding import decode
+    from dp_core.schema.rules.obeyed_values import decode
 
     rng = generator(plan.spec.seed, f"decode {position}", number)
     return decode(plan.spec.schema, piece, rng=rng)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.statement.release_json import STATEMENT
-from dp_core.bundle.statement.used_prior import protected_by, source_in_words
+from dp_core.bundle.statement.sections import protected_by, source_in_words
 from dp_core.confidential.csv_files import open_text
 from dp_core.confidential.data_files import kind_of
 from dp_core.confidential.encoding import Encoder

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dp_core.analysis.notebook.open_release import OpenRelease
 from dp_core.analysis.notebook.plan_page import PlanPage, privacy_words
-from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, package, set_paths
+from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic
-from dp_core.bundle.private_draws import private_draws
-from dp_core.bundle.reading import Bundle
+from dp_core.bundle.reading import Bundle, private_draws
 from dp_core.bundle.statement.release_json import (
     IN_MEMORY,
     exact,
     file_record,
     origin_of,
     plain,
+    render,
     software_versions,
 )
 from dp_core.bundle.verification.claims import Facts
@@ -36,7 +35,6 @@ from dp_core.inference.combining_rules import inference_statement
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.plan.in_memory import NAME, drawn_set, tables_of_set
 from dp_core.plan.procedure import Outcome
-from dp_core.text.indented_json import indented_json
 from dp_core.text.pages.page import Fact, Page, Sentence
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Records
@@ -114,17 +112,10 @@ class MemoryRelease(OpenRelease):
             names += paths
         write_marginals(folder / MARGINALS, bundle.measured, schema)
         files = {name: file_record(folder / name) for name in (*names, MARGINALS)}
-        described = package(
-            schema,
-            files,
-            name=NAME,
-            version=1,
-            created=created,
-            sets=bundle.claims.sets,
-            source=SOURCE,
-        )
+        release = {"name": NAME, "version": 1, "created": created}
+        described = codebook(schema, files, release, bundle.claims.sets, SOURCE)
         described["description"] = " ".join(filter(None, (NOT_PROTECTED, schema.description)))
-        _write(folder / CODEBOOK, described)
+        write_file(folder / CODEBOOK, render(described))
         files[CODEBOOK] = file_record(folder / CODEBOOK)
         privacy = self._outcome.plan.spec.privacy
         stated = {
@@ -145,7 +136,7 @@ class MemoryRelease(OpenRelease):
             **self._about_sets(),
             "files": {path: files[path] for path in sorted(files)},
         }
-        _write(folder / IN_MEMORY, stated)
+        write_file(folder / IN_MEMORY, render(stated))
 
     def _about_sets(self) -> dict[str, Any]:
         """Return what a statement says about the sets and about combining them."""
@@ -162,10 +153,6 @@ class MemoryRelease(OpenRelease):
             },
             "inference": inference_statement(spec.mode, spec.sets, origin=bundle.origin),
         }
-
-
-def _write(path: Path, document: Mapping[str, Any]) -> None:
-    write_file(path, (indented_json(document) + "\n").encode("utf-8"))
 
 
 def _as_bundle(outcome: Outcome) -> Bundle:

@@ -53,13 +53,12 @@ def draft_schema(
     >>> print(dp.draft_schema(people).text.rpartition("columns:")[2].partition("ignore")[0])
     <BLANKLINE>
       sex:
-        type: category   # or ordinal
-        levels: []       # list them
+        type: category
+        levels:        # [the file's texts], or {text: label}, in order for an ordinal
       age:
-        type: integer    # or category, if these are codes
-        min:             # smallest legal value
-        max:             # largest legal value
-        # bins: 20       # needed above 100 values
+        type: integer
+        min:           # smallest legal value
+        max:           # largest legal value
     <BLANKLINE>
     >>> dp.draft_schema(people, public_data=True).text.count("levels: [f, m]")
     1

@@ -148,7 +148,7 @@ def open_desk(
             raise DataRefused(
                 f"The data of this desk belong to account {owner!r}; open a desk for that account"
                 " or one of its family, because another account would give the same people a fresh"
-                " budget. The ledger counted a refused attempt, and the desk is closed.",
+                " budget. The ledger counted a refused attempt, and the desk takes no questions.",
                 row="data-of-another-account",
             )
         _keep(desk)

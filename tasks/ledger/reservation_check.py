@@ -176,7 +176,7 @@ def check_new_attempt(book: Transaction, account: str) -> None:
         raise StageFailed(
             f"At most {MOST_REFUSED} attempts on account {_with_family(book, account)} may be"
             f" refused or open (without a first charge). {open_in_words(book, account)} Then"
-            " resume this release, or repeat this command.",
+            " `dp-release run` or `resume` may begin the next.",
             row="attempts-open",
         )
 

@@ -127,8 +127,7 @@ def _public_facts(
     progress: Callable[[float], None],
 ) -> Mapping[str, object]:
     """Return the public facts: they use noisy tables, sets, and figures that were paid for."""
-    from dp_core.bundle.quality.ruled_tables import ruled_tables
-    from dp_core.bundle.quality.table_fit import check_fit, fit_facts
+    from dp_core.bundle.quality.table_fit import check_fit, fit_facts, ruled_tables
     from tasks.validation.synthetic_sets import judge_linked_sets, judge_sets
 
     fits = check_fit(

@@ -110,13 +110,14 @@ def numbers(values):
 
 
 def days(values, form="%Y-%m-%d"):
-    """Yield arrays of the same days."""
+    """Yield arrays of the same days; as stored days and ISO texts only if the year is first."""
     found = [datetime.date.fromisoformat(value) for value in values]
     yield pa.array([day.strftime(form) for day in found])
     yield pa.array([f"{day.strftime(form)} 00:00:00" for day in found])
-    yield from (pa.array(found, kind) for kind in (pa.date32(), pa.date64()))
-    yield from (pa.array(found).cast(pa.timestamp(unit)) for unit in ("s", "ms", "us"))
-    if form != "%Y-%m-%d":
+    if form.startswith("%Y"):
+        yield from (pa.array(found, kind) for kind in (pa.date32(), pa.date64()))
+        yield from (pa.array(found).cast(pa.timestamp(unit)) for unit in ("s", "ms", "us"))
+    if form.startswith("%Y") and form != "%Y-%m-%d":
         yield pa.array(values)
         yield pa.array([f"{value} 12:30" for value in values])
     if form in ("%Y%m%d", "%d%m%Y"):
@@ -126,7 +127,7 @@ def days(values, form="%Y-%m-%d"):
 def truths(values):
     """Yield arrays of the same booleans."""
     yield pa.array(values)
-    for words in (("false", "true"), ("False", "True")):
+    for words in (("false", "true"), ("False", "True"), ("F", "T")):
         yield pa.array([words[value] for value in values])
     yield from whole_numbers([int(value) for value in values])
 
@@ -145,6 +146,7 @@ def hours(values):
     yield pa.array(values)
     yield from (pa.array(found, kind).cast(pa.string()) for kind in TIMES)
     yield pa.array([f" {time:%H:%M:%S.%f} " for time in found])
+    yield pa.array([value.removeprefix("0") for value in values])
 
 
 ARRAYS = {

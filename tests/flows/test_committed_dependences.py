@@ -11,7 +11,7 @@ import pytest
 from dp_core.errors import StageFailed
 from dp_core.methods.selection.selector import Dependences, Selection
 from tasks.ledger.stored_result import CHECKSUM_BYTES, read_result, result_path
-from tasks.run.committed_dependences import require_committed_dependences
+from tasks.stages.reconstruct import require_committed_dependences
 from tests.flows.corpus import lent
 
 project = lent("method: auto\nsynthesize: {sets: 2, mode: posterior}\n")

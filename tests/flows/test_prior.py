@@ -6,7 +6,7 @@ import shutil
 import pandas as pd
 import pytest
 
-from dp_core.bundle.statement.used_prior import prior_in_words, prior_statement
+from dp_core.bundle.statement.sections import prior_in_words, prior_statement
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, BudgetRefused, StageFailed
 from dp_core.plan.plan import make_plan

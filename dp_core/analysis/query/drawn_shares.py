@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.query.question import Question
-from dp_core.bundle.private_draws import PrivateDraws
-from dp_core.bundle.reading import Bundle
+from dp_core.bundle.reading import Bundle, PrivateDraws
 from dp_core.inference.private_draws import GroupDraws, GroupPosterior, group_posterior
 from dp_core.schema.definition import Schema
 from dp_core.wall.released import Measurement

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from dp_core.analysis.query.declared.declared_sums import DeclaredSums, declared_sums
 from dp_core.analysis.query.drawn_shares import DrawnSets, drawn_sets
 from dp_core.bundle.quality.distant_totals import explained_by_noise
-from dp_core.bundle.quality.pooled_release import pool_release
-from dp_core.bundle.quality.relations import as_table
+from dp_core.bundle.quality.relations import as_table, pool_release
 from dp_core.bundle.reading import Bundle
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Schema

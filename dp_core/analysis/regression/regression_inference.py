@@ -50,7 +50,7 @@ from dp_core.analysis.regression.survey_answer import (
 )
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.example_code import SIZES_DIFFER
-from dp_core.bundle.statement.release_json import TOLERANCE as WEIGHTS_OFF
+from dp_core.bundle.statement.sections import TOLERANCE as WEIGHTS_OFF
 from dp_core.errors import BadInput, nearest
 from dp_core.inference.combine import Combined
 from dp_core.inference.combining_rules import (

@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from dp_core.bundle.files.marginals_file import marginal_columns
-from dp_core.bundle.published import Published
 from dp_core.methods.replicates.survey_weights import in_words
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import dependency_in_words
@@ -39,53 +38,26 @@ _SYNTHETIC = (
 )
 
 
-def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
-    """Return the content of `datapackage.json`.
-
-    Args:
-        published: The release.
-        files: SHA-256 and size (`file_record`) of the synthetic sets and of the noisy tables.
-    """
-    return package(
-        published.schema,
-        files,
-        name=published.release,
-        version=published.version,
-        created=published.moment,
-        sets=published.sets,
-        source=source_of(published.title),
-    )
-
-
-def source_of(title: str) -> str:
-    """Return the sentence about the source of a release with this title."""
-    return (
-        f"The confidential file behind {title}, which is not published and was used only through"
-        " noisy measurements"
-    )
-
-
-def package(
+def codebook(
     schema: Schema,
     files: Mapping[str, Mapping[str, object]],
-    *,
-    name: str,
-    version: int,
-    created: str,
+    release: Mapping[str, Any],
     sets: int,
-    source: str,
+    source: str = "",
 ) -> dict[str, Any]:
-    """Return the codebook of synthetic sets and noisy tables.
+    """Return the content of `datapackage.json`: synthetic sets and noisy tables.
 
     Args:
         schema: Schema of the release.
         files: SHA-256 and size (`file_record`) of the synthetic sets and of the noisy tables.
-        name: Name of the release.
-        version: Its version.
-        created: Moment of publication.
+        release: Its `name`, `version`, `created` and `title`, as the statement has them.
         sets: Number of synthetic sets.
-        source: What the release was made from, in a sentence.
+        source: What the release was made from, in a sentence; by default a confidential file.
     """
+    source = source or (
+        f"The confidential file behind {release['title']}, which is not published and was used only"
+        " through noisy measurements"
+    )
     if schema.linked is not None:
         resources = _linked_resources(schema, files, sets)
     else:
@@ -129,11 +101,11 @@ def package(
     product = "synthetic microdata" if sets else "noisy tables"
     return {
         "profile": "data-package",
-        "name": package_name(name),
+        "name": package_name(release["name"]),
         "title": schema.title,
         "description": schema.description or f"Differentially private {product}: {schema.title}.",
-        "version": str(version),
-        "created": created,
+        "version": str(release["version"]),
+        "created": release["created"],
         **_code_lists(schema.released),
         **_rules(schema),
         **_public_totals(schema, sets),

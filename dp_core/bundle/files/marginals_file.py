@@ -163,6 +163,7 @@ class _Labels:
 
 
 def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]:
+    none = np.empty((1, 0), dtype=np.uint32)
     for number, item in enumerate(measured, start=1):
         values = item.values.ravel()
         if isinstance(item, Answers):
@@ -172,20 +173,20 @@ def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]
                 domain = labels.domain.project(clique)
                 yield _piece(number, item, labels, kind, domain, codes, row)
         elif isinstance(item, Totals):
-            domain, none = labels.domain.project(item.of.clique), np.empty((1, 0), dtype=np.uint32)
+            domain = labels.domain.project(item.of.clique)
             yield _piece(number, item, labels, "totals", domain, none, values)
-        elif isinstance(item, SparseTable):
+        elif isinstance(item, SparseTable) and not values.size:
             # A row without a cell represents a table of which no cell was kept.
-            cells = item.cells if values.size else np.empty((1, 0), dtype=np.uint32)
-            values = values if values.size else np.zeros(1, dtype=np.int64)
-            for start in range(0, values.size, _PIECE):
-                some = slice(start, start + _PIECE)
-                yield _piece(number, item, labels, "sparse", item.domain, cells[some], values[some])
+            yield _piece(number, item, labels, "sparse", item.domain, none, np.zeros(1, np.int64))
         else:
             for start in range(0, values.size, _PIECE):
-                some = slice(start, min(start + _PIECE, values.size))
-                cells = _cells_of(item.domain, some.start, some.stop)
-                yield _piece(number, item, labels, "table", item.domain, cells, values[some])
+                stop = min(start + _PIECE, values.size)
+                kind, cells = (
+                    ("sparse", item.cells[start:stop])
+                    if isinstance(item, SparseTable)
+                    else ("table", _cells_of(item.domain, start, stop))
+                )
+                yield _piece(number, item, labels, kind, item.domain, cells, values[start:stop])
 
 
 def _query_cells(queries: Queries) -> tuple[str, list[tuple[tuple[str, ...], Codes]]]:
@@ -380,10 +381,6 @@ def _tables(path: Path, groups: Iterator[pa.Table]) -> Iterator[Measured]:
             raise BadInput(f"{path} has empty entries, which are not allowed in noisy tables.")
         numbers = group.column("table").to_numpy()
         cuts = np.flatnonzero(np.diff(numbers)) + 1
-        for name in (*_FIXED, *_KIND):
-            changes = np.flatnonzero(np.diff(_numbers(group.column(name)))) + 1
-            for row in np.setdiff1d(changes, cuts)[:1]:
-                raise _incomplete(path, int(numbers[row]))
         for start, stop in pairwise((0, *cuts.tolist(), group.num_rows)):
             number = int(numbers[start])
             if number != current:
@@ -405,8 +402,8 @@ def _read_measurement(path: Path, pieces: list[pa.Table]) -> Measured:
     wrong = _incomplete(path, table.column("table")[0].as_py())
     fixed = {}
     for name in (*_FIXED, *_KIND):
-        # `_tables` has checked that it is constant within a piece.
-        found = {piece.column(name)[0].as_py() for piece in pieces}
+        # A dictionary may contain a value twice.
+        found = {*pc.unique(table.column(name)).to_pylist()}
         if len(found) != 1:
             raise wrong
         fixed[name] = found.pop()
@@ -461,22 +458,6 @@ def _incomplete(path: Path, number: int) -> BadInput:
     return BadInput(
         f"{path}: table {number} is not a complete noisy table; download the release again."
     )
-
-
-def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Return numbers that differ exactly if the values differ."""
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0)
-    if isinstance(array, pa.DictionaryArray):
-        # A dictionary may contain a value twice.
-        places: dict[Any, int] = {}
-        known = [places.setdefault(word.as_py(), len(places)) for word in array.dictionary]
-        codes: NDArray[Any] = array.indices.to_numpy(zero_copy_only=False)
-        words: NDArray[Any] = np.array(known, dtype=np.int64)[codes]
-        return words
-    numbers: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return numbers
 
 
 def _domain(table: pa.Table, wrong: BadInput) -> Domain:

@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 from dp_core.metrics.household_tally import tally_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import Noise, expected_absolute, half_width_in_units
+from dp_core.schema.definition import Schema
+from dp_core.schema.linked.linked_tables import other
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.accounting.currency import NoiseScale
@@ -80,6 +82,12 @@ class TableFit:
         """Distance of the sets divided by the expected distance; about 1 is a good fit."""
         expected = math.fsum(self.expected_tvd)
         return math.fsum(self.set_tvd) / expected if expected > 0 else math.nan
+
+    @property
+    def excess(self) -> float:
+        """By how much the mean TVD of the sets exceeds the expected one; 0 without sets."""
+        gap = math.fsum(self.set_tvd) - math.fsum(self.expected_tvd)
+        return gap / max(len(self.set_tvd), 1)
 
     @property
     def outside_share(self) -> float:
@@ -290,3 +298,35 @@ def fit_facts(fits: Sequence[TableFit]) -> list[dict[str, object]]:
         }
         for fit in worst
     ]
+
+
+def ruled_tables(schema: Schema, fits: Sequence[TableFit]) -> dict[str, object] | None:
+    """Return the fit of the tables that have a column of a rule; None without such rules.
+
+    If a noisy table contradicts a rule, the sets differ from it by more than noise explains. Rules
+    that count the members of a household are among these rules.
+
+    Args:
+        schema: The schema.
+        fits: Distances of the sets from the noisy tables.
+
+    Returns:
+        `tables`, their number; `mean_tvd_to_noisy`, the mean TVD between a set and a noisy table;
+        and `mean_expected_tvd`, the TVD expected from noise and sampling alone. The
+        means are rounded to 6 digits, and null without such tables.
+    """
+    if not schema.rules and not schema.member_rules:
+        return None
+    named = {name for rule in schema.rules for name in rule.columns}
+    counted = {name for rule in schema.member_rules for name in rule.columns}
+    named |= counted | {other(name) for name in counted}
+    ruled = [fit for fit in fits if not named.isdisjoint(fit.clique)]
+    return {
+        "tables": len(ruled),
+        "mean_tvd_to_noisy": _mean([value for fit in ruled for value in fit.set_tvd]),
+        "mean_expected_tvd": _mean([value for fit in ruled for value in fit.expected_tvd]),
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(math.fsum(values) / len(values), 6) if values else None

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.methods.reconstruction.estimates.functional_noise import cells
 from dp_core.methods.reconstruction.estimates.pooled_functionals import is_determined
@@ -132,8 +131,8 @@ def script() -> tuple[str, str]:
 
 def _rounded_counts(
     pooled: Pooled, schema: Schema, clique: Clique
-) -> tuple[list[int | None], int, NDArray[np.float64]] | None:
-    """Return the rounded counts of a table, their margin, and the counts; None if not determined.
+) -> tuple[list[int | None], int] | None:
+    """Return the rounded counts of a table and their margin; None if they are not determined.
 
     All cells of a table have the same margin, because their noise differs by a permutation only.
     Areas within areas have different margins: their table has the largest of them.
@@ -147,16 +146,10 @@ def _rounded_counts(
         None if impossible else int(count)
         for impossible, count in zip(none, np.rint(counts).ravel(), strict=True)
     ]
-    return rounded, math.ceil(margin - 1e-9), counts
+    return rounded, math.ceil(margin - 1e-9)
 
 
-def _table(
-    schema: Schema,
-    clique: Clique,
-    counts: list[int | None],
-    margin: int,
-    exact: NDArray[np.float64],
-) -> CountTable:
+def _table(schema: Schema, clique: Clique, counts: list[int | None], margin: int) -> CountTable:
     labels = [schema.column(name).code_labels() for name in clique]
     name = " × ".join(clique)
     if len(clique) == 1:
@@ -165,7 +158,7 @@ def _table(
         )
         counted = "Records" if schema.linked is None else "Households"
         return CountTable(name, clique, (counted,), "", margin, single)
-    width = exact.shape[-1]
+    width = len(labels[-1])
     rows = tuple(
         CountRow(codes, tuple(counts[place * width : (place + 1) * width]))
         for place, codes in enumerate(itertools.product(*labels[:-1]))

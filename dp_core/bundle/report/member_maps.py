@@ -12,6 +12,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.bundle.report.pictures.heat_map import squares_svg
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables, other
@@ -97,37 +98,12 @@ def _draw_map(
     most = max(float(percent.max(initial=0.0)), 1e-9)
     shown = [text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…" for text in labels]
     left = 16 + _LETTER * max(map(len, shown))
-    size = len(labels)
-    side = round(min(max(_SQUARES / size, _NARROWEST), _WIDEST))
-    width, height = left + side * size, side * size + left
-    parts = [
-        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
-        f' role="img" aria-label="{escape(_words(labels, name, percent))}">'
-    ]
-    for row, label in enumerate(shown):
-        y = side * row
-        parts.append(
-            f'<text x="{left - 6:.0f}" y="{y + side / 2 + 4:.0f}" text-anchor="end" font-size="12"'
-            f' fill="currentColor">{escape(label)}</text>'
-        )
-        x = left + side * (row + 0.5) - 4
-        y_below = side * size + 6
-        parts.append(
-            f'<text transform="translate({x:.0f} {y_below}) rotate(90)" font-size="12"'
-            f' fill="currentColor">{escape(label)}</text>'
-        )
-        for column in range(size):
-            value = float(percent[row, column])
-            parts.append(
-                f'<rect class="pairof" x="{left + side * column:.0f}" y="{y}" width="{side - 1}"'
-                f' height="{side - 1}" fill-opacity="{value / most:.3f}"><title>{escape(label)},'
-                f" {escape(shown[column])}: {value:.1f} %</title></rect>"
-            )
-    parts.append("</svg>")
+    side = round(min(max(_SQUARES / len(labels), _NARROWEST), _WIDEST))
+    words = _words(labels, name, percent)
+    svg = squares_svg().member_map(shown, percent.tolist(), most, side, left, words)
     noise = 100 * half_width / total if total > 0 else 0.0
     margin = f"The 95 % margin of error of a square is at most ± {noise:.1f} %."
-    words = f"{_words(labels, name, percent)} {margin}"
-    return MemberMap(name, "".join(parts), words)
+    return MemberMap(name, str(svg), f"{words} {margin}")
 
 
 def _words(labels: tuple[str, ...], name: str, percent: NDArray[np.float64]) -> str:

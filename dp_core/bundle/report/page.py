@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_in_words
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.distant_totals import totals_distances
-from dp_core.bundle.quality.pooled_release import pool_release
-from dp_core.bundle.quality.relations import relations
+from dp_core.bundle.quality.relations import pool_release, relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable
 from dp_core.bundle.report.area_map import area_maps
 from dp_core.bundle.report.count_tables import MOST_CELLS, MOST_LISTED, count_tables, script
@@ -28,20 +27,21 @@ from dp_core.bundle.report.public_facts import public_facts
 from dp_core.bundle.report.table_precision import (
     CARE,
     FINE,
+    MOST_NAMED,
     VERDICTS,
+    farthest,
     interactions,
+    noisiest,
     precision_of,
     ratio_text,
     summary_sentence,
     table_rows,
     with_separators,
 )
-from dp_core.bundle.report.weakest_tables import weakest_tables
 from dp_core.bundle.statement.citation import CITATION
-from dp_core.bundle.statement.declared_analyses import analyses_statement
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import origin_of, statement
-from dp_core.bundle.statement.used_prior import prior_statement
+from dp_core.bundle.statement.sections import analyses_statement, prior_statement
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import origin
@@ -58,6 +58,8 @@ _VALUES_SHOWN = 3000
 """Most codes of all columns for which the values of wide pictures are also given as tables."""
 _MARKS_DRAWN = 1200
 """Most codes in the pictures of all columns; further columns are counted instead of drawn."""
+_NAMED = 20
+"""Most pairs, and most levels, that are named; the others are counted."""
 _BETS = (1, 10, 50, 90)
 """Prior probabilities that a unit is in the file, in percent."""
 _SPARE = 0.05
@@ -150,7 +152,9 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         size_factor=size_factor(published),
         spending=_spending(published),
         pairs=pair_map(published, pooled, tallies),
-        weakest=weakest_tables(lines, fits),
+        noisiest=noisiest(lines),
+        farthest=farthest(fits),
+        named=MOST_NAMED,
         analyses=analyses_statement(published.plan),
         prior=prior_statement(published.plan),
         made_from=enumeration(made_from(published)),
@@ -189,6 +193,7 @@ def _template() -> Template:
     environment.filters["place"] = place_on_axis
     environment.filters["short"] = lambda percent: short_percent(percent / 100)
     environment.filters["tenth"] = tenth
+    environment.filters["short_list"] = short_list
     environment.filters["fraction"] = lambda text: decimal(Fraction(text))
     return environment.get_template("report.html.jinja")
 
@@ -225,6 +230,16 @@ def tenth(value: float) -> str:
     ('0.0', '-0.1', '12.3')
     """
     return f"{value:z.1f}"
+
+
+def short_list(texts: Sequence[str]) -> str:
+    """Return texts joined by commas; of many, the first ones and the number of the others.
+
+    >>> short_list(["a", "b"]), short_list(["a"] * 22)[-15:]
+    ('a, b', 'a, a and 2 more')
+    """
+    more = len(texts) - _NAMED
+    return ", ".join(texts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _spending(published: Published) -> list[tuple[str, float, str]]:

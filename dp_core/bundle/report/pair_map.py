@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_core.bundle.published import Published
-from dp_core.bundle.quality.pair_noise import pair_noise, pair_states
-from dp_core.bundle.quality.set_distance import set_distances
+from dp_core.bundle.quality.pair_errors import (
+    PairError,
+    pair_noise,
+    pair_states,
+    set_distances,
+)
 from dp_core.bundle.quality.table_fit import needed_counts
 from dp_core.bundle.report.pictures.heat_map import (
     HeatMap,
-    Square,
     heat_map,
     short_percent,
     shown_columns,
@@ -72,11 +75,12 @@ def pair_map(published: Published, pooled: Pooled, tallies: Sequence[Tally] = ()
     counted = needed_counts(tallies[0].domain, published.released) if tallies else ()
     distances = set_distances(tallies, counted, known, published.mode)
     if distances is None:
-        noise = pair_noise(pooled, published.released, drawn_states, records=published.records)
-        squares = {pair: Square(each.state, each.tvd) for pair, each in noise.items()}
+        squares = pair_noise(pooled, published.released, drawn_states, records=published.records)
     else:
-        squares = {pair: Square(state, distances.get(pair)) for pair, state in drawn_states.items()}
-    told = {pair: each.value for pair, each in squares.items() if each.value is not None}
+        squares = {
+            pair: PairError(state, distances.get(pair)) for pair, state in drawn_states.items()
+        }
+    told = {pair: each.tvd for pair, each in squares.items() if each.tvd is not None}
     words = _range_words(told) if told else ""
     shape = (
         f"Heat map of {len(shown)} columns: expected"

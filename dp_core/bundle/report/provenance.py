@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from dp_core.bundle.published import Published
 from dp_core.methods import registry
+from dp_core.text.pages.number_texts import plural
 from dp_core.wall.ledger.session import DRAWN_CELLS, DRAWN_RECORDS
 from dp_core.wall.released import Answers, Measurement, SparseTable, Totals, interactions_of
 
@@ -19,35 +20,35 @@ def made_from(published: Published) -> tuple[str, ...]:
     tables = [item for item in published.released if isinstance(item, Measurement)]
     larger = sum(1 for table in tables if table.clique)
     if larger:
-        found.append(_number(larger, "noisy table"))
+        found.append(plural(larger, "noisy table"))
     if larger < len(tables):
         counted = "records" if published.schema.linked is None else "households"
         found.append(f"the noisy number of {counted}")
     numbers = sum(item.values.size for item in published.released if isinstance(item, Answers))
     if numbers:
-        found.append(_number(numbers, "single noisy number"))
+        found.append(plural(numbers, "single noisy number"))
     totals = [item for item in published.released if isinstance(item, Totals)]
     chosen_by = sum(item.values.size for item in totals if item.stage == "domain")
     if chosen_by:
-        found.append(f"{_number(chosen_by, 'noisy count')} that chose bins and levels")
+        found.append(f"{plural(chosen_by, 'noisy count')} that chose bins and levels")
     beyond = interactions_of(published.released)
     if beyond:
-        found.append(f"{_number(len(beyond), 'noisy interaction')} of columns")
+        found.append(f"{plural(len(beyond), 'noisy interaction')} of columns")
     sums = sum(item.values.size for item in totals if item.stage != "domain")
     sums -= sum(item.values.size for item in beyond)
     if sums:
-        found.append(_number(sums, "noisy total"))
+        found.append(plural(sums, "noisy total"))
     sparse = [item for item in published.released if isinstance(item, SparseTable)]
     if sparse:
         kept = sum(item.values.size for item in sparse)
         found.append(
-            f"{_number(kept, 'noisy cell')} of {_number(len(sparse), 'table')} that reached a"
+            f"{plural(kept, 'noisy cell')} of {plural(len(sparse), 'table')} that reached a"
             f" threshold of {_range([item.threshold for item in sparse])} records"
         )
     asked = [_mechanism_and_question(row.body) for row in published.paid if row.kind == "charge"]
     choices = sum(mechanism == "noisy-max" for mechanism, _ in asked)
     if choices:
-        found.append(_number(choices, "private choice"))
+        found.append(plural(choices, "private choice"))
     if any(name == DRAWN_RECORDS for _, name in asked):
         found.append("records drawn in proportion to noisy counts")
     if any(name == DRAWN_CELLS for _, name in asked):
@@ -148,10 +149,6 @@ def enumeration(phrases: Sequence[str]) -> str:
 
 def _mechanism_and_question(body: Mapping[str, Any]) -> tuple[str, str]:
     return str(body["event"]["mechanism"]), str(body["asks"]["name"])
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _range(numbers: Sequence[int]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,49 +11,29 @@ from dp_core.schema.rules.row_rules import row_rules
 from dp_core.text.pages.html_template import html_templates
 
 
-@dataclass(frozen=True, slots=True)
-class PublicFacts:
-    """Sentences as HTML; each is empty if the schema states nothing of the kind.
-
-    Attributes:
-        impossible: Combinations that are impossible.
-        totals: Public totals, which the sets meet.
-        between: Rules between columns.
-        counting: Rules that count the members of a household.
-    """
-
-    impossible: str
-    totals: str
-    between: str
-    counting: str
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The sentences that are not empty."""
-        every = (self.impossible, self.totals, self.between, self.counting)
-        return tuple(str(each) for each in every if each)
-
-
-def public_facts(schema: Schema, sets: int) -> PublicFacts:
-    """Return the sentences of a release.
+def public_facts(schema: Schema, sets: int) -> dict[str, str]:
+    """Return sentences as HTML; each is empty if the schema states nothing of the kind.
 
     Args:
         schema: The schema of the release.
         sets: Number of synthetic sets; without sets there is no sentence about totals.
+
+    Returns:
+        `impossible`: combinations that are impossible. `totals`: public totals, which the sets
+        meet. `between`: rules between columns. `counting`: rules that count the members of a
+        household.
     """
-    rules = row_rules(schema)
-    impossible = [rule.text for rule in rules if rule.key == "impossible"]
-    between = [rule.text for rule in rules if rule.key == "rules"]
-    counting = [rule.text for rule in schema.member_rules]
-    totals = [each.in_words for each in schema.totals if sets]
-    counted = "records" if schema.linked is None else "households"
-    said = _sentences()
-    return PublicFacts(
-        impossible=said.impossible(impossible) if impossible else "",
-        totals=said.totals(totals, counted) if totals else "",
-        between=said.between(between) if between else "",
-        counting=said.counting(counting) if counting else "",
-    )
+    rules, counted = row_rules(schema), "records" if schema.linked is None else "households"
+    stated: dict[str, tuple[Any, ...]] = {
+        "impossible": ([rule.text for rule in rules if rule.key == "impossible"],),
+        "totals": ([each.in_words for each in schema.totals if sets], counted),
+        "between": ([rule.text for rule in rules if rule.key == "rules"],),
+        "counting": ([rule.text for rule in schema.member_rules],),
+    }
+    return {
+        name: getattr(_sentences(), name)(*about) if about[0] else ""
+        for name, about in stated.items()
+    }
 
 
 @cache

@@ -190,3 +190,19 @@ def with_separators(value: object) -> str:
     """Return a number without decimals, with thousands separators."""
     number = float(value)  # type: ignore[arg-type]
     return f"{number:,.0f}"
+
+
+MOST_NAMED = 8
+"""Most tables that are named as the worst in a respect."""
+
+
+def noisiest(lines: Sequence[TableRow]) -> list[TableRow]:
+    """Return the tables that are not fit for use, those with the most noise first."""
+    poor = (line for line in lines if line.mark != "good")
+    return sorted(poor, key=lambda line: (-line.relative, line.of.name))
+
+
+def farthest(fits: Sequence[TableFit]) -> list[TableFit]:
+    """Return the tables whose distance exceeds the expected one, the largest excess first."""
+    far = (fit for fit in fits if fit.excess >= 0.0005)
+    return sorted(far, key=lambda fit: (-fit.excess, fit.name))

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.bundle.statement.citation import publication, suggested_citation, yaml_text
-from dp_core.bundle.statement.measurements import MEASUREMENTS, paid_currency
 from dp_core.bundle.statement.release_json import origin_of
+from dp_core.bundle.statement.sections import MEASUREMENTS, paid_currency
 from dp_core.inference.combining_rules import Origin
 from dp_core.schema.privacy import unit_words
 

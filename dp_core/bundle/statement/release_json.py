@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
+import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,42 +15,32 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dp_core.bundle.published import Published
-from dp_core.bundle.quality.ruled_tables import rules_statement
 from dp_core.bundle.statement.citation import suggested_citation
-from dp_core.bundle.statement.decision import decision_statement
-from dp_core.bundle.statement.declared_analyses import analyses_statement
-from dp_core.bundle.statement.known_totals import totals_statement
-from dp_core.bundle.statement.measurements import MEASUREMENTS, measurements_statement
-from dp_core.bundle.statement.refusals import refusals_statement
+from dp_core.bundle.statement.sections import (
+    MEASUREMENTS,
+    decision_statement,
+    measurements_statement,
+    method_statement,
+    refusals_statement,
+    sets_statement,
+)
 from dp_core.bundle.statement.spent_budget import accounting_json
-from dp_core.bundle.statement.used_prior import prior_statement
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import Origin, inference_statement
 from dp_core.methods import registry
-from dp_core.methods.bin_density.stated import statement as densities
-from dp_core.methods.replicates.survey_weights import in_words as total_in_words
-from dp_core.plan.chosen_domain import statement as chosen
 from dp_core.plan.method_options import plain_options
-from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import Panel
 from dp_core.schema.privacy import Relation, unit_words
 from dp_core.tables.domain import Domain
 from dp_core.text.canonical import canonical_json, digest
-from dp_core.text.indented_json import indented_json
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.ledger.ledger_position import Adoption, Total
 
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 7
-"""Increased whenever a sentence of the statement changes, because `verify` recomputes the sentences
-and cannot compare those of another version."""
-SAME_FACTS_SINCE = 7
-"""Oldest format whose statements differ from the current ones in sentences only. It becomes
-`FORMAT_VERSION` whenever a key, a number or the meaning of one changes. Format 7 has
-`inference.includes_noise` in place of `inference.honest`."""
-TOLERANCE = 1e-9
-"""Relative deviation from a public total up to which the weights meet it."""
+"""Increased whenever a key, a number or a sentence of the statement changes, because `verify`
+recomputes all of them and cannot compare those of another version."""
 STATEMENT = "release.json"
 """Name of the statement in the bundle."""
 IN_MEMORY = "in-memory.json"
@@ -129,10 +120,9 @@ def statement(
         files: `file_record` of every other file, by its path in the bundle with forward slashes.
         sign: Signs a message with the ledger's key; by default nothing is signed.
     """
-    privacy, weights = published.privacy, weights_statement(published.schema, published.off)
+    privacy, plan = published.privacy, plain(published.plan)
     written = plain(published.schema.document)
-    analyses, prior = analyses_statement(published.plan), prior_statement(published.plan)
-    rules = rules_statement(published.schema, published.ruled) if published.sets else None
+    settled = published.receipts[-1].body if published.receipts else None
     document: dict[str, Any] = {
         "format": {"name": FORMAT_NAME, "version": FORMAT_VERSION},
         "release": {
@@ -157,15 +147,12 @@ def statement(
         },
         "method": {
             "name": published.method,
-            "plan": plain(published.plan),
-            "plan_sha256": digest(plain(published.plan)),
+            "plan": plan,
+            "plan_sha256": digest(plan),
             "schema": written,
             "schema_sha256": digest(written),
             "selection": plain(published.note),
-            **({"domain": chosen(published.schema)} if published.schema.private else {}),
-            **densities_statement(published.schema),
-            **({"analyses": analyses} if analyses else {}),
-            **({"prior": prior} if prior else {}),
+            **method_statement(published.plan, published.schema),
         },
         "accounting": accounting_json(published.currency, privacy.relation, published.paid),
         "software": dict(sorted((published.software or software_versions()).items())),
@@ -189,19 +176,17 @@ def statement(
                 "value": round(published.records, 3),
                 "how": "public" if published.records_public else "estimated from noisy tables",
             },
-            **({} if weights is None else {"weights": weights}),
-            **totals_statement(published.schema, published.sets),
-            **({} if rules is None else {"rules": rules}),
+            **sets_statement(published.schema, published.sets, published.off, published.ruled),
         },
         "inference": inference_statement(
             published.mode, published.sets, origin=origin_of(published.plan)
         ),
         "decision": decision_statement(
-            plain(published.plan),
-            published.receipts[-1].body if published.receipts else None,
+            plan,
+            settled,
             published.checks,
         ),
-        "refusals": refusals_statement(published.receipts[-1].body if published.receipts else None),
+        "refusals": refusals_statement(settled),
         "checks": plain(published.checks),
         "files": {path: dict(files[path]) for path in sorted(files)},
     }
@@ -215,40 +200,6 @@ def statement(
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)
     return document
-
-
-def densities_statement(schema: Schema) -> dict[str, object]:
-    """Return the key `densities` with the densities within bins; empty if there are none."""
-    stated = densities(schema)
-    return {"densities": stated} if stated else {}
-
-
-def weights_statement(schema: Schema, off: Sequence[float]) -> dict[str, object] | None:
-    """Return what the statement says about survey weights; None if the file has none.
-
-    Args:
-        schema: Schema of the release.
-        off: Largest relative deviation of each set from a public total.
-    """
-    weight = schema.weight
-    if weight is None:
-        return None
-    return {
-        "column": weight.name,
-        "calibrated_to": [total_in_words(margin) for margin in schema.calibration],
-        # Rounded up to two digits; 0 if every total is met.
-        "largest_deviation": [0 if one <= TOLERANCE else _up(one) for one in off],
-    }
-
-
-def _up(value: float) -> float:
-    """Return a positive number rounded up to two digits.
-
-    >>> _up(0.012301), _up(1.0)
-    (0.013, 1.0)
-    """
-    step = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return float(f"{math.ceil(value / step - 1e-9) * step:.2g}")
 
 
 def origin_of(plan: Mapping[str, Any]) -> Origin:
@@ -318,8 +269,9 @@ def statement_message(document: Mapping[str, Any]) -> bytes:
 
 
 def render(document: Mapping[str, object]) -> bytes:
-    """Return the statement as JSON in UTF-8, indented by two spaces, with a final newline."""
-    return (indented_json(document) + "\n").encode("utf-8")
+    """Return a document as JSON in UTF-8, indented by two spaces, with a final newline."""
+    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+    return f"{text}\n".encode()
 
 
 def file_record(path: Path) -> dict[str, object]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast, get_args
 
-from dp_core.bundle.statement.measurements import MEASUREMENTS
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
+from dp_core.bundle.statement.sections import MEASUREMENTS
 from dp_core.errors import BadInput
 from dp_core.methods.bin_density.stated import with_statement as with_stated_densities
 from dp_core.plan.chosen_domain import read_statement, with_choices
@@ -22,8 +22,10 @@ from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.currency import Currency, Kind
 from dp_core.wall.accounting.events import Event, event_from_json
 from dp_core.wall.accounting.guarantee import Guarantee
-from dp_core.wall.ledger.ledger_position import Adoption, Total, stated_adoptions
+from dp_core.wall.ledger.entries import signed_message
+from dp_core.wall.ledger.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.wall.ledger.receipts import Receipt
+from dp_core.wall.ledger.signatures import is_signed
 
 GARBAGE = (
     KeyError,
@@ -109,7 +111,7 @@ class Claims(Facts):
         persons: Number of persons of each set of linked tables; empty otherwise.
         totals: Totals of the accounts that paid, from the settlement; empty without one.
         adoptions: Adoptions of the ledger, from the settlement; empty without one.
-        place: Link, public key and signature of the last receipt; None if not stated.
+        place: Place and signature of the last receipt; None if not stated.
         signature: Public key and signature of the whole statement; None if it is not signed.
         message: The message that was signed.
         program: Name and version of the program that made the release.
@@ -132,7 +134,7 @@ class Claims(Facts):
     persons: tuple[int, ...]
     totals: tuple[Total, ...]
     adoptions: tuple[Adoption, ...]
-    place: tuple[str, str | None, str | None] | None
+    place: Place | None
     signature: tuple[str, str] | None
     message: bytes
     program: str
@@ -142,6 +144,14 @@ class Claims(Facts):
     def most(self) -> int:
         """Most rows of a person or members of a household, for words about the unit."""
         return self.max_members if self.unit == "household" else self.relation.max_rows
+
+    @property
+    def receipts_signed(self) -> bool:
+        """Whether no signature of the last receipt is stated, or the stated one is right."""
+        if self.place is None or self.place.public_key is None:
+            return True
+        message = signed_message(self.head, self.place.link)
+        return is_signed(self.place.public_key, message, self.place.signature)
 
     @property
     def payer(self) -> Claims:
@@ -276,14 +286,14 @@ def _records(values: Mapping[str, Any]) -> int | None:
     return int(values["value"]) if values["how"] == "public" else None
 
 
-def _place(values: Mapping[str, Any] | None) -> tuple[str, str | None, str | None] | None:
+def _place(values: Mapping[str, Any] | None) -> Place | None:
     if values is None:
         return None
     public, signature = values["public_key"], values["signature"]
-    return (
-        _text(values["link"]),
-        None if public is None else _text(public),
-        None if signature is None else _text(signature),
+    return Place(
+        link=_text(values["link"]),
+        public_key=None if public is None else _text(public),
+        signature=None if signature is None else _text(signature),
     )
 
 

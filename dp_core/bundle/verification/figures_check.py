@@ -7,18 +7,18 @@ public figures are recomputed from noisy tables, interactions and sets, with or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
+from dp_core.bundle.files.codebook import synthetic_path
 from dp_core.bundle.files.linked_sets import codes_of_set, read_linked_set
-from dp_core.bundle.files.marginals_file import read_marginals
+from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.files.parquet_file import read_parquet
-from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
+from dp_core.bundle.quality.table_fit import TableFit, check_fit, columns_of, comparable
 from dp_core.bundle.verification.claims import Charge, Claims
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
@@ -43,7 +43,11 @@ _SAME = 2e-6
 
 
 def check_figures(
-    folder: Path, document: Mapping[str, Any], claims: Claims
+    folder: Path,
+    document: Mapping[str, Any],
+    claims: Claims,
+    measured: Callable[[], Sequence[Measured]],
+    fits: Callable[[], Sequence[TableFit]],
 ) -> str | tuple[str, ...]:
     """Return that the published figures agree with receipts and files, or which do not.
 
@@ -51,6 +55,8 @@ def check_figures(
         folder: The bundle.
         document: The statement.
         claims: Its claims.
+        measured: Returns the noisy tables.
+        fits: Returns the distance of the sets from them, `fits_of_sets`.
     """
     stated, planned = document["checks"], claims.plan["spec"].get("checks", {})
     if set(stated) != {"public", "charged"}:
@@ -59,10 +65,9 @@ def check_figures(
     paid = [charge for charge in claims.charges if charge.stage == "checks"]
     records = int(document["sets"]["records"]["value"])
     wrong: list[str] = []
-    if (claims.schema.totals or not claims.sets) and not claims.relation.rows_public:
-        told = read_marginals(folder / MARGINALS, claims.schema)
-        if records != pooled_records(claims.schema.domain, told):
-            wrong.append("The number of records does not follow from the noisy tables.")
+    estimated = not claims.relation.rows_public and (claims.schema.totals or not claims.sets)
+    if estimated and records != pooled_records(claims.schema.domain, measured()):
+        wrong.append("The number of records does not follow from the noisy tables.")
     if tables:
         tallies = counts_of_sets(folder, claims.schema, claims.sets, tables)
         asked = checks_asked(tables, reference_counts(tallies, tables, records))
@@ -74,7 +79,7 @@ def check_figures(
     if named and named != [figure.name for figure in public_figures([], [], 0)]:
         wrong.append("The public checks are not those of every statement.")
     elif named or any(item["figure"] == "fit" for item in planned.get("thresholds", ())):
-        wrong += _public(folder, stated["public"], claims, records)
+        wrong += _public(stated["public"], fits())
     if wrong:
         return tuple(wrong)
     if not tables:
@@ -116,14 +121,8 @@ def _charge_faults(
     return []
 
 
-def _public(folder: Path, stated: Any, claims: Claims, records: int) -> list[str]:
+def _public(stated: Any, fits: Sequence[TableFit]) -> list[str]:
     """Return what is wrong with the public figures, recomputed from noisy tables and sets."""
-    domain = countable(claims.schema)
-    measured = comparable(read_marginals(folder / MARGINALS, claims.schema), domain)
-    cliques = [columns_of(item) for item in measured] or [domain.columns[:1]]
-    tallies = counts_of_sets(folder, claims.schema, claims.sets, cliques)
-    redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
-    fits = check_fit(measured, tallies, records=records, redrawn=redrawn)
     made = public_figures(
         [value for fit in fits for value in fit.set_tvd],
         [value for fit in fits for value in fit.expected_tvd],
@@ -133,14 +132,41 @@ def _public(folder: Path, stated: Any, claims: Claims, records: int) -> list[str
     if set(values) != {figure.name for figure in made} or len(values) != len(stated):
         return ["The public checks are not those of every statement."]
     for figure in made:
-        value = values[figure.name]
-        # A text such as "nan" is not accepted as a number.
-        if (figure.value is None) != (value is None) or (
-            figure.value is not None
-            and not (type(value) in (int, float) and abs(figure.value - value) <= _SAME)
-        ):
+        if not same_figure(values[figure.name], figure.value):
             return [f"The public check {figure.name!r} does not follow from noisy tables and sets."]
     return []
+
+
+def same_figure(stated: Any, made: object) -> bool:
+    """Return whether a stated figure is the computed one, up to the precision of machines.
+
+    A text such as "nan" is not accepted as a number.
+    """
+    if isinstance(made, int | float):
+        return type(stated) in (int, float) and abs(stated - made) <= _SAME
+    return bool(stated == made)
+
+
+def fits_of_sets(
+    folder: Path, claims: Claims, measured: Sequence[Measured], records: float
+) -> tuple[TableFit, ...]:
+    """Return the distance of the published sets from each noisy table and interaction.
+
+    Args:
+        folder: The bundle.
+        claims: Claims of its statement.
+        measured: Its noisy tables.
+        records: Stated number of records.
+
+    Raises:
+        BadInput: if a file cannot be read, or contains values that the schema does not allow.
+    """
+    domain = countable(claims.schema)
+    compared = comparable(measured, domain)
+    cliques = [columns_of(item) for item in compared] or [domain.columns[:1]]
+    tallies = counts_of_sets(folder, claims.schema, claims.sets, cliques)
+    redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
+    return check_fit(compared, tallies, records=records, redrawn=redrawn)
 
 
 def counts_of_sets(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dp_core.bundle.files.codebook import (
     CODEBOOK,
     MARGINALS,
-    package,
+    codebook,
     set_paths,
-    source_of,
     synthetic_path,
 )
 from dp_core.bundle.files.linked_sets import read_linked_set
@@ -26,15 +27,13 @@ from dp_core.bundle.report.member_maps import in_words
 from dp_core.bundle.report.public_facts import public_facts
 from dp_core.bundle.statement.citation import CITATION, citation_text
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
-from dp_core.bundle.statement.release_json import STATEMENT, TOLERANCE, file_record, origin_of
+from dp_core.bundle.statement.release_json import STATEMENT, file_record, origin_of
+from dp_core.bundle.statement.sections import TOLERANCE
 from dp_core.bundle.verification.claims import GARBAGE, Claims
-from dp_core.bundle.verification.totals_check import missed_totals
-from dp_core.bundle.verification.unknown_methods import Undecided
-from dp_core.bundle.verification.wording import is_current, undecided_by_format
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import ORIGINS
 from dp_core.methods.replicates.survey_weights import Calibrator
-from dp_core.schema.definition import Schema
+from dp_core.schema.definition import MISSING_LABEL, Schema
 from dp_core.text.pages.number_texts import plural
 
 
@@ -82,7 +81,7 @@ def check_files(
 
 def check_copies(
     folder: Path, document: Mapping[str, Any], claims: Claims
-) -> str | tuple[str, ...] | Undecided:
+) -> str | tuple[str, ...]:
     """Return that the copies agree with the statement, or which ones do not.
 
     The copies follow from the statement. They are the citation, the registry entry, the codebook,
@@ -92,9 +91,6 @@ def check_copies(
         folder: The bundle.
         document: Its statement.
         claims: The claims of the statement.
-
-    Returns:
-        `Undecided` if they differ and the statement has an earlier format.
     """
     origin = origin_of(document["method"]["plan"])
     # For an unknown method, the entry may state any origin.
@@ -110,9 +106,6 @@ def check_copies(
     ]
     wrong += _codebook_differs(folder, document, claims)
     wrong += _report_differs(folder, claims)
-    if wrong and not is_current(document):
-        what = f"{CITATION}, {REGISTRY}, {CODEBOOK} and {REPORT}"
-        return undecided_by_format(document, claims.program, what)
     return tuple(wrong) or (
         f"{CITATION}, {REGISTRY}, {CODEBOOK}, and the sentences of {REPORT} about rules and public"
         f" totals, agree with {STATEMENT}."
@@ -123,16 +116,7 @@ def _codebook_differs(folder: Path, document: Mapping[str, Any], claims: Claims)
     """Return a sentence if the codebook does not follow from the statement's schema and files."""
     if not (folder / CODEBOOK).is_file():
         return []
-    release = document["release"]
-    made = package(
-        claims.schema,
-        document["files"],
-        name=release["name"],
-        version=release["version"],
-        created=release["created"],
-        sets=claims.sets,
-        source=source_of(release["title"]),
-    )
+    made = codebook(claims.schema, document["files"], document["release"], claims.sets)
     try:
         stated = json.loads((folder / CODEBOOK).read_bytes().decode("utf-8"))
         keys = [key for key in {**made, **stated} if stated.get(key) != made.get(key)]
@@ -149,89 +133,79 @@ def _report_differs(folder: Path, claims: Claims) -> list[str]:
     if not (folder / REPORT).is_file():
         return []
     report, linked = (folder / REPORT).read_bytes().decode("utf-8", "replace"), claims.schema.linked
-    sentences = public_facts(claims.schema, claims.sets).sentences
+    sentences = [str(each) for each in public_facts(claims.schema, claims.sets).values() if each]
     if linked is not None:
-        sentences = tuple(in_words(sentence, linked) for sentence in sentences)
+        sentences = [in_words(sentence, linked) for sentence in sentences]
     if all(f"<li>{each}" in report or f" {each}" in report for each in sentences):
         return []
     return [f"{REPORT} does not agree with {STATEMENT} in a sentence about rules or public totals."]
 
 
 def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
-    """Return that the sets are as statement and codebook describe them, or which are not."""
-    wrong: list[str] = []
-    if claims.reserve.body["sets"] != claims.sets:
+    """Return that the sets are as statement and codebook describe them, or which are not.
+
+    Of linked tables, keys and links of both tables are checked, too.
+    """
+    schema, sets, wrong = claims.schema, claims.sets, list[str]()
+    if claims.reserve.body["sets"] != sets:
         wrong.append(f"{STATEMENT} states another number of sets than was reserved.")
-    if len(claims.rows) != claims.sets:
-        return (f"{STATEMENT} does not state the number of rows of every set.",)
+    stated = [claims.rows] if schema.linked is None else [claims.rows, claims.persons]
+    for numbers, what in zip(stated, ("rows", "persons"), strict=False):
+        if len(numbers) != sets:
+            return (*wrong, f"{STATEMENT} does not state the number of {what} of every set.")
+    wanted = [set_paths(schema, number) for number in range(1, sets + 1)]
+    found = {path.relative_to(folder).as_posix() for path in (folder / "synthetic").rglob("*.*")}
+    if found != {path for paths in wanted for path in paths}:
+        wrong.append(f"The folder synthetic does not contain exactly the files of {sets} sets.")
+        return tuple(wrong)
     described = _codebook_columns(folder)
-    if claims.schema.linked is not None:
-        return _check_linked_sets(folder, claims, described, wrong)
-    names = {path.name for path in (folder / "synthetic").glob("*")}
-    if len(names) != claims.sets:
-        wrong.append(f"The folder synthetic contains {len(names)} sets instead of {claims.sets}.")
-    for number in range(1, min(claims.sets, len(names)) + 1):
-        path = synthetic_path(number)
-        try:
-            with pq.ParquetFile(folder / path) as file:
-                rows, columns = file.metadata.num_rows, file.schema_arrow.names
-        except (OSError, pa.ArrowException, ValueError):
-            wrong.append(f"{path} cannot be read as Parquet.")
-            continue
-        if rows != claims.rows[number - 1]:
-            wrong.append(f"{path} has another number of rows than {STATEMENT} states.")
-        if described is not None and columns != described.get(path):
-            wrong.append(f"{path} has other columns than {CODEBOOK} describes.")
-    if not wrong:
-        if claims.schema.calibration and len(claims.off) != claims.sets:
-            wrong.append(
-                f"{STATEMENT} does not state how the weights of every set were calibrated."
-            )
-        wrong += misses(folder, claims.schema, claims.off)
-        wrong += missed_totals(folder, claims.schema, claims.sets)
     if described is None:
         wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
-    if not claims.sets:
-        return tuple(wrong) or "There are no sets, as described: the release has noisy tables only."
-    sets = plural(claims.sets, "synthetic set")
-    met = "; every set meets the public totals" if claims.schema.totals else ""
-    return tuple(wrong) or f"{sets} with {sum(claims.rows)} rows, as described{met}."
-
-
-def _check_linked_sets(
-    folder: Path, claims: Claims, described: Mapping[str, list[str]] | None, wrong: list[str]
-) -> str | tuple[str, ...]:
-    """Return that the sets of linked tables are as described and linked, or which are not."""
-    if len(claims.persons) != claims.sets:
-        return (*wrong, f"{STATEMENT} does not state the number of persons of every set.")
-    wanted = [set_paths(claims.schema, number) for number in range(1, claims.sets + 1)]
-    places = {path.relative_to(folder).as_posix() for path in (folder / "synthetic").rglob("*.*")}
-    if places != {path for paths in wanted for path in paths}:
-        wrong.append("The folder synthetic does not contain the two tables of every set.")
-        return tuple(wrong)
     for number, paths in enumerate(wanted, start=1):
         try:
-            found = read_linked_set(folder, claims.schema, number)
+            shapes = _shapes(folder, schema, number)
         except BadInput as error:
             wrong.append(error.message)
             continue
-        stated = claims.rows[number - 1], claims.persons[number - 1]
-        tables = found.households, found.persons
-        for path, table, rows in zip(paths, tables, stated, strict=True):
-            if table.num_rows != rows:
+        for path, (rows, columns), numbers in zip(paths, shapes, stated, strict=True):
+            if rows != numbers[number - 1]:
                 wrong.append(f"{path} has another number of rows than {STATEMENT} states.")
-            if described is not None and table.column_names != described.get(path):
+            if described is not None and columns != described.get(path):
                 wrong.append(f"{path} has other columns than {CODEBOOK} describes.")
-    if described is None:
-        wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
-    if not claims.sets:
-        return tuple(wrong) or "There are no sets, as described: the release has noisy tables only."
-    wrong += missed_totals(folder, claims.schema, claims.sets)
-    met = "; every set meets the public totals" if claims.schema.totals else ""
-    return tuple(wrong) or (
-        f"{plural(claims.sets, 'synthetic set')} with {sum(claims.rows)} households and"
-        f" {sum(claims.persons)} persons, as described; every person is linked to a household{met}."
-    )
+    if not wrong:
+        if schema.calibration and len(claims.off) != sets:
+            wrong.append(
+                f"{STATEMENT} does not state how the weights of every set were calibrated."
+            )
+        wrong += misses(folder, schema, claims.off)
+        wrong += missed_totals(folder, schema, sets)
+    if wrong:
+        return tuple(wrong)
+    if not sets:
+        return "There are no sets, as described: the release has noisy tables only."
+    records, linked = f"{sum(claims.rows)} rows, as described", ""
+    if schema.linked is not None:
+        records = f"{sum(claims.rows)} households and {sum(claims.persons)} persons, as described"
+        linked = "; every person is linked to a household"
+    met = "; every set meets the public totals" if schema.totals else ""
+    return f"{plural(sets, 'synthetic set')} with {records}{linked}{met}."
+
+
+def _shapes(folder: Path, schema: Schema, number: int) -> list[tuple[int, list[str]]]:
+    """Return the number of rows and the columns of each file of a set.
+
+    Raises:
+        BadInput: if a file cannot be read, or keys or links of linked tables are wrong.
+    """
+    if schema.linked is not None:
+        read = read_linked_set(folder, schema, number)
+        return [(table.num_rows, table.column_names) for table in (read.households, read.persons)]
+    path = synthetic_path(number)
+    try:
+        with pq.ParquetFile(folder / path) as file:
+            return [(file.metadata.num_rows, file.schema_arrow.names)]
+    except (OSError, pa.ArrowException, ValueError):
+        raise BadInput(f"{path} cannot be read as Parquet.") from None
 
 
 def _codebook_columns(folder: Path) -> dict[str, list[str]] | None:
@@ -262,4 +236,38 @@ def misses(folder: Path, schema: Schema, stated: Sequence[float]) -> list[str]:
             continue
         if not calibrator.deviation() <= max(largest, TOLERANCE):
             wrong.append(f"The weights of {path} deviate more from the public totals than stated.")
+    return wrong
+
+
+def missed_totals(folder: Path, schema: Schema, sets: int) -> list[str]:
+    """Return a sentence for each set and column that does not meet its public totals.
+
+    Args:
+        folder: The bundle.
+        schema: Its schema; of linked tables, households are counted.
+        sets: Number of its sets.
+    """
+    wrong: list[str] = []
+    names = [each.column for each in schema.totals]
+    for number in range(1, sets + 1) if names else ():
+        path = set_paths(schema, number)[0]
+        found: dict[str, Counter[str]] = {name: Counter() for name in names}
+        try:
+            for batch in read_parquet(folder / path, names):
+                for name, counts in found.items():
+                    labels = batch.column(name).cast(pa.string()).fill_null(MISSING_LABEL)
+                    for pair in pc.value_counts(labels).to_pylist():
+                        counts[pair["values"]] += pair["counts"]
+        except (OSError, pa.ArrowException, ValueError, KeyError):
+            wrong.append(f"{path} cannot be compared with the public totals.")
+            continue
+        for each in schema.totals:
+            has, labels = found[each.column], schema.column(each.column).code_labels()
+            wanted = Counter(dict(zip(labels, each.counts, strict=True)))
+            off = next((label for label in wanted | has if wanted[label] != has[label]), None)
+            if off is not None:
+                wrong.append(
+                    f"{path} has {has[off]:,} records with {each.column} = {off!r}, but their"
+                    f" public total is {wanted[off]:,}."
+                )
     return wrong

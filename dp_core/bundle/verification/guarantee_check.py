@@ -7,9 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.bundle.verification.claims import Claims, currency
-from dp_core.bundle.verification.unknown_methods import Undecided, undecided_by_method
-from dp_core.errors import BadInput
-from dp_core.methods import registry
+from dp_core.bundle.verification.unknown_methods import (
+    Undecided,
+    undecided_by_method,
+    unknown_selection,
+)
 from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.schema.privacy import TABLE_STAGES
 from dp_core.text.exact import exact_fraction
@@ -53,7 +55,7 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
     if wrong:
         return tuple(wrong)
     sentences: list[str] = []
-    unknown = _unknown_selection(claims)
+    unknown = unknown_selection(claims.plan)
     undecided = False
     for claim in (claims.tightest, claims.also):
         if claim is None:
@@ -90,22 +92,8 @@ def _noise_implies(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
     tables = tables and all(
         stage in TABLE_STAGES for stage, cost in claims.plan["costs"].items() if cost != "0"
     )
-    fixed = fixed_beforehand(claims.plan) or bool(_unknown_selection(claims))
+    fixed = fixed_beforehand(claims.plan) or bool(unknown_selection(claims.plan))
     if not (claims.charges and tables and fixed):
         return False
     charges = [(charge.event, charge.asks) for charge in claims.charges]
     return shown(charges, claims.relation, epsilon, delta)
-
-
-def _unknown_selection(claims: Claims) -> str:
-    """Return the name of an unknown selection, which may or may not use the data; else empty."""
-    spec = claims.plan["spec"]
-    if "select" not in spec:
-        return ""
-    name: str = spec["select"]["method"]
-    # Looked up in its family: a parametric method may have the name of a selection.
-    try:
-        registry.find("selection", name)
-    except BadInput:
-        return name
-    return ""

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_core.bundle.files.codebook import MARGINALS
-from dp_core.bundle.statement.measurements import MEASUREMENTS, measurements_statement
 from dp_core.bundle.statement.release_json import STATEMENT, currency_json
+from dp_core.bundle.statement.sections import MEASUREMENTS, measurements_statement
 from dp_core.bundle.verification.charges_check import mode_contradictions
 from dp_core.bundle.verification.claims import Claims, read_claims
 from dp_core.bundle.verification.unknown_methods import Undecided
@@ -25,10 +25,7 @@ from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.reading.measurements_reader import MEASURING
 from dp_core.text.canonical import canonical_json, digest
 from dp_core.text.exact import exact_fraction
-from dp_core.wall.ledger.entries import signed_message
-from dp_core.wall.ledger.ledger_position import Place
 from dp_core.wall.ledger.receipts import first_bad_link
-from dp_core.wall.ledger.signatures import is_signed
 
 
 def check_measurements(
@@ -88,7 +85,7 @@ def _not_connected(document: Mapping[str, Any], claims: Claims, earlier: Claims)
     if digest(earlier.plan) != earlier.reserve.body["plan"]:
         yield f"The plan of {name} is not the one that was reserved: its hash differs."
     used = EarlierRelease(
-        earlier.name, claims.account, earlier.plan, earlier.receipts, _place(earlier)
+        earlier.name, claims.account, earlier.plan, earlier.receipts, earlier.place
     )
     made = measurements_statement(used, earlier.plan, currency_json(earlier.currency))
     if canonical_json(document[MEASUREMENTS]) != canonical_json(made):
@@ -111,16 +108,8 @@ def _not_connected(document: Mapping[str, Any], claims: Claims, earlier: Claims)
     charged = [(charge.stage, charge.step) for charge in earlier.charges]
     tables = [(stage, step) for stage, step in charged if stage != "checks"]
     yield from mode_contradictions(mode, claims.sets, tables)
-    link, public, signature = earlier.place or ("", None, None)
-    if public is not None and not is_signed(public, signed_message(earlier.head, link), signature):
+    if not earlier.receipts_signed:
         yield f"The stated signature of the last receipt of {name} is wrong."
-
-
-def _place(claims: Claims) -> Place | None:
-    if claims.place is None:
-        return None
-    link, public_key, signature = claims.place
-    return Place(link=link, public_key=public_key, signature=signature)
 
 
 def _unlike(folder: Path, earlier: Claims, first: Path) -> Iterator[str]:

@@ -13,21 +13,19 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
+from dp_core.bundle.files.codebook import synthetic_path
 from dp_core.bundle.files.linked_sets import (
+    LinkedSet,
     codes_of_set,
     households_with_members,
     join_households,
     read_linked_set,
 )
-from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.files.parquet_file import read_parquet
-from dp_core.bundle.quality.ruled_tables import ruled_tables
-from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
+from dp_core.bundle.quality.table_fit import TableFit, ruled_tables
 from dp_core.bundle.verification.claims import Claims
-from dp_core.bundle.verification.figures_check import counts_of_sets
+from dp_core.bundle.verification.figures_check import same_figure
 from dp_core.errors import BadInput
-from dp_core.plan.quality_checks import countable
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import RuleRows, Units
@@ -38,17 +36,21 @@ from dp_core.tables.member_rules import households_that_break
 _Rules: TypeAlias = tuple[RowRule[Any], ...]
 _Read: TypeAlias = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Returns some columns of all rows."""
-_SAME = 2e-6
-"""Largest difference between the results of two machines in a figure of six digits."""
 
 
-def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
+def check_rules(
+    folder: Path,
+    document: Mapping[str, Any],
+    claims: Claims,
+    fits: Callable[[], Sequence[TableFit]],
+) -> str | tuple[str, ...]:
     """Return that all rows obey the rules and that the statement says so, or what is wrong.
 
     Args:
         folder: The bundle.
         document: The statement.
         claims: Its claims.
+        fits: Returns the distance of the sets from the noisy tables, `fits_of_sets`.
     """
     schema = claims.schema.coarse or claims.schema
     rules = [*dict.fromkeys(rule.text for rule in row_rules(schema))]
@@ -59,25 +61,24 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     for number in range(1, claims.sets + 1):
         path = synthetic_path(number) if schema.linked is None else f"Set {number}"
         try:
-            broken = [
-                *dict.fromkeys(
-                    what
-                    for rules_of, read in _sets_with_rules(folder, schema, number)
-                    for what in _rule_faults(schema, rules_of, read)
-                )
+            data = None if schema.linked is None else read_linked_set(folder, schema, number)
+            found = [
+                what
+                for rules_of, read in _rows_with_rules(folder, schema, number, data)
+                for what in _rule_faults(schema, rules_of, read)
             ]
-            broken += _broken_counts(folder, schema, number)
+            broken = [*dict.fromkeys(found), *_broken_counts(schema, data)]
         except (OSError, pa.ArrowException, ValueError, LookupError, BadInput):
             wrong.append(f"{path} cannot be compared with the rules of its schema.")
             continue
         wrong += [f"{path} {what}" for what in broken]
     if not wrong and claims.sets and (schema.rules or schema.member_rules):
-        wrong += _fit(
-            folder,
-            document["sets"]["rules"],
-            claims,
-            int(document["sets"]["records"]["value"]),
-        )
+        stated, made = document["sets"]["rules"], ruled_tables(claims.schema, fits()) or {}
+        wrong += [
+            f"'sets.rules.{name}' of the statement does not follow from tables and sets."
+            for name, value in made.items()
+            if not same_figure(stated[name], value)
+        ][:1]
     if wrong:
         return tuple(wrong)
     which = f"{len(rules)} rules" if len(rules) > 1 else "rule"
@@ -85,7 +86,9 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     return f"Every {what} of the sets obeys the {which} of the schema."
 
 
-def _sets_with_rules(folder: Path, schema: Schema, number: int) -> Iterator[tuple[_Rules, _Read]]:
+def _rows_with_rules(
+    folder: Path, schema: Schema, number: int, data: LinkedSet | None
+) -> Iterator[tuple[_Rules, _Read]]:
     """Yield rules, and a function that reads the rows of a set to which they apply.
 
     In linked tables, rules over household columns and `members` apply to all households, with or
@@ -93,11 +96,11 @@ def _sets_with_rules(folder: Path, schema: Schema, number: int) -> Iterator[tupl
     another member repeats one about a member.
     """
     linked, rules = schema.linked, row_rules(schema)
-    if linked is None:
+    if linked is None or data is None:
         yield rules, partial(read_parquet, folder / synthetic_path(number))
         return
     rules = tuple(each for each in rules if not {*linked.others} & {*each.columns})
-    data, homes = read_linked_set(folder, schema, number), {*linked.household_columns, MEMBERS}
+    homes = {*linked.household_columns, MEMBERS}
     for of_homes, table in (
         (True, households_with_members(data)),
         (False, join_households(schema, data)),
@@ -160,33 +163,13 @@ def _rule_faults(schema: Schema, rules: _Rules, read: _Read) -> list[str]:
     ]
 
 
-def _broken_counts(folder: Path, schema: Schema, number: int) -> list[str]:
+def _broken_counts(schema: Schema, data: LinkedSet | None) -> list[str]:
     """Return which rules that count members a household of a set breaks."""
-    if schema.linked is None or not schema.member_rules:
+    if schema.linked is None or data is None or not schema.member_rules:
         return []
-    rows = codes_of_set(schema, read_linked_set(folder, schema, number))
+    rows = codes_of_set(schema, data)
     return [
         f"has households that break the rule {rule.text:.80}."
         for rule in schema.member_rules
         if households_that_break(rule, schema.linked.person_columns, rows).any()
     ]
-
-
-def _fit(folder: Path, stated: Any, claims: Claims, records: int) -> list[str]:
-    """Return what is wrong with the stated distance of the sets from the tables of the rules."""
-    domain = countable(claims.schema)
-    measured = comparable(read_marginals(folder / MARGINALS, claims.schema), domain)
-    cliques = [columns_of(item) for item in measured] or [domain.columns[:1]]
-    tallies = counts_of_sets(folder, claims.schema, claims.sets, cliques)
-    redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
-    fits = check_fit(measured, tallies, records=records, redrawn=redrawn)
-    made = ruled_tables(claims.schema, fits)
-    assert made is not None
-    for name, value in made.items():
-        said = stated[name]
-        same = said == value or (
-            isinstance(value, float) and type(said) in (int, float) and abs(said - value) <= _SAME
-        )
-        if not same:
-            return [f"'sets.rules.{name}' of the statement does not follow from tables and sets."]
-    return []

@@ -9,62 +9,49 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dp_core.bundle.quality.ruled_tables import rules_statement
 from dp_core.bundle.statement.citation import suggested_citation
-from dp_core.bundle.statement.declared_analyses import analyses_statement
-from dp_core.bundle.statement.known_totals import totals_statement
-from dp_core.bundle.statement.measurements import MEASUREMENTS
-from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.release_json import (
     STATEMENT,
     adopted_json,
     currency_json,
-    densities_statement,
     guaranteed_json,
     origin_of,
     total_json,
-    weights_statement,
+)
+from dp_core.bundle.statement.sections import (
+    MEASUREMENTS,
+    decision_statement,
+    method_statement,
+    refusals_statement,
+    sets_statement,
+    thresholds_of,
 )
 from dp_core.bundle.statement.spent_budget import accounting_json
-from dp_core.bundle.statement.used_prior import prior_statement
 from dp_core.bundle.verification.claims import Claims
 from dp_core.bundle.verification.unknown_methods import (
     Undecided,
     undecided_by_method,
     unknown_method,
 )
-from dp_core.bundle.verification.wording import agrees, is_current, undecided_by_format
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
-from dp_core.plan.chosen_domain import statement as chosen
+from dp_core.plan.quality_checks import verdicts
 from dp_core.text.canonical import canonical_json
 from dp_core.wall.accounting.guarantee import Guarantee
 
-_SECTIONS: Mapping[str, frozenset[str]] = {
-    "release": frozenset({"name", "title", "created", "revises", "version", "cite_as"}),
-    "guarantee": frozenset(
-        {
-            *("neighbours", "unit", "max_rows", "enforced", "tightest", "also", "in_words"),
-            *("over_all_releases", "not_covered", "max_members", "shares", "unit_in_words"),
-        }
-    ),
-    "method": frozenset({"name", "plan", "plan_sha256", "schema", "schema_sha256", "selection"}),
-    "ledger": frozenset({"id", "account", "currency", "receipts", "head", "place", "totals"}),
-    "sets": frozenset(
-        {"m", "rows", "mode", "seed", "records", "weights", "totals", "rules", "persons"}
-    ),
+_STATED: Mapping[str, frozenset[str]] = {
+    "release": frozenset({"name", "created", "version"}),
+    "guarantee": frozenset({"neighbours", "unit", "max_rows", "max_members"}),
+    "method": frozenset({"plan", "plan_sha256", "schema", "selection"}),
+    "ledger": frozenset({"id", "account", "receipts", "head", "place"}),
+    "sets": frozenset({"rows", "persons"}),
 }
-_OTHERS = (
-    "accounting",
-    "checks",
-    "format",
-    "inference",
-    "decision",
-    "refusals",
-    "software",
-    "files",
-    "signature",
+"""Keys of each section that `_remade` does not always yield; other checks compare them."""
+_WHOLE = frozenset(
+    {
+        *(*_STATED, "accounting", "checks", "format", "inference", "decision", "refusals"),
+        *("software", "files", "signature", "sha256"),
+    }
 )
-_WHOLE = frozenset({*_SECTIONS, *_OTHERS, "sha256"})
 
 
 def check_statement(
@@ -78,8 +65,7 @@ def check_statement(
 
     Returns:
         `Undecided` if no part differs but the plan's method is unknown, because the method decides
-        what the statement says about intervals; or if the statement has an earlier format, of which
-        facts are compared and sentences are not.
+        what the statement says about intervals.
     """
     wrong = [
         f"{STATEMENT} states {name!r:.40}, which is not part of a statement."
@@ -87,35 +73,27 @@ def check_statement(
     ]
     mode, origin = claims.plan["spec"]["synthesize"]["mode"], origin_of(claims.plan)
     possible = ORIGINS if origin == "unknown" else (origin,)
-    if not any(
-        agrees(document, document["inference"], inference_statement(mode, claims.sets, origin=each))
-        for each in possible
-    ):
-        wrong.append(f"{STATEMENT} states 'inference' unlike plan and receipts.")
-    paid = accounting_json(claims.payer.currency, claims.relation, claims.payer.receipts)
-    if not agrees(document, document["accounting"], paid):
-        wrong.append(f"{STATEMENT} states 'accounting' unlike plan and receipts.")
-    settled = claims.settled.body if claims.settled else None
-    if not agrees(document, document["refusals"], refusals_statement(settled)):
-        wrong.append(f"{STATEMENT} states 'refusals' unlike its receipts.")
-    for section, names in _SECTIONS.items():
-        if section == "method" and claims.schema.private:
-            names = names | {"domain"}
-        if section == "method":
-            names = names | {*densities_statement(claims.schema)}
-        if section == "method" and analyses_statement(claims.plan):
-            names = names | {"analyses"}
-        if section == "method" and prior_statement(claims.plan):
-            names = names | {"prior"}
-        if section == "ledger" and claims.adoptions:
-            names = names | {"adopted"}
-        wrong += [
-            f"{STATEMENT} states '{section}.{name:.40}', which is not part of a statement."
-            for name in sorted(set(document[section]) - names)
-        ]
-    for (section, name), made in _remade(document, claims):
+    payer, settled = claims.payer, claims.settled.body if claims.settled else None
+    sections = {
+        "inference": [inference_statement(mode, claims.sets, origin=each) for each in possible],
+        "accounting": [accounting_json(payer.currency, claims.relation, payer.receipts)],
+        "refusals": [refusals_statement(settled)],
+    }
+    wrong += [
+        f"{STATEMENT} states {name!r} unlike plan and receipts."
+        for name, made in sections.items()
+        if canonical_json(document[name]) not in map(canonical_json, made)
+    ]
+    remade = dict(_remade(document, claims))
+    wrong += [
+        f"{STATEMENT} states '{section}.{name:.40}', which is not part of a statement."
+        for section, names in _STATED.items()
+        for name in sorted(set(document[section]) - names)
+        if (section, name) not in remade
+    ]
+    for (section, name), made in remade.items():
         stated = document[section]
-        if name not in stated or not agrees(document, {name: stated[name]}, {name: made}):
+        if name not in stated or canonical_json(stated[name]) != canonical_json(made):
             wrong.append(f"{STATEMENT} states '{section}.{name}' unlike plan and receipts.")
     wrong += [
         f"The plan in {STATEMENT} states {name!r} unlike the reservation."
@@ -128,10 +106,6 @@ def check_statement(
         name = unknown_method(claims.plan)
         what = "what it says about intervals from the sets ('inference')"
         return undecided_by_method(name, claims.program, what)
-    if not is_current(document):
-        return undecided_by_format(
-            document, claims.program, "its sentences, though not its numbers and names,"
-        )
     return "Sentences, decimals and copied values agree with the plan and the receipts."
 
 
@@ -184,16 +158,8 @@ def _remade(
 
     yield ("method", "name"), spec["method"]
     yield ("method", "schema_sha256"), spec["schema"]["sha256"]
-    if claims.schema.private:
-        yield ("method", "domain"), chosen(claims.schema)
-    for name, value in densities_statement(claims.schema).items():
+    for name, value in method_statement(claims.plan, claims.schema).items():
         yield ("method", name), value
-    analyses = analyses_statement(claims.plan)
-    if analyses:
-        yield ("method", "analyses"), analyses
-    prior = prior_statement(claims.plan)
-    if prior:
-        yield ("method", "prior"), prior
 
     yield ("ledger", "currency"), currency_json(claims.currency)
     yield ("ledger", "totals"), [total_json(total) for total in claims.totals]
@@ -214,20 +180,46 @@ def _remade(
     else:
         yield ("sets", "rows"), [synthesize["rows"]] * claims.sets
     yield ("sets", "records"), records
-    if claims.schema.weight is not None or "weights" in document["sets"]:
-        # `check_sets` compares the deviations with the sets.
-        off = document["sets"]["weights"]["largest_deviation"]
-        yield ("sets", "weights"), weights_statement(claims.schema, off)
-    # `check_sets` counts the sets.
-    stated = totals_statement(claims.schema, claims.sets)
-    if stated or "totals" in document["sets"]:
-        yield ("sets", "totals"), stated.get("totals")
-    ruled = claims.schema.rules or claims.schema.member_rules
-    if (ruled and claims.sets) or "rules" in document["sets"]:
-        # `check_rules` compares the figures with tables and sets.
-        figures = {
-            name: value
-            for name, value in document["sets"]["rules"].items()
-            if name in ("tables", "mean_tvd_to_noisy", "mean_expected_tvd")
-        }
-        yield ("sets", "rules"), rules_statement(claims.schema, figures)
+    # `check_sets` compares weights and totals with the sets, `check_rules` the figures of rules.
+    stated = document["sets"]
+    off = stated["weights"]["largest_deviation"] if claims.schema.weight is not None else ()
+    names = ("tables", "mean_tvd_to_noisy", "mean_expected_tvd")
+    figures = {name: value for name, value in stated.get("rules", {}).items() if name in names}
+    for name, value in sets_statement(claims.schema, claims.sets, off, figures).items():
+        yield ("sets", name), value
+
+
+def check_decision(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
+    """Return that the release was published as plan and receipts say, or what differs.
+
+    Args:
+        document: The statement.
+        claims: Its claims.
+    """
+    wrong: list[str] = []
+    body: Mapping[str, Any] = claims.settled.body if claims.settled else {}
+    mode = claims.plan["spec"].get("publish", "at-once")
+    approval = body.get("decision")
+    if claims.reserve.body.get("publish", "at-once") != mode:
+        wrong.append("The plan states another way of publishing than was reserved.")
+    if mode == "after-approval" and approval is None:
+        wrong.append("The plan requires approval, but no receipt records a decision.")
+    if approval is not None and approval["decided"] != "publish":
+        wrong.append("The release waited for approval, but no receipt records an approval.")
+    made = decision_statement(claims.plan, body, document["checks"])
+    verdict = verdicts(thresholds_of(claims.plan), document["checks"])[1]
+    if verdict == "fail":
+        wrong.append("Its own thresholds exclude the release from publication.")
+    if verdict == "hold" and approval is None:
+        wrong.append("Its own thresholds require approval, but no receipt records a decision.")
+    if canonical_json(document["decision"]) != canonical_json(made):
+        wrong.append("The statement reports another decision than its receipts.")
+    if wrong:
+        return tuple(wrong)
+    if approval is None:
+        return "Published when it was finished, as the plan specifies; no approval was needed."
+    looks = len(approval["looks"])
+    return (
+        f"Waited for approval from {approval['held']} on; approved and published after"
+        f" {looks or 'no'} recorded look{'s' if looks != 1 else ''} at the internal report."
+    )

@@ -36,17 +36,27 @@ def unknown_method(plan: Mapping[str, Any]) -> str:
         Exception: a lookup, type or attribute error if it does not have the form of a plan.
     """
     spec = plan["spec"]
-    named: list[tuple[Family, str | None]] = [("parametric", spec["synthesize"].get("method"))]
-    if named[0][1] is None:
-        named = [
-            ("selection", spec["select"]["method"]),
-            ("reconstruction", spec["reconstruct"]["method"]),
-        ]
-    for family, name in named:
-        try:
-            registry.find(family, str(name))
-        except BadInput:
-            return str(name)
+    parametric = spec["synthesize"].get("method")
+    if parametric is not None:
+        return _unknown("parametric", parametric)
+    unknown = _unknown("reconstruction", spec["reconstruct"]["method"])
+    return _unknown("selection", spec["select"]["method"]) or unknown
+
+
+def unknown_selection(plan: Mapping[str, Any]) -> str:
+    """Return the name of an unknown selection, which may or may not use the data; else empty.
+
+    It is looked up in its family: a parametric method may have the name of a selection.
+    """
+    spec = plan["spec"]
+    return _unknown("selection", spec["select"]["method"]) if "select" in spec else ""
+
+
+def _unknown(family: Family, name: object) -> str:
+    try:
+        registry.find(family, str(name))
+    except BadInput:
+        return str(name)
     return ""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -18,15 +19,13 @@ from dp_core.bundle.statement.release_json import (
     FORMAT_NAME,
     FORMAT_VERSION,
     IN_MEMORY,
-    SAME_FACTS_SINCE,
     STATEMENT,
     render,
 )
 from dp_core.bundle.verification.charges_check import check_charges, check_tables
 from dp_core.bundle.verification.claims import GARBAGE, Claims, program_of, read_claims
-from dp_core.bundle.verification.decision_check import check_decision
 from dp_core.bundle.verification.expectations_check import check_expectations
-from dp_core.bundle.verification.figures_check import check_figures
+from dp_core.bundle.verification.figures_check import check_figures, fits_of_sets
 from dp_core.bundle.verification.files_check import (
     check_copies,
     check_files,
@@ -36,7 +35,7 @@ from dp_core.bundle.verification.files_check import (
 from dp_core.bundle.verification.guarantee_check import check_guarantee
 from dp_core.bundle.verification.measurements_check import check_measurements
 from dp_core.bundle.verification.rules_check import check_rules
-from dp_core.bundle.verification.statement_check import check_statement
+from dp_core.bundle.verification.statement_check import check_decision, check_statement
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.errors import BadInput
 from dp_core.methods.bin_density.fitting import may_have_density, with_densities
@@ -49,7 +48,6 @@ from dp_core.text.pages.answer import Answer
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Fact, Page, Sentence
 from dp_core.wall.accounting.composition import Composition, Terms
-from dp_core.wall.ledger.entries import signed_message
 from dp_core.wall.ledger.receipts import first_bad_link
 from dp_core.wall.ledger.signatures import fingerprint, is_signed
 
@@ -212,7 +210,12 @@ def verify(
     checks.append(_guard("copies", lambda: check_copies(folder, document, claims)))
     checks.append(_guard("guarantee", lambda: check_guarantee(claims.payer)))
     checks.append(_guard("charges", lambda: check_charges(claims.payer)))
-    checks += _tables(folder, document, claims)
+    # Several checks use the noisy tables and the distance of the sets from them.
+    measured = cache(lambda: read_marginals(folder / MARGINALS, claims.schema))
+    fits = cache(
+        lambda: fits_of_sets(folder, claims, measured(), int(document["sets"]["records"]["value"]))
+    )
+    checks += _tables(measured, document, claims)
     if claims.earlier is not None or measurements is not None:
         checks.append(
             _guard(
@@ -220,12 +223,12 @@ def verify(
                 lambda: check_measurements(folder, document, claims, measurements, first),
             )
         )
-    checks.append(_guard("checks", lambda: check_figures(folder, document, claims)))
+    checks.append(_guard("checks", lambda: check_figures(folder, document, claims, measured, fits)))
     checks.append(_guard("decision", lambda: check_decision(document, claims)))
     checks.append(_guard("sets", lambda: check_sets(folder, claims)))
     schema = claims.schema
     if schema.rules or schema.zeros or schema.member_rules or schema.nested is not None:
-        checks.append(_guard("rules", lambda: check_rules(folder, document, claims)))
+        checks.append(_guard("rules", lambda: check_rules(folder, document, claims, fits)))
     checks.append(
         _guard("expectations", lambda: check_expectations(folder, document["files"], claims))
     )
@@ -270,10 +273,10 @@ def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) ->
 
 
 def _read_statement(path: Path) -> dict[str, Any]:
-    """Return a statement whose checksum matches, of this format or one with the same facts.
+    """Return a statement of this format whose checksum matches.
 
     Raises:
-        BadInput: if it is anything else; `_OtherFormat` if its format has or may have other facts.
+        BadInput: if it is anything else; `_OtherFormat` if it has another format.
         Exception: one of `GARBAGE` if it does not have the expected form.
     """
     try:
@@ -288,7 +291,7 @@ def _read_statement(path: Path) -> dict[str, Any]:
     name, version = document["format"]["name"], document["format"]["version"]
     if name != FORMAT_NAME:
         raise BadInput(f"{STATEMENT} is not the statement of a release.")
-    if type(version) is not int or not SAME_FACTS_SINCE <= version <= FORMAT_VERSION:
+    if type(version) is not int or version != FORMAT_VERSION:
         older = isinstance(version, int) and version < FORMAT_VERSION
         made_it = f"the dp-release that made it ({program_of(document)})"
         raise _OtherFormat(
@@ -335,9 +338,8 @@ def _ledger(claims: Claims) -> str | tuple[str, ...]:
 
 def _signature(claims: Claims, trusted: Collection[str]) -> str | tuple[str, ...]:
     wrong: list[str] = []
-    link, receipts_by, signature = claims.place or ("", None, None)
-    message = signed_message(claims.head, link)
-    if receipts_by is not None and not is_signed(receipts_by, message, signature):
+    receipts_by = claims.place.public_key if claims.place else None
+    if not claims.receipts_signed:
         wrong.append("The stated signature of the last receipt is wrong.")
     signed_by, signature = claims.signature or (None, None)
     if signed_by is not None and not is_signed(signed_by, claims.message, signature):
@@ -364,8 +366,10 @@ def _key_text(public: str) -> str:
     return f"key {fingerprint(public)}; compare this fingerprint with one from the publisher"
 
 
-def _tables(folder: Path, document: Mapping[str, Any], claims: Claims) -> list[Check]:
-    measured = _attempt("tables", lambda: read_marginals(folder / MARGINALS, claims.schema))
+def _tables(
+    read: Callable[[], Sequence[Measured]], document: Mapping[str, Any], claims: Claims
+) -> list[Check]:
+    measured = _attempt("tables", read)
     if isinstance(measured, Check):
         return [measured]
     found = [_guard("tables", lambda: check_tables(measured, claims.payer))]

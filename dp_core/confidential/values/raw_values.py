@@ -18,9 +18,9 @@ How each type is read:
 - Number: decimal or scientific notation, as the nearest binary32 (of the nearest binary64). Edges,
   bounds and missing codes are rounded in the same way, and so are levels with a fraction: whether a
   program keeps a column in 32 bits depends on all of its values. Infinities are out of range.
-- Date: `YYYY-MM-DD`, also in a column with a `format`, or a text in this format; a time of day
-  after it is cut off. A stored number counts as its text, for a format such as `%d%m%Y`, with the
-  zeros that it lost. A text with a time zone is no date.
+- Date: `YYYY-MM-DD`, or a text in the column's `format`; a time of day after it is cut off. A
+  stored number counts as its text, for a format such as `%d%m%Y`, with the zeros that it lost. A
+  text with a time zone is no date.
 - Missing: a null, NaN (of numbers, also as text), and every text of `missing_values`; of a number
   or date that such a text stands for, every other text or stored value as well. Spaces around
   numbers and dates are ignored.
@@ -32,6 +32,8 @@ What cannot be told apart is refused, whatever `out_of_range` says:
   2^53 on, or with an exponent from 10^15 on.
 - A moment with a time zone is on different days in different zones, and the zone belongs to the
   column rather than to the value. So a column of such moments is refused.
+- A day or month that comes before the year may have been exchanged. So a column with such a
+  `format` has texts in this format only.
 - A column with no other texts than NA may be stored without a type, or as NaN. So a column that is
   not stored as text is refused if the schema has such a level.
 """
@@ -50,9 +52,11 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.values.stored_texts import (
     DOUBLE_LIMIT,
+    INFINITE,
     canonical_texts,
     doubles,
     in_32_bits,
+    is_day,
     is_text,
     plain,
     value_texts,
@@ -75,7 +79,9 @@ _LOST_DIGITS = 10**15
 """From this number on, a text in scientific notation may have lost digits: R writes 15."""
 _NO_LEVEL, _NO_VALUE = -2, -1
 """In place of a level: none, or a missing code."""
-_NULL = r"|#N/A N/A|#?N/?A|n/a|NULL|null|-?NaN|-?nan|-?1\.#(IND|QNAN)"
+_DATED = r"([0-9]{4}([./-])[0-9]{1,2}\2[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\3[0-9]{4})([T ].*)?"
+"""Texts that programs read as days or moments."""
+_NULL = r"|#N/A N/A|#?N/?A|n/a|NULL|null|-?(?i:NaN)|-?1\.#(IND|QNAN)"
 """Texts that programs read as null in a column of numbers or times, and as texts in others."""
 
 
@@ -170,6 +176,13 @@ class Reader:
             raise SchemaViolation(
                 f"Column {name!r} is stored as {kind}: a moment with a time zone is on"
                 " different days in different zones; store dates, or times without a zone."
+            )
+        # privacy: a program exchanges day and month only if no row forbids it.
+        if is_day(kind) and self.column.format and not self.column.format.startswith("%Y"):
+            raise SchemaViolation(
+                f"Column {name!r} has a `format` in the schema and is stored as {kind}: the program"
+                " that stored it may have exchanged day and month. Store the file's own texts; or,"
+                " if all days are right, remove `format`."
             )
         # privacy: a program stores a column so only if no row has another level.
         if self._null_levels and not is_text(kind):
@@ -346,6 +359,12 @@ class _Levels:
         for text, form in forms.items():
             first = text if form is None else of.setdefault(form, text)
             # privacy: a program that reads 01 as a number writes 1, unless one row is no number.
+            if form is None and re.fullmatch(_DATED, text.strip()) and found[text] != _NO_VALUE:
+                raise BadInput(
+                    f"Column {column.name!r} of the schema has the level {text!r}, which programs"
+                    " store as a date or time if all texts of the column are such; write it as"
+                    " 2026-01-31, and a time without a zone, in the schema and in the file."
+                )
             if found[first] != found[text]:
                 raise BadInput(
                     f"Column {column.name!r} of the schema has {first!r} and {text!r}, which are"
@@ -357,8 +376,8 @@ class _Levels:
         if nulls and any(forms[text] is not None for text in column.texts()):
             raise BadInput(
                 f"Column {column.name!r} of the schema has the level {nulls[0]!r}, which programs"
-                " read as a missing value beside numbers or times; name it under `missing_values`,"
-                " or change it in the schema and in the file."
+                " read as a missing value in a column of numbers, booleans or times; name it under"
+                " `missing_values`, or change it in the schema and in the file."
             )
         codes = {form: found[text] for form, text in of.items()}
         self._forms = pa.array(list(codes), pa.string())
@@ -407,7 +426,12 @@ def _largest_whole(column: Column) -> float:
         return 0
     texts = [*column.texts(), *column.missing_values] if column.levels else column.missing_values
     forms = value_texts(pa.array(texts, pa.string())).to_pylist()
-    whole = [abs(float(form)) for form in forms if re.fullmatch("-?[0-9]+", form or "")]
+    infinite = (INFINITE, f"-{INFINITE}")
+    whole = [
+        abs(float(form))
+        for form in forms
+        if re.fullmatch("-?[0-9]+", form or "") and form not in infinite
+    ]
     # The upper end of the last bin is not legal itself.
     limits = [] if column.levels else [abs(int(limit)) for limit in legal_range(column)]
     return max([*whole, *limits], default=0)

@@ -37,11 +37,11 @@ from dp_core.errors import SchemaViolation
 from dp_core.schema.column_types.parsed_texts import NUMBER_TEXT, days_and_rest
 
 _WHOLE = r"^[+-]?[0-9]+(\.0*)?$"
-_DAY, _HOURS = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
+_DAY, _HOURS = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
 _TIME = f"^({_DAY}([T ][0-9]{{2}})?|({_DAY}[T ])?{_HOURS})$"
 _HEXADECIMAL = "^0[xX][0-9a-fA-F]{1,16}$"
 """Texts that Arrow reads as whole numbers."""
-_WORDS = {"0": ("false", "False", "FALSE"), "1": ("true", "True", "TRUE")}
+_WORDS = {"0": ("F", "false", "False", "FALSE"), "1": ("T", "true", "True", "TRUE")}
 """How programs write booleans, and the number that each is."""
 _CHANGING = (
     r"(?i)^[+-]?(inf(inity)?|nan)$|^(true|false)$"
@@ -107,6 +107,7 @@ def value_texts(texts: pa.Array) -> pa.Array:
     times = pc.match_substring_regex(texts, _TIME).fill_null(False)
     if pc.any(times).as_py():
         written = pc.replace_substring(texts.filter(times), "T", " ")
+        written = pc.replace_substring_regex(written, "(^| )([0-9]:)", r"\10\2")
         written = pc.replace_substring_regex(written, "( [0-9]{2})$", r"\1:00")
         written = pc.replace_substring_regex(written, "((^| )[0-9]{2}:[0-9]{2})$", r"\1:00")
         written = pc.replace_substring_regex(_without_zeros(written), r" 00:00:00$", "")

@@ -24,7 +24,7 @@ from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import generator, sample
 from dp_core.schema.definition import Schema
-from dp_core.schema.rules.obedient_decoding import decode
+from dp_core.schema.rules.obeyed_values import decode
 
 VALUES = "values.parquet"
 """Name of the file of values in the folder of the codes."""

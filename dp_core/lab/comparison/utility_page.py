@@ -13,11 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dp_core.bundle.quality.pair_noise import PairNoise, State, pair_noise, pair_states
-from dp_core.bundle.quality.pooled_release import pool_release
+from dp_core.bundle.quality.pair_errors import PairError, State, pair_noise, pair_states
+from dp_core.bundle.quality.relations import pool_release
 from dp_core.bundle.report.pictures.heat_map import (
     HeatMap,
-    Square,
     heat_map,
     shown_columns,
 )
@@ -139,18 +138,17 @@ def _maps(
     shown: tuple[str, ...],
     left_out: int,
     errors: Mapping[tuple[str, str], float],
-    promised: Mapping[tuple[str, str], PairNoise],
+    promised: Mapping[tuple[str, str], PairError],
     states: Mapping[tuple[str, str], State],
 ) -> list[tuple[str, str, HeatMap]]:
     """Return the maps with headings and identifiers: true errors, and expected ones if any."""
     if len(shown) < 2 or not errors:
         return []
     inside = [pair for pair in states if {*shown}.issuperset(pair)]
-    true = {pair: Square(states[pair], errors.get(pair)) for pair in inside}
+    true = {pair: PairError(states[pair], errors.get(pair)) for pair in inside}
     maps = [("True error of the sets", "true", true)]
     if any(each.tvd is not None for each in promised.values()):
-        told = {pair: Square(each.state, each.tvd) for pair, each in promised.items()}
-        maps.append(("Expected error", "expected", told))
+        maps.append(("Expected error", "expected", {**promised}))
     return [
         (
             heading,
@@ -180,7 +178,7 @@ def _largest(tables: Mapping[Clique, Sequence[float]], ways: int) -> list[Clique
     return sorted(means, key=lambda clique: -means[clique])[:MOST_OTHERS]
 
 
-def _worst(clique: Clique, found: Sequence[float], noise: PairNoise | None = None) -> WorstTable:
+def _worst(clique: Clique, found: Sequence[float], noise: PairError | None = None) -> WorstTable:
     return WorstTable(
         name=" × ".join(clique),
         mean=100 * math.fsum(found) / len(found),

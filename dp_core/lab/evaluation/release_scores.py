@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dp_core.bundle.quality.pair_noise import pair_noise, pair_states
-from dp_core.bundle.quality.pooled_release import pool_release
+from dp_core.bundle.quality.pair_errors import pair_noise, pair_states
+from dp_core.bundle.quality.relations import pool_release
 from dp_core.lab.field_scores.code_values import CodeValues
 from dp_core.lab.field_scores.file_scores import (
     FileScores,

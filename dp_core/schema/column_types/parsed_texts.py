@@ -92,7 +92,11 @@ def days_and_rest(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 def days_in_format(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return texts in a format of `%d`, `%m` and `%Y`, and ISO dates, as day ordinals."""
+    """Return texts in a format of `%d`, `%m` and `%Y` as day ordinals.
+
+    ISO dates are read as well if the format begins with the year, because programs write such dates
+    so. Of others they exchange day and month, unless one of the dates forbids it.
+    """
     # Without separators, parts can be distinguished only if each has its full width.
     digits = "{2}" if re.search("%.%", form) else "{1,2}"
     pattern = re.escape(form).replace("%Y", "(?P<Y>[0-9]{4})")
@@ -102,7 +106,9 @@ def days_in_format(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]
     year, month, day = (pc.struct_field(found, [part]) for part in ("Y", "m", "d"))
     month, day = (pc.utf8_lpad(part, width=2, padding="0") for part in (month, day))
     written = pc.binary_join_element_wise(year, month, day, "-")
-    return days_of(pc.coalesce(written, texts))
+    return days_of(
+        pc.coalesce(written, texts) if form.startswith("%Y") else pc.fill_null(written, "")
+    )
 
 
 def _dates_one_by_one(

@@ -6,7 +6,6 @@ an error that names file, line and key.
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from typing import TypeAlias, TypeVar
 from dp_core.errors import BadInput, Fault, nearest, similar
 from dp_core.text.documents.typed_text import (
     MAX_NUMBER_LENGTH,
-    parse_date,
     parse_fraction,
     printable,
     shown,
@@ -139,14 +137,6 @@ class Node:
         if maximum is not None and value > maximum:
             raise self.error(f"must be at most {maximum}, not {shown(text)}.")
         return value
-
-    def date(self) -> datetime.date:
-        """Return an ISO date."""
-        text = self.text(example="2026-12-31")
-        try:
-            return parse_date(text)
-        except ValueError as error:
-            raise self.error(str(error)) from None
 
     def items(self, *, example: str = "[a, b]") -> tuple[Node, ...]:
         """Return the items of a list."""

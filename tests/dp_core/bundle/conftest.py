@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +18,7 @@ from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
 from dp_core.methods.bin_density.fitting import with_densities
+from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Noise, Privacy
@@ -34,6 +34,7 @@ from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_ha
 from dp_core.wall.ledger.session import TABLE
 from dp_core.wall.statistics import sensitivities
 from dp_core.wall.statistics.interactions import Interaction
+from tests.browser import CHROMIUM, Page, browser
 from tests.measured import noisy_sums, noisy_table
 
 NASTY = "<script>alert('x')</script> & \"quoted\""
@@ -139,20 +140,22 @@ def make_published(
         max_rows=k,
     )
     kind: Kind = "pure" if pure else "zcdp"
+    noise: Noise = "laplace" if pure else "gaussian"
     currency = Currency(kind, reserved or largest_limit(kind, privacy.epsilon, privacy.delta))
     costs = {"one_way": currency.limit / 2, "measure": currency.limit / 2}
+    promised = {
+        "epsilon": str(privacy.epsilon),
+        "delta": str(privacy.delta),
+        "neighbours": privacy.neighbours,
+        "unit": privacy.unit,
+        **({} if max_rows is None else {"max_rows": max_rows}),
+    }
     plan = {
         "plan_version": 1,
         "spec": {
             "release": RELEASE,
             "account": ACCOUNT,
-            "privacy": {
-                "epsilon": str(privacy.epsilon),
-                "delta": str(privacy.delta),
-                "neighbours": privacy.neighbours,
-                "unit": privacy.unit,
-                **({} if max_rows is None else {"max_rows": max_rows}),
-            },
+            "privacy": promised,
             "method": "fixed",
             "schema": {"title": schema.title, "sha256": digest(schema.document)},
             "synthesize": {"sets": sets, "rows": planned_rows, "mode": mode, "seed": 7},
@@ -163,21 +166,27 @@ def make_published(
         "costs": {stage: str(cost) for stage, cost in costs.items()},
     }
     chain = Chain([])
+    reservation = {"plan": digest(plan), "sets": sets, "mode": mode}
     chain.add(
         "reserve",
-        {
-            "epsilon": str(privacy.epsilon),
-            "delta": str(privacy.delta),
-            "neighbours": privacy.neighbours,
-            "unit": privacy.unit,
-            **({} if max_rows is None else {"max_rows": max_rows}),
-            "plan": digest(plan),
-            "sets": sets,
-            "mode": mode,
-            "currency": currency.to_json(),
-            "costs": plan["costs"],
-        },
+        {**promised, **reservation, "currency": currency.to_json(), "costs": plan["costs"]},
     )
+
+    def pay(batch: str, stage: str, step: str, asks: Any, cost: Fraction, **most: int) -> Any:
+        """Charge a question; return what a noisy answer states of it."""
+        event = currency.noise_event(cost, **most)
+        assert isinstance(event, LaplaceEvent | GaussianEvent)
+        values = event.to_json()
+        if sensitivity != 1:
+            values["l1_sensitivity" if pure else "l2_sensitivity_squared"] = sensitivity
+        body = {"batch": batch, "stage": stage, "step": step, "cost": str(cost)}
+        grant = chain.add("charge", {**body, "event": values, "asks": asks}).number
+        return {"noise": noise, "scale": float(event.scale), "stage": stage, "grant": grant}
+
+    def commit(batch: str, drawn: Sequence[Any]) -> None:
+        result = result_hash([(item.grant, item.values) for item in drawn])
+        chain.add("commit", {"batch": batch, "result": result})
+
     rng = np.random.default_rng(7)
     codes = [np.minimum(rng.poisson(size / 3, 1000), size - 1) for size in schema.domain.sizes]
     truth = survey.data if survey else Dataset(schema.domain, np.stack(codes).astype(np.uint16))
@@ -186,70 +195,31 @@ def make_published(
         "one_way": [(column,) for column in schema.domain.columns],
         "measure": [*survey.cliques] if survey else [("sex", "age"), ("sex", "height", "born")],
     }
-    measurements = []
+    released: list[Any] = []
     for stage, cliques in stages.items():
+        parts = len(cliques) + (len(beyond) if stage == "measure" else 0)
+        cost = costs[stage] / (parts * len(replicates))
         for replicate in replicates:
-            batch = f"{stage}-{replicate}"
+            batch, domain = f"{stage}-{replicate}", schema.domain
             for clique in cliques:
-                parts = len(cliques) + (len(beyond) if stage == "measure" else 0)
-                cost = costs[stage] / (parts * len(replicates))
-                event = currency.noise_event(cost, l1=k, l2_squared=k**2)
-                assert isinstance(event, LaplaceEvent | GaussianEvent)
-                values = event.to_json()
-                if sensitivity != 1:
-                    values["l1_sensitivity" if pure else "l2_sensitivity_squared"] = sensitivity
-                receipt = chain.add(
-                    "charge",
-                    {
-                        "batch": batch,
-                        "stage": stage,
-                        "step": table_step(clique, replicate),
-                        "cost": str(cost),
-                        "event": values,
-                        "asks": dict(TABLE),
-                    },
+                step = table_step(clique, replicate)
+                about = pay(batch, stage, step, dict(TABLE), cost, l1=k, l2_squared=k**2)
+                drawn = rng.normal(0, about["scale"], domain.project(clique).sizes)
+                values = tabulate(truth, clique) + np.rint(drawn).astype(np.int64)
+                released.append(
+                    noisy_table(domain.project(clique), values, replicate=replicate, **about)
                 )
-                scale = float(event.scale)
-                domain = schema.domain.project(clique)
-                noise = np.rint(rng.normal(0, scale, domain.sizes)).astype(np.int64)
-                measurements.append(
-                    noisy_table(
-                        domain,
-                        tabulate(truth, clique) + noise,
-                        noise="laplace" if pure else "gaussian",
-                        scale=scale,
-                        stage=stage,
-                        replicate=replicate,
-                        grant=receipt.number,
-                    )
-                )
-            drawn = [(table.grant, table.values) for table in measurements[-len(cliques) :]]
-            chain.add(
-                "commit",
-                {"batch": batch, "result": result_hash(drawn)},
-            )
-    interactions = []
+            commit(batch, released[-len(cliques) :])
     for clique in beyond:
         of = Interaction(clique, schema.domain.project(clique).sizes)
         l1, l2_squared = sensitivities(of, privacy.relation)
-        event = currency.noise_event(cost, l1=l1, l2_squared=l2_squared)
-        assert isinstance(event, LaplaceEvent | GaussianEvent)
-        charge = {
-            "batch": "measure-0-interactions",
-            "stage": "measure",
-            "step": interaction_step(clique, 0),
-            "cost": str(cost),
-            "event": event.to_json(),
-            "asks": of.to_json(),
-        }
-        number, scale = chain.add("charge", charge).number, float(event.scale)
-        noise = np.rint(rng.normal(0, scale, of.length)).astype(np.int64)
-        values = of.of_table(tabulate(truth, clique)) + noise
-        kind_of_noise: Noise = "laplace" if pure else "gaussian"
-        interactions.append(noisy_sums(of, values, noise=kind_of_noise, scale=scale, grant=number))
+        step = interaction_step(clique, 0)
+        batch = "measure-0-interactions"
+        about = pay(batch, "measure", step, of.to_json(), cost, l1=l1, l2_squared=l2_squared)
+        drawn = np.rint(rng.normal(0, about["scale"], of.length)).astype(np.int64)
+        released.append(noisy_sums(of, of.of_table(tabulate(truth, clique)) + drawn, **about))
     if beyond:
-        drawn = [(item.grant, item.values) for item in interactions]
-        chain.add("commit", {"batch": "measure-0-interactions", "result": result_hash(drawn)})
+        commit("measure-0-interactions", released[-len(beyond) :])
     spent = sum(Fraction(str(r.body["cost"])) for r in chain.receipts if r.kind == "charge")
     total = Total(
         account=ACCOUNT,
@@ -269,13 +239,13 @@ def make_published(
         currency=currency,
         method="fixed",
         plan=plan,
-        schema=with_densities(schema, (*measurements, *interactions)),
+        schema=with_densities(schema, released),
         ledger="6d3c5c1e",
         account=ACCOUNT,
         receipts=tuple(chain.receipts),
         totals=(total,),
         place=Place(link="c" * 64),
-        released=(*measurements, *interactions),
+        released=tuple(released),
         sets=sets,
         rows=rows,
         mode=cast(Any, mode),
@@ -303,8 +273,18 @@ def write(
         rng = np.random.default_rng(number)
         write_synthetic(path, [decode(published.schema, codes, rng=rng)])
         files.append(path)
-    tallies = tally_sets(published.schema.domain, published.released, [[set_] for set_ in data])
+    tallies = tallied(published, data)
     return write_bundle(folder, published, synthetic=files, tallies=tallies, **options)
+
+
+def tallied(published: Published, data: tuple[Dataset, ...]) -> tuple[Tally, ...]:
+    """Return the counts of the sets that the report needs."""
+    return tally_sets(published.schema.domain, published.released, [[one] for one in data])
+
+
+def written(folder: Path, **options: Any) -> Path:
+    """Return the bundle of a release that `make_published` makes, below a folder."""
+    return write(folder / "out", *make_published(**options), folder / "scratch")
 
 
 @pytest.fixture(scope="session")
@@ -316,8 +296,7 @@ def release() -> tuple[Published, tuple[Dataset, ...]]:
 def bundle(release: tuple[Published, tuple[Dataset, ...]], tmp_path_factory) -> Path:
     """A whole bundle; tests that change it copy it first."""
     folder = tmp_path_factory.mktemp("bundle")
-    published, data = release
-    return write(folder / "out", published, data, folder / "scratch")
+    return write(folder / "out", *release, folder / "scratch")
 
 
 @pytest.fixture
@@ -326,13 +305,16 @@ def broken(bundle, tmp_path) -> Path:
     return Path(shutil.copytree(bundle, tmp_path / "copy"))
 
 
-@pytest.fixture
-def make():
-    """Give tests the builder of releases, and the writer of bundles."""
-    return make_published, write
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Iterator[Page]:
+    """A page of a real browser; the test is skipped without one."""
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    with browser(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
 
 
-@pytest.fixture
-def replace():
-    """Give tests a way to change one field of a release."""
-    return dataclasses.replace
+@pytest.fixture(scope="session")
+def file(bundle) -> Path:
+    """The report of the bundle."""
+    return Path(bundle / "report.html")

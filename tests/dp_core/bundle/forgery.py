@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dp_core.bundle.statement.citation import CITATION, citation_text, suggested_citation
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
@@ -33,6 +38,11 @@ def reseal(folder: Path, document: dict) -> None:
     for name in document["files"]:
         if (folder / name).is_file():
             document["files"][name] = file_record(folder / name)
+    rehash(folder, document)
+
+
+def rehash(folder: Path, document: dict) -> None:
+    """Write a changed statement of which only its own hash is made to fit."""
     document.pop("sha256", None)
     document["sha256"] = digest(document)
     (folder / "release.json").write_bytes(render(document))
@@ -86,3 +96,17 @@ def relinked(folder: Path, document: dict) -> dict[str, str]:
     """Hash changed receipts again, and return the sentence of each check that fails."""
     relink(document)
     return resealed(folder, document)
+
+
+def edit_table(folder: Path, name: str, edit: Callable[[pa.Table], pa.Table]) -> None:
+    """Replace a Parquet file of a bundle by what `edit` makes of it, and make all hashes fit."""
+    table = pq.read_table(folder / name)
+    made = edit(table).replace_schema_metadata(table.schema.metadata)
+    pq.write_table(made, folder / name)
+    reseal(folder, statement_of(folder))
+
+
+def put(table: pa.Table, name: str, values: Iterable[Any]) -> pa.Table:
+    """Return a table with other values in a column of the same type."""
+    place = table.column_names.index(name)
+    return table.set_column(place, name, pa.array(values, table.schema.field(name).type))

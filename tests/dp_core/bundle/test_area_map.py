@@ -16,7 +16,6 @@ from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.released import Measurement
 from tests import linked_release
-from tests.browser import CHROMIUM, browser
 from tests.dp_core.bundle.test_browser import FOCUS, RULES, TEXTS, WIDTH
 from tests.dp_core.bundle.test_nested_households import frames, stated
 
@@ -158,16 +157,6 @@ def test_the_report_shows_the_areas_of_households(report):
     assert re.findall(r'<li class="tile[^"]*">(\w+)<', areas) == ["a1", "a2", "b1", "b2", "b3"]
 
 
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("chromium")) as opened:
-        yield opened
-
-
-@needs_browser
 @pytest.mark.parametrize("dark", [False, True])
 def test_tiles_are_readable_with_every_shading(page, report, dark):
     page.open(report, width=1200, dark=dark)
@@ -187,7 +176,6 @@ def test_tiles_are_readable_with_every_shading(page, report, dark):
     assert page.complaints() == []
 
 
-@needs_browser
 @pytest.mark.parametrize("width", [320, 1200])
 def test_tiles_fit_the_screen_and_the_paper(page, report, width):
     page.open(report, width=width)
@@ -198,7 +186,6 @@ def test_tiles_fit_the_screen_and_the_paper(page, report, width):
     page.call("Emulation.setEmulatedMedia", media="")
 
 
-@needs_browser
 def test_the_keyboard_chooses_what_the_tiles_show(page, report):
     page.open(report, width=1200)
     shown = (

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import CHROMIUM, Page, browser
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+from tests.browser import Page
 
 SCRIPT = (Path(__file__).parent / "page_rules.js").read_text(encoding="utf-8")
 
@@ -25,17 +23,6 @@ RULES = _asked("rules")
 FOCUS = _asked("focus")
 
 WIDTH = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("chromium")) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def file(bundle) -> Path:
-    return Path(bundle / "report.html")
 
 
 @pytest.mark.parametrize("dark", [False, True])

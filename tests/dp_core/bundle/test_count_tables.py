@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from dp_core.bundle.quality.pooled_release import pool_release
+from dp_core.bundle.quality.relations import pool_release
 from dp_core.bundle.report import count_tables as module
 from dp_core.bundle.report.count_tables import count_tables
 from dp_core.methods.reconstruction.estimates.functional_noise import half_widths
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
-from tests.browser import CHROMIUM, Page, browser
+from tests.browser import Page
 from tests.dp_core.bundle.conftest import NASTY, make_published
 from tests.measured import noisy_table
 from tests.schema_texts import read
@@ -102,14 +102,6 @@ impossible: [{a: x, b: v}]
     (listed,) = count_tables(pool_release(schema, [table]), schema).listed
 
     assert [row.counts for row in listed.rows] == [(5, None), (9, 4)]
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed")
-    with browser(tmp_path_factory.mktemp("chromium")) as opened:
-        yield opened
 
 
 CHOOSE = """(() => {

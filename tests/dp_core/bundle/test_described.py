@@ -24,9 +24,8 @@ from dp_core.bundle.statement.release_json import file_record, statement
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import parse_schema
-from tests.dp_core.bundle.conftest import make_published, make_schema
-from tests.dp_core.bundle.forgery import failed
-from tests.dp_core.bundle.test_lies import reseal
+from tests.dp_core.bundle.conftest import make_published, make_schema, write
+from tests.dp_core.bundle.forgery import failed, rehash, statement_of
 
 STATED = {
     "publisher": "Office of Statistics",
@@ -144,16 +143,15 @@ def test_the_citation_names_publisher_version_licence_and_date(documents):
 def test_a_citation_or_entry_that_says_something_else_is_found(broken, name):
     path = broken / name
     path.write_text(path.read_text().replace("survey", "census", 1))
-    document = json.loads((broken / "release.json").read_bytes())
+    document = statement_of(broken)
     document["files"][name] = file_record(path)
-    reseal(broken, document)
+    rehash(broken, document)
 
     assert failed(verify(broken)) == {"copies": f"{name} does not agree with release.json."}
 
 
 @pytest.mark.parametrize("mode", ["bare", "all"])
-def test_the_codebook_is_a_data_package(make, tmp_path, mode):
-    _, write = make
+def test_the_codebook_is_a_data_package(tmp_path, mode):
     published, data = make_published()
     if mode == "all":
         published = dataclasses.replace(with_publication(published), version=3, revises="first")

@@ -21,9 +21,7 @@ from dp_core.confidential.utility import CONFIDENTIAL
 from dp_core.lab.comparison.utility_page import UtilityPage
 from dp_core.metrics.marginal_error import MarginalError
 from dp_core.metrics.noise_size import half_width
-from tests.browser import CHROMIUM, Page, browser
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+from tests.browser import Page
 
 RGB = tuple[int, int, int]
 
@@ -96,17 +94,6 @@ BUDGET = """(() => {
       width: b.width / box.width, fill: getComputedStyle(rect).fill};
   });
 })()"""
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("chromium")) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def file(bundle) -> Path:
-    return Path(bundle / "report.html")
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,19 @@
 """`expectations.json`, and what `verify` finds if somebody changes it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from dp_core.bundle.files.expectations_file import expectations_in_words
 from dp_core.bundle.verification.verify import verify
+from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
 
 
 @pytest.fixture
-def bundle(make, replace, tmp_path):
-    build, write = make
-    published, data = build()
+def bundle(tmp_path):
+    published, data = make_published()
     published = replace(published, not_met=((),) * published.sets)
     return write(tmp_path / "out", published, data, tmp_path / "scratch")
 
@@ -68,8 +69,7 @@ def test_a_changed_file_is_found_though_every_checksum_fits(bundle, change):
     assert failed(verify(bundle)).keys() == {"expectations"}
 
 
-def test_what_the_sets_do_not_meet_is_said(make):
-    build, _ = make
-    schema = build()[0].schema
+def test_what_the_sets_do_not_meet_is_said():
+    schema = make_published()[0].schema
     words = expectations_in_words(schema, [(), (0,)])
     assert words.endswith("set 2 does not meet expect_column_values_to_be_in_set.")

@@ -11,7 +11,7 @@ import pytest
 
 from dp_core.bundle.files.marginals_file import read_marginals, write_marginals
 from dp_core.bundle.quality.relations import measured_cliques
-from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable, tally_sets
+from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import report
 from dp_core.bundle.report.pictures.column_picture import estimate_column, picture
@@ -23,7 +23,7 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.plan.quality_checks import public_figures
 from dp_core.wall.released import interactions_of, tables_of
 from dp_core.wall.statistics.interactions import Interaction
-from tests.dp_core.bundle.conftest import make_published, write
+from tests.dp_core.bundle.conftest import make_published, tallied, write
 from tests.dp_core.bundle.forgery import failed, relinked, resealed, statement_of
 from tests.measured import noisy_sums
 
@@ -105,7 +105,7 @@ def test_they_are_named_in_words(made):
 def column():
     """A release with the interaction of a column, and tallies of its sets."""
     published, data = make_published(beyond=(("sex",), ("age", "born")))
-    return published, tally_sets(published.schema.domain, published.released, [[d] for d in data])
+    return published, tallied(published, data)
 
 
 def test_a_column_is_known_by_its_table_and_its_interaction_together(column):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
 import shutil
 from collections.abc import Callable
 from fractions import Fraction
@@ -16,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.published import Published
-from dp_core.bundle.statement.release_json import file_record, render, statement_message
+from dp_core.bundle.statement.release_json import file_record, statement_message
 from dp_core.bundle.verification.verify import verify
 from dp_core.text.canonical import digest
 from dp_core.wall.ledger.entries import signed_message
@@ -24,7 +23,7 @@ from dp_core.wall.ledger.ledger_position import Place, Total
 from dp_core.wall.ledger.receipts import make_receipt
 from dp_core.wall.ledger.signatures import Signer, make_key
 from tests.dp_core.bundle.conftest import write
-from tests.dp_core.bundle.forgery import reseal as remade
+from tests.dp_core.bundle.forgery import rehash, reseal, statement_of
 
 LINK = "c" * 64
 
@@ -84,13 +83,6 @@ def with_parent(published: Published) -> Published:
     del values["hash"]
     receipts = (*published.receipts[:-1], make_receipt(**values))
     return dataclasses.replace(published, totals=totals, receipts=receipts)
-
-
-def reseal(folder: Path, document: dict[str, Any]) -> None:
-    """Write a changed statement with its own checksum made to fit."""
-    document.pop("sha256", None)
-    document["sha256"] = digest(document)
-    (folder / "release.json").write_bytes(render(document))
 
 
 def leave_out_the_parent(document: dict[str, Any]) -> None:
@@ -192,9 +184,9 @@ def test_a_bundle_that_nobody_changed_passes(written, keys, signed):
 def test_a_lie_about_what_plan_and_receipts_say_shows_without_any_key(written, lie):
     folder = written(False)
     change, words = WORDED[lie]
-    document = json.loads((folder / "release.json").read_bytes())
+    document = statement_of(folder)
     change(document)
-    reseal(folder, document)
+    rehash(folder, document)
     found = verify(folder)
     assert not found.passed
     assert words in " ".join(check.sentence for check in found.failures)
@@ -204,9 +196,9 @@ def test_a_lie_about_what_plan_and_receipts_say_shows_without_any_key(written, l
 def test_any_lie_shows_against_the_ledgers_key(written, keys, lie):
     folder = written(True)
     change = SIGNED.get(lie) or WORDED[lie][0]
-    document = json.loads((folder / "release.json").read_bytes())
+    document = statement_of(folder)
     change(document)
-    reseal(folder, document)
+    rehash(folder, document)
     found = {check.name: check for check in verify(folder, trusted=[keys[0].public]).failures}
     assert "release.json" in found["signature"].sentence
 
@@ -220,9 +212,9 @@ def test_every_file_is_signed_through_its_checksum(written, keys, name):
         pq.write_table(rows.take(pa.array([0] * rows.num_rows)), path)  # one record repeated
     else:
         path.write_text(path.read_text().replace("survey", "census"))
-    document = json.loads((folder / "release.json").read_bytes())
+    document = statement_of(folder)
     document["files"][name] = file_record(path)
-    reseal(folder, document)
+    rehash(folder, document)
     found = {check.name for check in verify(folder, trusted=[keys[0].public]).failures}
     # The codebook, which has the hashes of the sets, is compared with the statement, too.
     assert found - {"copies"} == {"signature"}
@@ -231,12 +223,12 @@ def test_every_file_is_signed_through_its_checksum(written, keys, name):
 def test_a_stranger_who_signs_a_changed_statement_is_not_the_ledger(written, keys):
     folder = written(True)
     ledger, stranger = keys
-    document = json.loads((folder / "release.json").read_bytes())
+    document = statement_of(folder)
     document["sets"]["records"]["value"] = 99999
-    remade(folder, document)
+    reseal(folder, document)
     signature = stranger.sign(statement_message(document))
     document["signature"] = {"public_key": stranger.public, "signature": signature}
-    reseal(folder, document)
+    rehash(folder, document)
     found = verify(folder, trusted=[ledger.public])
     assert [check.name for check in found.failures] == ["signature"]
     # Without the key it is told whose signature is to be compared.
@@ -246,7 +238,7 @@ def test_a_stranger_who_signs_a_changed_statement_is_not_the_ledger(written, key
 
 def test_the_answer_tells_what_is_signed(written):
     folder = written(True)
-    document = json.loads((folder / "release.json").read_bytes())
+    document = statement_of(folder)
 
     def answer() -> str:
         return next(check.sentence for check in verify(folder).checks if check.name == "signature")
@@ -254,11 +246,11 @@ def test_the_answer_tells_what_is_signed(written):
     assert answer().startswith("release.json, and through it every file, is signed by key")
     stripped = copy.deepcopy(document)
     stripped["signature"] = None
-    reseal(folder, stripped)
+    rehash(folder, stripped)
     assert "through the commits, the noisy tables are signed by key" in answer()
     assert "the synthetic sets and the rest are not" in answer()
     stripped["ledger"]["place"] |= {"public_key": None, "signature": None}
-    reseal(folder, stripped)
+    rehash(folder, stripped)
     assert answer().startswith("Nothing is signed")
 
 

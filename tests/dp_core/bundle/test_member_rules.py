@@ -9,15 +9,13 @@ import shutil
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.quality.ruled_tables import ruled_tables
-from dp_core.bundle.quality.table_fit import check_fit, comparable, tally_sets
+from dp_core.bundle.quality.table_fit import check_fit, comparable, ruled_tables, tally_sets
 from dp_core.bundle.verification.verify import verify
 from dp_core.plan.procedure import sample
 from dp_core.plan.quality_checks import countable
-from tests.dp_core.bundle.forgery import failed, reseal, resealed, statement_of
+from tests.dp_core.bundle.forgery import edit_table, failed, resealed, statement_of
 from tests.linked_release import SCHEMA, frames, outcome, published_of, write
 
 FIRST, ADULT = "exactly one first == yes", "at least one age >= 18"
@@ -71,12 +69,12 @@ def broken(bundle, tmp_path):
 
 def change(folder, edit):
     """Replace the persons of the first set by what `edit` makes of them."""
-    path = folder / PEOPLE
-    table = pq.read_table(path)
-    frame = edit(table.to_pandas())
-    made = pa.Table.from_pandas(frame, schema=table.schema, preserve_index=False)
-    pq.write_table(made.replace_schema_metadata(table.schema.metadata), path)
-    reseal(folder, statement_of(folder))
+
+    def edited(table):
+        frame = edit(table.to_pandas())
+        return pa.Table.from_pandas(frame, schema=table.schema, preserve_index=False)
+
+    edit_table(folder, PEOPLE, edited)
 
 
 def test_every_household_of_every_set_obeys_the_rules_and_the_bundle_verifies(bundle):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import datetime
 import errno
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +66,7 @@ def test_noisy_tables_survive_the_file_exactly(tmp_path):
         measured(domain, (), 4, stage="total", noise="laplace", scale=1.5),
         measured(domain, ("a",), 9, stage="one_way", replicate=2),
         measured(domain, ("b", "a"), 10),
-        measured(domain, ("c",), 11),
+        measured(domain, ("c",), 11, scale=float(np.nextafter(17.3, 18))),
         measured(domain, ("long",), 12),
         measured(domain, ("a",), 13, stage="one_way", replicate=3),
     )
@@ -106,18 +105,12 @@ def test_no_noisy_table_at_all_is_an_empty_file(tmp_path):
     assert read_marginals(tmp_path / "m.parquet") == ()
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"hello, world", b"PAR1" * 50])
-def test_garbage_is_a_sentence_that_names_the_file(tmp_path, content):
-    (tmp_path / "m.parquet").write_bytes(content)
+@pytest.mark.parametrize("content", [None, b"", b"PAR1", b"hello, world", b"PAR1" * 50])
+def test_what_is_no_file_of_tables_is_refused_by_name(tmp_path, content):
+    if content is not None:
+        (tmp_path / "m.parquet").write_bytes(content)
     with pytest.raises(BadInput, match=r"m\.parquet"):
         read_marginals(tmp_path / "m.parquet")
-
-
-def test_a_missing_file_and_a_folder_are_sentences(tmp_path):
-    with pytest.raises(BadInput, match=r"m\.parquet"):
-        read_marginals(tmp_path / "m.parquet")
-    with pytest.raises(BadInput):
-        read_marginals(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +143,7 @@ def test_a_damaged_file_is_read_or_refused_but_never_crashes(small_file, data):
     assert all(table.values.shape == table.domain.sizes for table in tables)
 
 
-@pytest.mark.parametrize("what", ["order", "missing", "noise", "scale", "twice"])
+@pytest.mark.parametrize("what", ["order", "missing", "noise", "scale", "grant", "twice"])
 def test_a_table_that_is_not_whole_is_refused(tmp_path, what):
     public = schema({"a": 3, "b": 2})
     tables = [measured(public.domain, ("a",), 1), measured(public.domain, ("b",), 2)]
@@ -163,7 +156,11 @@ def test_a_table_that_is_not_whole_is_refused(tmp_path, what):
     elif what == "twice":
         rows = rows.take([0, 3, 4, 1, 2])
     else:
-        value = {"noise": pa.array(["uniform"] * 5), "scale": pa.array([-1.0] * 5)}[what]
+        value = {
+            "noise": pa.array(["uniform"] * 5),
+            "scale": pa.array([-1.0] * 5),
+            "grant": pa.array([1, 2, 1, 2, 2]),
+        }[what]
         rows = rows.set_column(rows.schema.get_field_index(what), what, value)
     pq.write_table(rows, tmp_path / "bad.parquet")
 
@@ -237,16 +234,6 @@ def test_an_interruption_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         write_synthetic(tmp_path / "s.parquet", pieces())
     assert list(tmp_path.iterdir()) == []
-
-
-def test_scales_keep_every_bit(tmp_path):
-    public = schema({"a": 2})
-    scale = float(np.nextafter(17.3, 18))
-    write_marginals(
-        tmp_path / "m.parquet", [measured(public.domain, ("a",), 1, scale=scale)], public
-    )
-
-    assert Fraction(read_marginals(tmp_path / "m.parquet")[0].scale) == Fraction(scale)
 
 
 def test_a_set_is_counted_to_its_last_row_group(tmp_path, monkeypatch):

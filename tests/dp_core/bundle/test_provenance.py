@@ -1,18 +1,19 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from dp_core.bundle.report.provenance import headline, made_from
+from dp_core.bundle.report.provenance import headline, made_from, private_choices
+from dp_core.schema.definition import Choice
 from dp_core.wall.ledger.receipts import make_receipt
 from dp_core.wall.released import Measurement, SparseTable
 from dp_core.wall.statistics.counting_queries import Cells
-from tests.dp_core.bundle.conftest import make_published
 from tests.measured import noisy_answers
 
 
-def published():
-    found = make_published()
-    return found[0] if isinstance(found, tuple) else found
+@pytest.fixture
+def published(release):
+    return release[0]
 
 
 def charge(number, mechanism, name):
@@ -22,19 +23,17 @@ def charge(number, mechanism, name):
     )
 
 
-def test_tables_are_counted_without_the_number_of_records():
-    release = published()
-    tables = [item for item in release.released if isinstance(item, Measurement)]
-    assert made_from(release) == (f"{len(tables)} noisy tables",)
+def test_tables_are_counted_without_the_number_of_records(published):
+    tables = [item for item in published.released if isinstance(item, Measurement)]
+    assert made_from(published) == (f"{len(tables)} noisy tables",)
     total = replace(tables[0], domain=tables[0].domain.project(()), values=np.array(3))
-    both = replace(release, released=(*tables, total))
+    both = replace(published, released=(*tables, total))
     assert made_from(both) == (f"{len(tables)} noisy tables", "the noisy number of records")
     assert headline(both) == (len(tables), "noisy tables")
 
 
-def test_frequent_cells_single_numbers_choices_scores_and_draws_are_named():
-    release = published()
-    domain = release.schema.domain.project(("sex",))
+def test_frequent_cells_single_numbers_choices_scores_and_draws_are_named(published):
+    domain = published.schema.domain.project(("sex",))
     sparse = SparseTable(
         domain=domain,
         cells=np.array([[0], [1]], dtype=np.uint16),
@@ -60,7 +59,7 @@ def test_frequent_cells_single_numbers_choices_scores_and_draws_are_named():
         charge(3, "discrete-laplace", "indif"),
         charge(4, "perturbed-draws", "drawn-records"),
     )
-    found = made_from(replace(release, released=(sparse, sparse, answers), receipts=receipts))
+    found = made_from(replace(published, released=(sparse, sparse, answers), receipts=receipts))
     counted = ("2 single", "4 noisy cells of 2 tables", "2 private choices")
     assert [phrase.startswith(start) for phrase, start in zip(found, counted, strict=False)] == [
         True
@@ -69,16 +68,43 @@ def test_frequent_cells_single_numbers_choices_scores_and_draws_are_named():
     assert len(found) == 5
 
 
-def test_where_no_number_was_measured_the_choices_are_what_is_behind_the_sets():
-    release = replace(published(), released=(), receipts=(charge(1, "noisy-max", "signed"),))
-    assert headline(release) == (1, "private choice")
-    assert made_from(release) == ("1 private choice",)
-    assert headline(replace(release, receipts=())) == (0, "noisy results")
+def test_where_no_number_was_measured_the_choices_are_what_is_behind_the_sets(published):
+    chosen = replace(published, released=(), receipts=(charge(1, "noisy-max", "signed"),))
+    assert headline(chosen) == (1, "private choice")
+    assert made_from(chosen) == ("1 private choice",)
+    assert headline(replace(chosen, receipts=())) == (0, "noisy results")
 
 
-def test_records_drawn_from_a_whole_table_are_named():
+def test_records_drawn_from_a_whole_table_are_named(published):
     receipts = (charge(1, "polya-urn", "drawn-cells"), charge(2, "polya-urn", "drawn-cells"))
-    release = replace(published(), released=(), receipts=receipts)
-    (phrase,) = made_from(release)
+    drawn = replace(published, released=(), receipts=receipts)
+    (phrase,) = made_from(drawn)
     assert "virtual records" in phrase
-    assert headline(release) == (2, "noisy results")
+    assert headline(drawn) == (2, "noisy results")
+
+
+@pytest.mark.parametrize(
+    ("spec", "spread"),
+    [
+        ({"select": {"method": "densemarg"}}, True),
+        ({"synthesize": {"method": "laplace_sanitizer", "bins": 3}}, True),
+        ({"synthesize": {"method": "multinomial_dirichlet", "bins": None}}, True),
+        ({"synthesize": {"method": "modips"}}, False),
+        ({"synthesize": {"method": "average", "models": ["modips", "slomag"]}}, False),
+        ({"synthesize": {"method": "average", "models": ["modips", "laplace_sanitizer"]}}, True),
+    ],
+)
+def test_values_follow_the_counts_of_the_choice_where_the_method_draws_within_bins(
+    published, spec, spread
+):
+    sex, age, *others = published.schema.columns
+    bins = Choice(among=age, codes=tuple(range(1, age.bins)), pieces=((0, 1000),))
+    columns = (sex, replace(age, choice=bins), *others)
+    made = replace(
+        published,
+        schema=replace(published.schema, columns=columns),
+        plan={**published.plan, "spec": spec},
+    )
+    found = private_choices(made)
+    assert found is not None
+    assert (found.bins, found.spread) == (("age",), spread)

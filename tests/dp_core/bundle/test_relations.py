@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.quality.relations import (
+    cells_near_zero,
     levels_near_zero,
     measured_cliques,
     relations,
@@ -18,7 +19,7 @@ from dp_core.wall.released import Measurement, Totals
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts
-from tests.measured import noisy_sums
+from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
 SCHEMA = codes_schema(DOMAIN, StructuralZeros())
@@ -36,7 +37,6 @@ def test_a_release_tells_which_pairs_its_tables_hold():
     found = relations([table(("a", "b"), [500, 300, 400, 600]), table((), 1800)], SCHEMA)
     assert (found.pairs, found.carried) == (3, 1)
     assert found.missing == ("a × c", "b × c")
-    assert found.more == 0
 
 
 def test_a_release_tells_which_pairs_posterior_sets_do_not_draw(monkeypatch):
@@ -46,7 +46,7 @@ def test_a_release_tells_which_pairs_posterior_sets_do_not_draw(monkeypatch):
     # The measured pair fills four of ten cells, a × c the other six.
     monkeypatch.setattr(posterior_tables, "MOST_CELLS", 10)
     found = relations(released, SCHEMA, mode="posterior")
-    assert (found.missing, found.undrawn, found.undrawn_more) == (("a × c", "b × c"), ("b × c",), 0)
+    assert (found.missing, found.undrawn) == (("a × c", "b × c"), ("b × c",))
     assert relations(released, SCHEMA, mode="shared").undrawn == ()
 
 
@@ -85,13 +85,6 @@ def test_counts_by_bins_are_tables_and_other_sums_are_not():
     counts = BinnedCounts(columns=("a", "b"), sizes=(2, 2), edges=(None, None))
     item = noisy_sums(counts, np.zeros(4, np.int64), noise="laplace")
     assert measured_cliques([item]) == ({0: [("a", "b")]}, {})
-
-
-def test_long_lists_end_with_how_many_more():
-    names = tuple(f"x{number}" for number in range(12))
-    schema = codes_schema(Domain(names, (2,) * 12), StructuralZeros())
-    found = relations([], schema)
-    assert (found.pairs, found.carried, len(found.missing), found.more) == (66, 0, 20, 46)
 
 
 @pytest.mark.parametrize(("low", "named"), [(29, True), (31, False)])
@@ -162,3 +155,40 @@ def test_a_pair_measured_without_its_margins_is_as_thin_as_a_table_of_its_noise(
     assert bool(found) == (scale > 2)
     assert thin_groups(apart, SCHEMA, [("a", "c")]) == found
     assert thin_groups([beyond], SCHEMA, [("a", "c")]) == ()
+
+
+def near_zero(tables, clique, zeros=None):
+    return cells_near_zero(DOMAIN, tables, [clique], zeros=zeros or StructuralZeros())
+
+
+@pytest.mark.parametrize("clique", [("a", "c"), ("c", "a")])
+def test_cells_below_three_standard_errors_are_near_zero(clique):
+    given = [table(("a", "c"), [100, 29, 31, -5, 200, 90])]
+    low = near_zero(given, clique)[clique]
+    assert low.tolist() == [[False, True, False], [True, False, False]]
+
+
+@pytest.mark.parametrize(
+    ("tables", "near"),
+    [
+        # A sum of two cells has the noise of both: its limit is 3 * 10 * sqrt(2) = 42.4.
+        ([table(("a", "c"), [100, 21, 300, 100, 21, 300])], True),
+        ([table(("a", "c"), [100, 22, 300, 100, 21, 300])], False),
+        # With a table of half its variance, which has twice the say: (30 + 2 * 21)/3 and 24.5.
+        ([table(("a", "c"), [9, 15, 9, 9, 15, 9]), table(("c",), [200, 21, 600])], True),
+        ([table(("a", "c"), [9, 15, 9, 9, 15, 9]), table(("c",), [200, 22, 600])], False),
+        # Laplace noise has twice the square of its scale.
+        ([noisy_table(DOMAIN.project(("c",)), [9, 42, 9], noise="laplace", scale=10.0)], True),
+        ([noisy_table(DOMAIN.project(("c",)), [9, 43, 9], noise="laplace", scale=10.0)], False),
+    ],
+)
+def test_the_limit_follows_the_noise_of_all_tables(tables, near):
+    assert near_zero(tables, ("c",))["c",][1] == near
+
+
+def test_what_cannot_occur_or_was_not_measured_is_not_near_zero():
+    zeros = StructuralZeros((Rule(("a", "c"), ((1,), (0,)), "rule"),))
+    given = [table(("a", "c"), [100, 200, 300, 3, 200, 90])]
+    assert not near_zero(given, ("a", "c"), zeros)["a", "c"].any()
+    only = [table(("c",), [0, 0, 0])]
+    assert [near_zero(only, clique) for clique in [("a",), ("a", "c"), ()]] == [{}] * 3

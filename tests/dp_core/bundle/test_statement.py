@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from dp_core.wall.accounting.guarantee import Guarantee, implied
 from dp_core.wall.ledger.ledger_position import Total
 from dp_core.wall.ledger.session import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
 from dp_core.wall.statistics import VETTED
+from tests.dp_core.bundle.conftest import make_published
 
 
 @pytest.fixture
@@ -164,18 +166,19 @@ def test_words_about_all_releases_state_every_change_of_the_total():
     assert "raised on 2026-01-02 and may be raised again. How they add up was restated" in both
 
 
-def test_shared_sets_are_said_to_miss_the_common_noise(make):
-    build, _ = make
-    shared, split = (statement(build(mode=mode)[0], {}) for mode in ("shared", "split"))
+def test_shared_sets_are_said_to_miss_the_common_noise():
+    shared, split = (statement(make_published(mode=mode)[0], {}) for mode in ("shared", "split"))
 
     assert (shared["inference"]["rule"], shared["inference"]["sets"]) == ("shared", 2)
     assert "too small" in shared["inference"]["covers"]
     assert split["inference"]["rule"] == "split"
     assert "too small" not in split["inference"]["covers"]
-    assert "too small" in statement(build(mode="split", sets=1)[0], {})["inference"]["covers"]
+    assert (
+        "too small" in statement(make_published(mode="split", sets=1)[0], {})["inference"]["covers"]
+    )
 
 
-def test_a_moment_without_time_zone_is_refused(release, replace):
+def test_a_moment_without_time_zone_is_refused(release):
     with pytest.raises(ValueError, match="time zone"):
         replace(release[0], created=datetime.datetime(2026, 1, 1))
 
@@ -183,7 +186,7 @@ def test_a_moment_without_time_zone_is_refused(release, replace):
 @pytest.mark.parametrize(
     "change", [{"sets": -1}, {"rows": -1}, {"rows": (300,)}, {"records": float("nan")}]
 )
-def test_a_release_of_nothing_is_refused(release, replace, change):
+def test_a_release_of_nothing_is_refused(release, change):
     with pytest.raises(ValueError, match=r"release|records"):
         replace(release[0], **change)
 

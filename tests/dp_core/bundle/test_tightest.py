@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.events import Event
 from dp_core.wall.accounting.guarantee import PLD, Guarantee, implied, second, tightest
+from tests.dp_core.bundle.conftest import make_published, write
 
 BILLIONTH = Fraction(1, 10**9)
 
@@ -27,20 +29,19 @@ def charges_of(published: Published) -> list[tuple[Event, Mapping[str, Any]]]:
     return [(charge.event, charge.asks) for charge in charges]
 
 
-def stated(published: Published, replace) -> Published:
+def stated(published: Published) -> Published:
     """Return the release with all that its receipts show, as `publish` states it."""
     paid = (published.currency, published.privacy, charges_of(published))
     return replace(published, tightest=tightest(*paid), also=second(*paid))
 
 
 @pytest.fixture
-def checked(make, replace, tmp_path):
+def checked(tmp_path):
     """Build a release, state what its receipts show, change that, and verify the bundle."""
-    build, write = make
 
     def check(change=lambda _: {}, **options) -> tuple[Check, Path]:
-        published, data = build(**options)
-        published = stated(published, replace)
+        published, data = make_published(**options)
+        published = stated(published)
         published = replace(published, **change(published))
         folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
         found = {check.name: check for check in verify(folder).checks}
@@ -90,7 +91,7 @@ def test_few_laplace_tables_are_stated_once(checked):
 
 @pytest.mark.parametrize("part", ["tightest", "also"])
 @pytest.mark.parametrize("word", ["epsilon", "delta"])
-def test_a_claim_that_the_noise_does_not_show_is_refused(checked, replace, part, word):
+def test_a_claim_that_the_noise_does_not_show_is_refused(checked, part, word):
     def stronger(published):
         claim = getattr(published, part)
         share = Fraction(99_998, 100_000) if word == "epsilon" else Fraction(9, 10)
@@ -114,10 +115,10 @@ def test_a_method_that_may_look_verifies_by_its_total(checked):
     assert "reserved total implies" in found.sentence
 
 
-def test_a_last_digit_that_another_machine_computes_does_not_matter(make, replace, monkeypatch):
+def test_a_last_digit_that_another_machine_computes_does_not_matter(monkeypatch):
     from dp_core.wall.accounting import guarantee as module
 
-    published = stated(make[0]()[0], replace)
+    published = stated(make_published()[0])
     charges = charges_of(published)
     here = module.tightest_epsilon
     factor = 1 + Fraction(9, 10**10)

@@ -9,11 +9,11 @@ import stat
 import pytest
 
 from dp_core.bundle import writer
-from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.verification.verify import verify
 from dp_core.bundle.writer import check_destination, write_bundle
 from dp_core.errors import BadInput, StageFailed
 from dp_core.tables.dataset import Dataset
+from tests.dp_core.bundle.conftest import make_published, tallied, write
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def parts(release, bundle):
     return {
         "published": published,
         "synthetic": sorted((bundle / "synthetic").iterdir()),
-        "tallies": tally_sets(published.schema.domain, published.released, [[one] for one in data]),
+        "tallies": tallied(published, data),
     }
 
 
@@ -89,9 +89,8 @@ def test_a_bundle_that_differs_is_refused_and_left_alone(tmp_path, parts, name):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_sets_may_have_different_numbers_of_rows(tmp_path, make):
-    build, write = make
-    published, data = build(mode="split", planned_rows="same", records=296)
+def test_sets_may_have_different_numbers_of_rows(tmp_path):
+    published, data = make_published(mode="split", planned_rows="same", records=296)
     shorter = data[0], Dataset(data[1].domain, data[1].codes[:, :-7])
     folder = write(tmp_path / "out", published, shorter, tmp_path / "scratch")
 
@@ -99,7 +98,7 @@ def test_sets_may_have_different_numbers_of_rows(tmp_path, make):
     assert verify(folder).passed
     # As many rows as records: the report has nothing to add. It has where they are far apart.
     assert "296 rows on average" not in (folder / "report.html").read_text()
-    published, _ = build(mode="split", planned_rows="same")
+    published, _ = make_published(mode="split", planned_rows="same")
     folder = write(tmp_path / "far", published, shorter, tmp_path / "scratch")
     assert "296 rows on average" in (folder / "report.html").read_text()
 

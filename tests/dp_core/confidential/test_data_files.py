@@ -76,3 +76,14 @@ def test_no_library_that_reads_data_is_loaded():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert ended.stdout == "[]\n"
+
+
+def test_a_name_that_is_not_utf_8_is_refused_by_name(tmp_path):
+    """Such names come out of ZIP files that were made on Windows."""
+    try:
+        (tmp_path / "gr\udcf6.csv").write_text("a\n1\n")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    with pytest.raises(BadInput, match=r"gr\\udcf6.*rename") as caught:
+        find_data_files("*.csv", tmp_path)
+    caught.value.message.encode()

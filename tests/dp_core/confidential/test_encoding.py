@@ -1,4 +1,5 @@
 import datetime
+import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.confidential.encoding import Encoder, settle_zeros
-from dp_core.errors import SchemaViolation
+from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.problems import Problem, refused
@@ -432,3 +433,28 @@ def test_a_missing_code_of_a_format_of_digits_may_be_stored_as_a_number(code):
         pa.array([float(code)]),
     ]
     assert [codes(column, values) for values in stored] == [[column.missing_code]] * 4
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Y", "%m/%d/%Y", "%d%m%Y"])
+def test_a_day_before_the_year_is_read_in_its_format_only(form):
+    """Programs exchange day and month of such texts, unless a day above 12 forbids it."""
+    column = date(format=form, out_of_range="missing", missing="level")
+    assert codes(column, [datetime.date(2000, 3, 1).strftime(form)]) == [1]
+    assert problems(column, ["2000-03-01"]) == {Problem.TYPE: 1}
+    for kind in (pa.date32(), pa.timestamp("us")):
+        with pytest.raises(SchemaViolation, match="exchanged day and month"):
+            codes(column, pa.array([datetime.date(2000, 3, 1)]).cast(kind))
+
+
+@pytest.mark.parametrize(
+    "level", ["31.01.2026", "2026/01/31", "1-2-2026", "2026-01-31T12:30:00Z", "31.01.2026 7:00"]
+)
+def test_levels_that_programs_store_as_other_texts_are_refused(level):
+    with pytest.raises(BadInput, match=re.escape(level)):
+        Encoder(category(levels=(Level("a", "a"), Level(level, "day"))))
+    Encoder(category(levels=(Level("1.2.3", "code"), Level("2026-01-31", "day"))))
+
+
+def test_a_level_without_bound_is_no_large_number():
+    column = category(levels=(Level("1", "one"), Level("inf", "more")))
+    assert codes(column, [1.0, float("inf")]) == codes(column, ["1", "inf"]) == [0, 1]

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from dp_core.confidential.between_columns import broken_rules
+from dp_core.errors import SchemaViolation
 from dp_core.schema.reading.schema_file import parse_schema
 
 MONEY = {"type": "number", "min": "0", "max": "100", "bins": "4", "decimals": "2"}
@@ -68,16 +69,20 @@ def test_a_sum_holds_to_the_cent_where_32_bits_have_lost_the_cents():
         assert broken(columns, "c = a + b", max="600000") == {"c = a + b": [False, True]}
 
 
-def test_beyond_the_digits_of_32_bits_both_widths_have_the_same_units():
-    """A program that keeps 32 bits changes no value by more than 5e-4."""
+def test_beyond_the_digits_of_32_bits_texts_of_both_widths_have_the_same_units():
+    """A program that keeps 32 bits, and writes texts, changes no value by more than 5e-4."""
     rng = np.random.default_rng(7)
     exact = np.rint(rng.uniform(9e4, 6e5, 20_000) * 100) / 100
-    exact = np.append(exact, rng.uniform(9e4, 6e5, 20_000))  # with all decimals
     short = exact.astype(np.float32)
     kept = np.abs(short - exact) <= 5e-4
     assert kept.sum() > 300
-    other = pa.array(np.roll(exact[kept], 1))
-    for one in (exact[kept], short[kept]):
-        column = pa.array(one)
-        same = broken([column, other, pa.array(exact[kept])], "a = c", max="600000")
+    for one in (pa.array(exact[kept]), pa.array(short[kept]).cast(pa.string())):
+        same = broken([one, one, pa.array(exact[kept])], "a = c", max="600000")
         assert not any(same["a = c"])
+
+
+def test_beyond_the_digits_of_32_bits_a_compared_column_has_64():
+    columns = [pa.array([1.0], pa.float32())] * 3
+    assert broken(columns, "a <= c") == {"a <= c": [False]}
+    with pytest.raises(SchemaViolation, match=r"'a'.*store it as double"):
+        broken(columns, "a <= c", max="600000")

@@ -112,3 +112,19 @@ def test_the_draft_of_numbers_of_any_size_is_exact_and_fits(storage, tmp_path):
     assert schema.column("big").minimum <= min(values)
     assert schema.column("big").maximum >= max(values)
     assert schema.column("big").maximum - max(values) <= max(max(values) - min(values), 1)
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("s")])
+def test_days_outside_the_calendar_are_drafted_as_its_ends(kind):
+    unit = 1 if pa.types.is_date32(kind) else 86_400
+    days = pa.array([-(2**31) * unit + unit, 0, 3_000_000 * unit])
+    days = days.cast(pa.int32() if unit == 1 else pa.int64()).view(kind)
+    (found,) = shown(pa.table({"c": days})).variables
+    assert (found.minimum, found.maximum) == ("0001-01-01", "9999-12-31")
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Nowhere/Bad"])
+def test_moments_with_a_zone_are_no_dates(zone):
+    (found,) = shown(pa.table({"c": pa.array([1, 2], pa.timestamp("us", zone))})).variables
+    assert found.kind is None
+    assert zone in found.remarks[0]

@@ -38,7 +38,7 @@ def test_a_draft_from_a_codebook_is_completed_and_checked(folder, typed):
     text = draft.out.replace("title: ", "title: T ").replace("ignore: []", "ignore: [new]")
     text = "\n".join(
         line for line in text.splitlines() if "not in the codebook" not in line
-        and not line.startswith("    type:      #")
+        and not line.startswith("    type:  ")
     )  # fmt: skip
     (folder / "s.yaml").write_text(text + "\n")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dp_core.bundle.statement.refusals import refusals_statement
+from dp_core.bundle.statement.sections import refusals_statement
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.wall.ledger.attempts.refused_attempts import attempts_of
 from tasks.ledger.ledger import Ledger

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dp_core.bundle.statement.refusals import refusals_statement
+from dp_core.bundle.statement.sections import refusals_statement
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.schema.reading.schema_file import parse_schema

@@ -10,9 +10,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from dp_core.bundle.quality.pair_noise import State
+from dp_core.bundle.quality.pair_errors import PairError, State
+from dp_core.text.pages.html_template import html_templates
 
 LIMITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 """Limits of the classes of a TVD; a value on a limit is in the lower class."""
@@ -26,19 +29,6 @@ _LONGEST = 26
 """Most characters of a name beside the map."""
 _LETTER = 7.2
 """Width of a letter of these names, a little more than the average, CSS pixels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Square:
-    """The value of one pair.
-
-    Attributes:
-        state: How the pair is known.
-        value: A TVD; None if it is not known.
-    """
-
-    state: State
-    value: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +46,7 @@ class HeatMap:
 
     columns: tuple[str, ...]
     left_out: int
-    squares: Mapping[tuple[str, str], Square]
+    squares: Mapping[tuple[str, str], PairError]
     svg: str
     classes: tuple[tuple[str, str], ...]
     states: frozenset[State]
@@ -91,7 +81,7 @@ def shown_columns(
 
 def heat_map(
     columns: Sequence[str],
-    squares: Mapping[tuple[str, str], Square],
+    squares: Mapping[tuple[str, str], PairError],
     *,
     words: str,
     left_out: int = 0,
@@ -109,7 +99,7 @@ def heat_map(
         for place, second in enumerate(columns)
         for first in columns[:place]
     }
-    values = [each.value for each in shown.values() if each.value is not None]
+    values = [each.tvd for each in shown.values() if each.tvd is not None]
     ends = ["", *(f"{100 * limit:g} %" for limit in LIMITS)]
     texts = [f"up to {ends[1]}", *map(" to ".join, itertools.pairwise(ends[1:]))]
     texts.append(f"over {ends[-1]}")
@@ -142,59 +132,27 @@ def short_percent(value: float) -> str:
     return f"{100 * value:.1f}" if value < 0.0995 else f"{100 * value:.0f}"
 
 
-def _svg(columns: Sequence[str], squares: Mapping[tuple[str, str], Square], words: str) -> str:
+def _svg(columns: Sequence[str], squares: Mapping[tuple[str, str], PairError], words: str) -> str:
     count = len(columns)
     numbers = count <= _WITH_NUMBERS
     side = 36 if numbers else 22 if count <= _WITH_HINTS else 14
     names = [name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…" for name in columns]
-    width = max(
-        place * side + 8 + round(_LETTER * len(name)) for place, name in enumerate(names, start=0)
-    )
-    lines = [
-        f'<svg class="heatmap{"" if numbers else " small"}" viewBox="0 0 {width} {count * side}"'
-        f' width="{width}" height="{count * side}" role="img" aria-label="{escape(words)}">'
-    ]
-    for row, name in enumerate(columns):
-        lines.append(f'<g transform="translate(0 {row * side})">')
-        for place, other in enumerate(columns[:row]):
-            hint = count <= _WITH_HINTS
-            square = squares[other, name]
-            lines += _square(place * side, side, square, f"{other} × {name}", numbers, hint)
-        text = escape(names[row])
-        lines.append(f'<text class="name" x="{row * side + 4}" y="{side / 2:g}">{text}</text></g>')
-    return "\n".join([*lines, "</svg>"])
+    width = max(place * side + 8 + round(_LETTER * len(name)) for place, name in enumerate(names))
+    hints = count <= _WITH_HINTS
+    drawn = squares_svg().heat_map(columns, names, squares, side, width, numbers, hints, words)
+    return str(drawn)
 
 
-def _square(x: int, side: int, square: Square, pair: str, numbers: bool, hint: bool) -> list[str]:
-    """Return the marks of one pair, one pixel apart from its neighbours."""
-    kind = "none" if square.value is None else f"heat{class_of(square.value)}"
-    known = square.value is not None or square.state != "unmeasured"
-    inset, size = (0.5, side - 1) if known else (1, side - 2)
-    box = f'<rect class="{kind}" x="{x + inset:g}" y="{inset:g}" width="{size}" height="{size}"'
-    if not hint:
-        marks = [box + "/>"]
-    else:
-        value = "" if square.value is None else f": {short_percent(square.value)} %"
-        what = {"measured": "", "implied": ", implied", "unmeasured": ", not measured"}
-        marks = [f"{box}><title>{escape(pair)}{value}{what[square.state]}</title></rect>"]
-    if numbers and square.value is not None:
-        middle = x + side / 2
-        marks.append(
-            f'<text class="in {kind}" x="{middle:g}" y="{side / 2:g}">'
-            f"{short_percent(square.value)}</text>"
-        )
-    corner = max(side // 4, 4)
-    if square.state == "implied":
-        marks.append(f'<path class="corner" d="M{x + 0.5:g} .5h{corner}l-{corner} {corner}z"/>')
-    elif square.state == "unmeasured" and square.value is not None:
-        marks.append(
-            f'<path class="cross" d="M{x + 1} {side - 1}l{corner} 0l-{corner} -{corner}z"/>'
-        )
-    return marks
+@cache
+def squares_svg() -> Any:
+    """Return the macros that draw pictures of squares."""
+    environment = html_templates(Path(__file__).parent.parent)
+    environment.filters |= {"heat": class_of, "short": short_percent}
+    return environment.get_template("squares.svg.jinja").module
 
 
-def _number(square: Square) -> str:
-    if square.value is None:
+def _number(square: PairError) -> str:
+    if square.tvd is None:
         return "–" if square.state == "unmeasured" else "unknown"
-    text = short_percent(square.value)
+    text = short_percent(square.tvd)
     return f"({text})" if square.state == "implied" else text

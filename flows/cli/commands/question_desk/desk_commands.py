@@ -27,8 +27,9 @@ def desk() -> None:
 def open_(file: Path, by: str, reason: str) -> CommandAnswer:
     """Open a question desk, or apply a change of its file.
 
-    It checks the file, the schema and the accounts, and that the data exist. It opens no data and
-    spends nothing. The ledger records who opened it, why, and the hash of its terms.
+    It checks the file, the schema and the accounts, and that the data fit the schema, as `schema
+    check` does. It spends nothing. The ledger records who opened it, why, and the hash of its
+    terms.
     """
     require_pipeline()
     ledger = existing_ledger()

@@ -141,16 +141,9 @@ def test_levels_with_labels_are_not_taken_for_a_private_choice(levels):
     assert column.choice is None
 
 
-@pytest.mark.parametrize(
-    ("groups", "words"),
-    [
-        (["a", "b", "c", "d"], "every group needs a name"),
-        ({"codes": "a", "b": None, "c": None}, r"in brackets, such as \[a, b, c\]"),
-        ({"codes": "codes.csv"}, "write `codes: codes.csv`"),
-    ],
-)
-def test_a_mistake_in_the_groups_says_what_to_write(groups, words):
-    with pytest.raises(BadInput, match=words):
+@pytest.mark.parametrize("groups", [["a", "b", "c", "d"], {"codes": "a"}, {"codes": "codes.csv"}])
+def test_a_mistake_in_the_groups_says_what_to_write(groups):
+    with pytest.raises(BadInput, match="clerk, manager"):
         schema_of(DRAWN | {"groups": groups})
 
 

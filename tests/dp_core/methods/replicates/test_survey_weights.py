@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.bundle.statement.release_json import weights_statement
+from dp_core.bundle.statement.sections import weights_statement
 from dp_core.bundle.verification.files_check import misses
 from dp_core.errors import BadInput
 from dp_core.methods.replicates.survey_weights import Calibrator, deviation, rake

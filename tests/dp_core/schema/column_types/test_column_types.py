@@ -23,7 +23,7 @@ from dp_core.schema.draft import draft_table
 from dp_core.schema.expectations.suite import rules_of, suite_document
 from dp_core.schema.problems import Problem
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.schema.rules.obedient_decoding import decode
+from dp_core.schema.rules.obeyed_values import decode
 from dp_core.schema.rules.possible_codes import with_possible_values
 from dp_core.schema.rules.row_rules import row_rules
 from dp_core.tables.dataset import Dataset

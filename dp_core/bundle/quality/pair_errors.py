@@ -1,4 +1,4 @@
-"""Noise that is expected in the table of each pair of columns, from public values alone."""
+"""Expected errors of noisy tables and of sets in each pair of columns, from public values alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Literal
 from dp_core.bundle.quality.relations import measured_cliques
 from dp_core.inference.measured_relations import unmeasured_groups
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+from dp_core.metrics.marginal_error import Tally, tvd
 from dp_core.metrics.noise_size import expected_tvd
+from dp_core.plan.release_spec import Mode
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.nested_columns import NestedColumns
 from dp_core.wall.released import Measurement, Released
@@ -22,13 +24,12 @@ more columns only, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
-class PairNoise:
-    """What is expected of the table of one pair of columns.
+class PairError:
+    """The error of the table of one pair of columns.
 
     Attributes:
         state: How the pair is known.
-        tvd: Expected TVD between the table of the file and the one that all noisy tables together
-            give, due to noise alone, at most 1; None if they do not determine every cell.
+        tvd: Its error, a TVD of at most 1; None if it is not known.
     """
 
     state: State
@@ -65,37 +66,34 @@ def pair_noise(
     pairs: Mapping[tuple[str, str], State],
     *,
     records: float,
-) -> dict[tuple[str, str], PairNoise]:
-    """Return the noise that is expected in the table of each of these pairs.
+) -> dict[tuple[str, str], PairError]:
+    """Return the TVD that noise alone is expected to cause in the table of each of these pairs.
 
     All measurements are pooled, as in `dp-release query`. For a cell with noise of standard
     deviation s the expected absolute noise is s sqrt(2/pi), which is exact for normal noise. If one
-    table of the two columns alone has less by the law of its own noise, that is used.
+    table of the two columns alone has less by the law of its own noise, that is used. The error is
+    not known where the tables do not determine every cell.
 
     Args:
-        pooled: All measurements, from `pooled_release.pool_release`.
+        pooled: All measurements, from `relations.pool_release`.
         released: The same, one by one.
         pairs: Pairs with their states, from `pair_states`.
         records: Public or estimated number of records.
     """
     single = _single(released, pooled.domain, records)
+
+    def expected(pair: Clique) -> float | None:
+        variance = pooled.variance(pair)
+        if variance is None:
+            return None
+        absolute = math.sqrt(2 / math.pi * variance)
+        found = pooled.domain.size(pair) * absolute / (2 * max(records, 1.0))
+        return min(found, single.get(frozenset(pair), 1.0), 1.0)
+
     return {
-        pair: PairNoise(
-            state, None if state == "unmeasured" else _expected_tvd(pooled, single, pair, records)
-        )
+        pair: PairError(state, None if state == "unmeasured" else expected(pair))
         for pair, state in pairs.items()
     }
-
-
-def _expected_tvd(
-    pooled: Pooled, single: Mapping[frozenset[str], float], pair: Clique, records: float
-) -> float | None:
-    variance = pooled.variance(pair)
-    if variance is None:
-        return None
-    absolute = math.sqrt(2 / math.pi * variance)
-    found = pooled.domain.size(pair) * absolute / (2 * max(records, 1.0))
-    return min(found, single.get(frozenset(pair), 1.0), 1.0)
 
 
 def _single(
@@ -111,4 +109,50 @@ def _single(
         pair, cells = frozenset(item.clique), item.values.size
         tvd = expected_tvd(item.noise, item.scale, cells=cells, records=records)
         found[pair] = min(tvd, found.get(pair, 1.0))
+    return found
+
+
+_FACTORS: Mapping[Mode, float] = {
+    "posterior": 1.0,
+    "noise-aware": 1.0,
+    "split": math.sqrt(0.5),
+}
+"""Expected distance of a set from the file, as a multiple of that between two sets."""
+
+
+def set_distances(
+    tallies: Sequence[Tally],
+    counted: Sequence[Clique],
+    pairs: Iterable[tuple[str, str]],
+    mode: Mode,
+) -> dict[tuple[str, str], float] | None:
+    """Return the expected TVD between a set and the file in each pair that was counted.
+
+    A set of mode `posterior` or `noise-aware` is a draw of what the file may have been, so it
+    differs from the file as much as from another set. In mode `split` each set has its own noise:
+    the distance of two sets is sqrt(2) times that of one from the file. Sets of mode `shared` have
+    common noise, which their differences do not show. An error that all sets have in common is not
+    included.
+
+    Args:
+        tallies: One per synthetic set.
+        counted: The marginals that they hold.
+        pairs: Pairs of columns in the order of the domain.
+        mode: How the sets were made.
+
+    Returns:
+        Distances by pair; None if the differences between the sets do not show the noise.
+    """
+    if len(tallies) < 2 or mode not in _FACTORS:
+        return None
+    found = {}
+    for pair in pairs:
+        holders = [clique for clique in counted if {*pair} <= {*clique}]
+        if not holders:
+            continue
+        clique = min(holders, key=lambda each: tallies[0].domain.size(each))
+        others = tuple(axis for axis, name in enumerate(clique) if name not in pair)
+        tables = [tally.count(clique).sum(axis=others) for tally in tallies]
+        distances = [tvd(one, other) for one, other in combinations(tables, 2)]
+        found[pair] = _FACTORS[mode] * sum(distances) / len(distances)
     return found

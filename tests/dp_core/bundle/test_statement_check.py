@@ -1,15 +1,18 @@
-"""A plan that promises another guarantee than was reserved, hashed anew by whoever forged it."""
+"""The plan against the reservation, and the decision against thresholds and receipts."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from dp_core.bundle.statement.sections import decision_statement
+from dp_core.bundle.verification.statement_check import check_decision
 from dp_core.bundle.verification.verify import verify
 from dp_core.text.canonical import digest
-from tests.dp_core.bundle.conftest import make_published, write
+from tests.dp_core.bundle.conftest import written
 from tests.dp_core.bundle.forgery import relinked, statement_of
 
 # What is forged, in the plan or in the reservation, and the word by which it is told.
@@ -26,8 +29,7 @@ FORGED = {
 def persons(tmp_path_factory) -> Path:
     """A whole bundle that protects persons of at most two rows."""
     folder = tmp_path_factory.mktemp("persons")
-    published, data = make_published(max_rows=2)
-    return write(folder / "out", published, data, folder / "scratch")
+    return written(folder, max_rows=2)
 
 
 @pytest.fixture
@@ -58,3 +60,21 @@ def test_another_guarantee_in_the_plan_than_was_reserved_fails_by_name(forged, w
     assert found["wording"].startswith(f"The plan in release.json states {named!r} ")
     if place == "plan":
         assert set(found) == {"wording"}
+
+
+@pytest.mark.parametrize(
+    ("fit", "wrong"),
+    [(0.05, ()), (0.15, ("require approval",)), (0.25, ("exclude",))],
+)
+def test_a_bundle_that_its_thresholds_forbid_does_not_verify(fit, wrong):
+    threshold = {"figure": "fit", "hold": "1/10", "fail": "1/5"}
+    plan = {"spec": {"checks": {"thresholds": [threshold]}}}
+    checks = {"public": [{"figure": "fit", "value": fit}], "charged": []}
+    claims = SimpleNamespace(plan=plan, settled=None, reserve=SimpleNamespace(body={}))
+    document = {"checks": checks, "decision": decision_statement(plan, None, checks)}
+
+    found = check_decision(document, claims)
+    assert isinstance(found, tuple) == bool(wrong)
+    assert [word in sentence for word, sentence in zip(wrong, found, strict=False)] == [
+        True for _ in wrong
+    ]

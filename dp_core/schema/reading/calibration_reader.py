@@ -12,6 +12,7 @@ A margin is one of
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -20,10 +21,15 @@ import numpy as np
 
 from dp_core.errors import nearest
 from dp_core.schema.bin_edges import exact_text
-from dp_core.schema.definition import MISSING_LABEL, Column, Margin, Schema
+from dp_core.schema.definition import Column, Margin, Schema
 from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.code_list_reader import read_table
-from dp_core.schema.reading.level_reader import check_public, level_names, read_level
+from dp_core.schema.reading.level_reader import (
+    check_public,
+    code_texts,
+    level_names,
+    read_level,
+)
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
@@ -75,35 +81,29 @@ def read_margins(node: Node, schema: Schema, folder: Path | None) -> tuple[Margi
         found.append(margin)
     if not found:
         raise node.error(f"has no totals; add some, such as {_EXAMPLE}.")
-    if math.prod(schema.column(name).size for name in _names(found)) >= 2**62:
+    names = {name for margin in found for name in margin.columns}
+    if math.prod(schema.column(name).size for name in names) >= 2**62:
         raise node.error("has too many columns with too many levels; use fewer columns.")
     return tuple(found)
 
 
 def margins_document(margins: Sequence[Margin], schema: Schema) -> list[dict[str, object]]:
     """Return margins as a schema states them, in exact numbers."""
+
+    def texts_of(names: Sequence[str], codes: Sequence[int]) -> list[str]:
+        pairs = zip(names, codes, strict=True)
+        return [code_texts(schema.column(name))[code] for name, code in pairs]
+
     return [
         {
             "columns": list(margin.columns),
             "totals": [
-                [*_texts(margin, codes, schema), exact_text(total)]
+                [*texts_of(margin.columns, codes), exact_text(total)]
                 for codes, total in margin.totals
             ],
         }
         for margin in margins
     ]
-
-
-def _texts(margin: Margin, codes: Sequence[int], schema: Schema) -> list[str]:
-    texts = []
-    for name, code in zip(margin.columns, codes, strict=True):
-        column = schema.column(name)
-        texts.append(MISSING_LABEL if code == column.missing_code else column.levels[code].text)
-    return texts
-
-
-def _names(margins: Sequence[Margin]) -> list[str]:
-    return list(dict.fromkeys(name for margin in margins for name in margin.columns))
 
 
 def _margin(item: Node, schema: Schema, folder: Path | None) -> Margin:
@@ -120,7 +120,7 @@ def _margin(item: Node, schema: Schema, folder: Path | None) -> Margin:
             f"must be one column with its totals, such as {_EXAMPLE[2:]}, or have the keys columns"
             " and totals."
         )
-    columns = [_levelled(item, schema, name) for name in names]
+    columns = [levelled_column(item, schema, name) for name in names]
     totals: dict[tuple[int, ...], Fraction] = {}
     for words, total in stated_cells(where, names, folder):
         codes = tuple(
@@ -133,14 +133,15 @@ def _margin(item: Node, schema: Schema, folder: Path | None) -> Margin:
     return Margin(names, tuple(sorted(totals.items())))
 
 
-def _levelled(item: Node, schema: Schema, name: str) -> Column:
+def levelled_column(item: Node, schema: Schema, name: str) -> Column:
+    """Return a column with public levels, whose totals an item of a document states."""
     if name not in schema.names:
         raise item.error(f"there is no column {shown(name)}.{nearest(name, schema.names)}")
     column = schema.column(name)
     if not column.levels:
         raise item.error(
-            f"{shown(name)} has no levels; add a category that follows it by `edges`, and state the"
-            " totals of that category."
+            f"{shown(name)} is not a category or an ordinal, so it has no levels to count; name a"
+            " column that has."
         )
     check_public(item, column, "no public total can name them")
     return column
@@ -210,17 +211,13 @@ def _check_complete(
     totals = dict(margin.totals)
     missing = [schema.column(name).missing_code for name in margin.columns]
     for codes in sorted(reachable):
-        if codes not in totals and not any(map(_is, codes, missing)):
+        if codes not in totals and not any(map(operator.eq, codes, missing)):
             raise item.error(f"the total of {_cell(margin, codes, schema)} is missing; add it.")
     for codes in totals:
         if codes not in reachable:
             raise item.error(
                 f"{_cell(margin, codes, schema)} cannot occur under the schema; remove its total."
             )
-
-
-def _is(code: int, missing: int | None) -> bool:
-    return code == missing
 
 
 def _check_agree(

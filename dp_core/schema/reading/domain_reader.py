@@ -1,6 +1,8 @@
-"""Reads `bins: {private: 12}` and `levels: {private: 20, rest: drawn}` of a schema.
+"""Reads the bins and the levels of a column: public ones, or `{private: 12}`.
 
-The schema states how many codes there will be; the release chooses which ones, privately.
+Public bins follow from `min`, `max`, `bins` and `edges`, exactly. For `bins: {private: 12}` and
+`levels: {private: 20, rest: drawn}`, the schema states how many codes there will be; the release
+chooses which ones, privately.
 """
 
 from __future__ import annotations
@@ -8,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil
 from typing import TypeAlias
 
-from dp_core.schema.bin_edges import check_distinct, empty_bin
+from dp_core.schema.bin_edges import MAX_CODES, check_distinct, empty_bin
 from dp_core.schema.code_list import Code, unique_labels
 from dp_core.schema.column_types.column_type import ValueType
-from dp_core.schema.definition import Choice, Column, Level, groups_of
-from dp_core.schema.reading.bin_reader import read_limits
+from dp_core.schema.column_types.registry import types_with_texts
+from dp_core.schema.definition import Choice, Column, Level
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
 Groups: TypeAlias = Mapping[str, tuple[int, ...]]
 """Positions of a group's levels, by the name of the group."""
-
 POSITIONS = 4096
 """Most positions of the public grid on which the edges of private bins lie."""
 MOST_BINS = 256
@@ -34,6 +36,88 @@ OTHER = "other {}"
 _EXAMPLE = "{white collar: [clerk, manager], blue collar: [farmer, miner]}"
 _KEYS = ("private", "rest")
 _CHOICE = "{private: 200, rest: drawn}"
+
+
+def read_bins(column: Column, node: Node, keys: Mapping[str, Node]) -> Column:
+    """Return a column with its bins and limits.
+
+    Args:
+        column: The column without them.
+        node: Its definition.
+        keys: The keys of its definition.
+
+    Raises:
+        BadInput: if a key is missing or invalid; the message says what it must be.
+    """
+    scale = column.scale
+    if "bins" in keys and "edges" in keys:
+        raise keys["edges"].error("give bins or edges, not both; remove one of the keys.")
+    if "edges" in keys:
+        minimum = scale.read(keys["min"]) if "min" in keys else None
+        maximum = scale.read(keys["max"]) if "max" in keys else None
+        edges = _read_edges(keys["edges"], scale, minimum, maximum)
+        return replace(column, edges=edges, minimum=edges[0], maximum=edges[-1] - scale.step)
+    low, high = read_limits(node, keys, scale)
+    for other in types_with_texts():
+        if "bins" in keys and keys["bins"].content in other.periods and other is not scale:
+            text = shown(str(keys["bins"].content))
+            here = (
+                f"write {' or '.join(scale.periods)}" if scale.periods else "give a number of bins"
+            )
+            raise keys["bins"].error(f"{text} is for {other.values}; {here}.")
+    return replace(column, edges=scale.edges(node, keys, low, high), minimum=low, maximum=high)
+
+
+def read_limits(
+    column: Node, keys: Mapping[str, Node], scale: ValueType
+) -> tuple[Fraction, Fraction]:
+    """Return the smallest and the largest legal value of a column, both of which must be stated."""
+    for key in ("min", "max"):
+        if key not in keys:
+            raise column.error(
+                f"the key {key!r} is missing; state the smallest and the largest legal value from"
+                " public knowledge."
+            )
+    minimum, maximum = (scale.read(keys[key]) for key in ("min", "max"))
+    if minimum > maximum:
+        raise keys["max"].error(
+            f"is smaller than min ({scale.text(minimum)}); correct one of them."
+        )
+    if scale.continuous and minimum == maximum:
+        raise keys["max"].error("equals min; it must be larger.")
+    return minimum, maximum
+
+
+def _read_edges(
+    node: Node,
+    scale: ValueType,
+    minimum: Fraction | None,
+    maximum: Fraction | None,
+) -> tuple[Fraction, ...]:
+    items = node.items(example="[0, 10, 20, 50]")
+    if len(items) < 2:
+        raise node.error(f"needs at least two edges, for one bin; there are {len(items)}.")
+    if len(items) - 1 > MAX_CODES:
+        raise node.error(f"makes {len(items) - 1:,} bins; use at most {MAX_CODES:,}.")
+    edges = tuple(scale.read(item) for item in items)
+    for item, (low, high) in zip(items[1:], pairwise(edges), strict=True):
+        if high <= low:
+            raise item.error(
+                f"edges must increase, but {scale.text(high)} follows {scale.text(low)}."
+            )
+    if scale.continuous:
+        check_distinct(edges, node)
+    step = scale.step
+    if minimum is not None and edges[0] != minimum:
+        raise node.error(
+            f"the first edge must be min, {scale.text(minimum)}; it is {scale.text(edges[0])}."
+        )
+    if maximum is not None and edges[-1] != maximum + step:
+        after = scale.after_max.format(scale.text(maximum + step))
+        raise node.error(
+            f"the last edge must be {after}; it is {scale.text(edges[-1])}. Change the edge or max."
+        )
+    return edges
 
 
 def is_private(keys: Mapping[str, Node]) -> bool:
@@ -114,27 +198,12 @@ def levels_by_group(keys: Mapping[str, Node]) -> tuple[Node, Groups]:
             f" groups: {example}. A level that is not kept joins its group."
         )
     node = keys["groups"]
-    if isinstance(node.content, tuple) and any(isinstance(n.content, str) for n in node.content):
-        raise node.error(
-            "every group needs a name; for one group of all levels write {codes: [...]}, with the"
-            " levels in the brackets."
-        )
     merged: dict[str, Node] = {}
     groups: dict[str, tuple[int, ...]] = {}
     listed = node.ordered_entries(example=_EXAMPLE)
-    bare = [group for group, members in listed.items() if members.content is None]
     for group, members in listed.items():
         if not group.strip():
             raise members.error("a group name must not be blank.")
-        if isinstance(members.content, str) and bare:
-            # `{codes: a, b, c}`: every comma begins a new group, which has no levels.
-            first = ", ".join((members.content, *bare[:2], *(["..."] if bare[2:] else [])))
-            raise members.error(f"put the levels of a group in brackets, such as [{first}].")
-        if isinstance(members.content, str) and members.content.lower().endswith(".csv"):
-            raise members.error(
-                f"levels in a file are a code list; write `codes: {members.content}` instead of"
-                " `groups`."
-            )
         if not isinstance(members.content, Mapping | tuple):
             members.items(example="[clerk, manager]")  # says what is expected
         entries = members.ordered_entries(example="[clerk, manager]", bare=True)
@@ -156,16 +225,22 @@ def groups_of_codes(column: Column, keys: Mapping[str, Node]) -> Groups:
     Raises:
         BadInput: if the list has no hierarchy.
     """
-    found = groups_of(column)
-    if all(len(group.members) == 1 for group in found):
+    assert column.codes is not None
+    lines = column.codes.lines()
+    labels = {code.text: code.label for code in column.codes.codes}
+    labels |= {level.text: level.label for level in column.levels}
+    members: dict[str, list[int]] = {}
+    for code, level in enumerate(column.levels):
+        members.setdefault(lines[level.text][-1], []).append(code)
+    if len(members) == len(column.levels):
         if _rest(keys) == "drawn":
             return {ALL: tuple(range(len(column.levels)))}
         raise keys["levels"].error(
             "levels that are not kept join their parents in the code list, and it has none; add a"
             " column `parent` to it, or write `rest: drawn` beside `private`."
         )
-    labels = unique_labels([Code(group.text, group.label) for group in found])
-    return {label: group.members for label, group in zip(labels, found, strict=True)}
+    names = unique_labels([Code(text, labels[text]) for text in members])
+    return {name: tuple(codes) for name, codes in zip(names, members.values(), strict=True)}
 
 
 def with_private_levels(column: Column, keys: Mapping[str, Node], groups: Groups) -> Column:
