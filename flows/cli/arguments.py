@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -105,21 +106,32 @@ COMPOSITION = Word("basic", "zcdp")
 
 
 def confirm_total(epsilon: Fraction | None, *, meant: bool) -> None:
-    """Refuse a total above `USUAL_TOTAL`, unless `meant` says so.
+    """Ask at a terminal about a total above `USUAL_TOTAL`, unless `meant` says that it is meant.
 
     Args:
         epsilon: The new total; None if it does not change.
         meant: Whether `--large-epsilon` was given.
 
     Raises:
-        BadInput: if it is not meant.
+        BadInput: if it is not meant, or nobody can be asked.
     """
-    if not meant and epsilon is not None and epsilon > USUAL_TOTAL:
+    if meant or epsilon is None or epsilon <= USUAL_TOTAL:
+        return
+    what = (
+        f"A total of epsilon {float(epsilon):g} protects nobody in practice: statistical offices"
+        " publish with totals of at most about 20 (docs/choosing-epsilon.md)."
+    )
+    if not _at_a_terminal():
         raise BadInput(
-            f"A total of epsilon {float(epsilon):g} protects nobody in practice: statistical"
-            " offices publish with totals of at most about 20 (docs/choosing-epsilon.md). The"
-            " ledger was not changed; if the total is meant, add --large-epsilon."
+            f"{what} The ledger was not changed; if the total is meant, add --large-epsilon."
         )
+    click.echo(what, err=True)
+    if not click.confirm("Is this total meant?", err=True):
+        raise BadInput("The ledger was not changed. Give a smaller --epsilon.")
+
+
+def _at_a_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def person_and_reason(by: str, reason: str) -> tuple[str, str]:

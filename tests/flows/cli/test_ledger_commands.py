@@ -858,3 +858,16 @@ def test_a_total_that_protects_nobody_must_be_confirmed(project, command, words)
     assert entries(project) == before
     assert command("ledger", *words, "--large-epsilon", *WHO).code == 0
     assert entries(project) == before + 1
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
+def test_at_a_terminal_a_large_total_is_asked_about(project, command, monkeypatch, answer, code):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    before = entries(project)
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    monkeypatch.setattr("flows.cli.arguments._at_a_terminal", lambda: True)
+    assert command("ledger", "open", "new", "--epsilon", "1e6", *WHO).code == code
+    assert entries(project) == before + (code == 0)
