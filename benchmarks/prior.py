@@ -40,7 +40,7 @@ from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
 from dp_core.inference.combining_rules import rule_of
-from dp_core.methods.prior.public_prior import PublicPrior, as_codes
+from dp_core.methods.prior import PublicPrior, as_codes
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import Answered, ask_all, fits, sample
 from dp_core.plan.release_spec import Mode

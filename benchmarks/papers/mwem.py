@@ -78,14 +78,13 @@ class Curve:
 
 def small_curves() -> list[Curve]:
     """Return the three curves of Figure 2, and two more."""
-    figure = {"updates": "steps", "replays": 0, "slack": 0.0}
     orders = (1, 2, 3)
     return [
         Curve("Barak", Fourier(order=3), MultiplicativeWeights(), WHOLE, loose=3),
         Curve(
             "MWEM",
-            Mwem(orders=orders, picks=10, **figure),
-            MultiplicativeWeights(**figure, iterate="average"),
+            Mwem(orders=orders, picks=10, updates="steps"),
+            MultiplicativeWeights(updates="steps"),
             HALVES,
         ),
         Curve("improved", Mwem(orders=orders), MultiplicativeWeights(), HALVES),

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.methods.parametric.adapters import Measuring, Modelling
-from dp_core.methods.private_domain.bin_weights import pieces_of
-from dp_core.methods.private_domain.level_weights import most_frequent, pieces_of_levels
+from dp_core.methods.private_domain.piece_weights import most_frequent, pieces_of, pieces_of_levels
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate
 from dp_core.methods.private_domain.questions import questions
 from dp_core.schema.bin_pieces import Pieces, weights_of

@@ -32,7 +32,7 @@ from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES
-from dp_core.methods.selection.budget.wanted_margins import weighted_error
+from dp_core.methods.selection.budget.wanted_shares import weighted_error
 from dp_core.methods.selection.selector import Expected, Selection, Terms
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.privacy import PAYING_STAGES, Noise, Privacy, Stage

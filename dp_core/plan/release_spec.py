@@ -16,7 +16,7 @@ import numpy as np
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.methods.parametric.adapters import Modelling
-from dp_core.methods.prior.public_prior import PublicPrior
+from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.counting_cluster import CountingCluster

@@ -28,7 +28,7 @@ from dp_core.confidential.source import Source, open_source
 from dp_core.confidential.sources.frame_source import frame_table, open_frame
 from dp_core.confidential.values.stored_texts import canonical_texts
 from dp_core.errors import BadInput
-from dp_core.methods.prior.public_prior import Codes, PublicPrior, as_codes
+from dp_core.methods.prior import Codes, PublicPrior, as_codes
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.canonical import digest
 

@@ -23,7 +23,7 @@ from dp_core.tables.domain import Domain
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 2))
 OPTIONS: dict[str, dict[str, Any]] = {
     "fixed": {"select": {"cliques": (("a", "b"), ("c",))}},
-    "dualquery": {"select": {"records": 6, "samples": 3}},
+    "dualquery": {"select": {"records": 3}},
     "average": {"synthesize": {"models": ("modips", "sequential_regression")}},
 }
 

@@ -45,7 +45,8 @@ class PaysAlways:
 
     def __init__(self, currency, neighbours):
         """Pay in `currency`, for files that are `neighbours`."""
-        self.currency, self.relation = currency, Relation(neighbours)
+        own = isinstance(neighbours, Relation)
+        self.currency, self.relation = currency, neighbours if own else Relation(neighbours)
 
     def perform(self, batch, steps, draw):  # noqa: ARG002
         """Return what is drawn, each with a grant."""

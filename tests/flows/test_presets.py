@@ -26,7 +26,7 @@ BINARY = "".join(
     line for line in BINARY.splitlines(True) if "impossible" not in line and "- {age" not in line
 )
 STAGES = {
-    "dualquery": "select: {records: 5, samples: 2}\n",
+    "dualquery": "select: {records: 3}\n",
     "fixed": "select: {cliques: [[age, sex], [sex, income]]}\n",
     "pegs": "select: {records: 20}\n",
     "mwem": "select: {picks: 3}\n",

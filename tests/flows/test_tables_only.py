@@ -17,7 +17,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import Held
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
-from dp_core.methods.selection.budget.wanted_margins import margins
+from dp_core.methods.selection.budget.wanted_shares import margins
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out

@@ -211,7 +211,7 @@ def origin_of(plan: Mapping[str, Any]) -> Origin:
             if registry.find("parametric", name).draws:
                 return "drawn"
             # Negative noisy counts are set to 0, so the mean of every empty cell is positive.
-            return "pulled" if spec["synthesize"].get("negative") == "zero" else "modelled"
+            return "pulled" if spec["synthesize"].get("published") else "modelled"
         # Whether a selection gives tables, cells or records depends on no option.
         selector = registry.find("selection", spec["select"]["method"])()
         pulls = _pulls(spec["reconstruct"])

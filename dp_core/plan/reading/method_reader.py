@@ -276,15 +276,14 @@ def for_posterior(section: Node, reconstructor: Reconstructor) -> Gum:
     """
     stated = section.entries()
     drawing = reconstructor if isinstance(reconstructor, Gum) else Gum()
-    # The tables of all pairs are drawn, so records imply no others.
-    off = {name for name in ("implied", "cleared") if not getattr(reconstructor, name, True)}
-    used = {"method", *off} | (Gum.for_drawing if drawing is reconstructor else set())
+    used = {"method"} | (Gum.for_drawing if drawing is reconstructor else set())
     for option in stated:
         if option not in used:
             raise stated[option].error(
                 "has no effect on posterior sets, whose records match a drawn table of every pair;"
                 " remove it, or choose another synthesize.mode."
             )
+    # The tables of all pairs are drawn, so records imply no others.
     return dataclasses.replace(drawing, implied=False)
 
 

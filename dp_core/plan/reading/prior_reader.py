@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dp_core.errors import BadInput
-from dp_core.methods.prior.public_prior import PublicPrior
+from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS

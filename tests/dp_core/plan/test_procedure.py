@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.prior.public_prior import PublicPrior, as_codes
+from dp_core.methods.prior import PublicPrior, as_codes
 from dp_core.methods.reconstruction import reconstructor
 from dp_core.methods.reconstruction.estimates.implied_pairs import counted
 from dp_core.methods.reconstruction.gum import GumModel
@@ -92,12 +92,6 @@ def test_chains_of_a_set_remember_what_they_drew(monkeypatch):
         wanted = table.values * (4000 / table.values.sum())
         gaps = [np.abs(counted(data, table.clique) - wanted).max() for data in (drawn, once)]
         assert gaps[0] < LANES * (gaps[1] + 2)
-
-
-def test_a_model_that_does_not_stream_is_drawn_at_once(monkeypatch):
-    plan, models = release_of("privsyn", reconstruct={"method": "average", "by": "set"})
-    monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 3 * 150)
-    assert piece_sizes(plan, models, 1) == (1000,)
 
 
 def test_sets_of_two_rows_of_which_none_was_drawn_possible_obey_the_rules():

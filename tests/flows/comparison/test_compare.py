@@ -393,7 +393,7 @@ def test_methods_on_a_grid_are_judged_by_the_schema_s_own_bins(command, spec, tm
         "  n: {type: number, min: 0, max: 100, edges: [0, 40, 50, 60, 100]}\n"
     )
     # What one method has under synthesize, another does not know.
-    write_spec(tmp_path, "synthesize: {about: cells, sets: 2}\n", name=spec.stem, method="modips")
+    write_spec(tmp_path, "synthesize: {alpha: 1, sets: 2}\n", name=spec.stem, method="modips")
     methods = ("--method", "modips", "--method", "laplace-sanitizer", "--method", "independent")
     answer = command("compare", spec, *SURE, *methods, "--epsilon", "500", "--out", "out", "--json")
     assert answer.code == 0, answer.err

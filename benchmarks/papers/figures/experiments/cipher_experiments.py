@@ -157,7 +157,7 @@ def experiment_2() -> dict[str, Method]:
     paper = {**cipher.PAPER}
     methods = [
         cipher.listed(149, "CIPHER, as published", Cipher(**paper)),  # type: ignore[arg-type]
-        cipher.listed(149, "CIPHER, clipped", Cipher(**{**paper, "clip": True})),  # type: ignore[arg-type]
+        cipher.listed(149, "CIPHER, clipped", Cipher(**{**paper, "tables": "clip"})),  # type: ignore[arg-type]
         cipher.listed(149, "CIPHER", Cipher()),
         cipher.listed(149, "CIPHER's tables by IPF", Dense()),
         cipher.histogram(1458, "FDH", Cipher(**paper)),  # type: ignore[arg-type]

@@ -16,13 +16,14 @@ from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.costs import Costs
-from dp_core.methods.selection.budget.wanted_margins import margins, weighted_error
 from dp_core.methods.selection.budget.wanted_shares import (
     Basis,
     candidates,
     closed_form,
     for_tables,
+    margins,
     told_by,
+    weighted_error,
 )
 from dp_core.methods.selection.budget.workload import (
     Told,

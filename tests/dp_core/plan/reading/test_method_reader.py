@@ -52,9 +52,8 @@ def test_shrinking_is_refused_where_it_is_asked_for_and_left_out_where_it_is_not
 @pytest.mark.parametrize(
     "stated",
     [
-        *("most_cells: 1000", "shrink: false", "shrink: true", "together: false", "smoothing: 0.1"),
-        *("cleared: true", "method: gum, shrink: true", "method: gum, implied: true"),
-        *("method: gum, together: false", "rounds: 3, method: gum, together: true"),
+        *("shrink: false", "shrink: true", "method: gum, shrink: true"),
+        "rounds: 3, method: gum, shrink: false",
     ],
 )
 def test_an_option_without_effect_on_posterior_sets_is_refused(tmp_path, stated, mode):
@@ -66,20 +65,13 @@ def test_an_option_without_effect_on_posterior_sets_is_refused(tmp_path, stated,
     assert write_spec(tmp_path, text.replace(mode, "mode: shared"), method="auto").sets == 1
 
 
-@pytest.mark.parametrize("stated", ["cleared: false", "method: gum, implied: false"])
-def test_an_option_that_posterior_sets_have_anyway_may_be_stated(tmp_path, stated):
-    spec = write_spec(tmp_path, f"reconstruct: {{{stated}}}\n{DEFAULT_MODE}", method="auto")
-
-    assert (spec.mode, spec.reconstructor) == ("posterior", Gum(implied=False))
-
-
 def test_options_of_drawing_records_hold_for_posterior_sets(tmp_path):
-    stated = "rounds: 3, copies: 0.2, sweeps: 1"
+    stated = "rounds: 3, sweeps: 1"
     spec = write_spec(
         tmp_path, f"reconstruct: {{method: gum, {stated}}}\n{DEFAULT_MODE}", method="auto"
     )
 
-    wanted = Gum(rounds=3, copies=0.2, sweeps=1, implied=False)
+    wanted = Gum(rounds=3, sweeps=1, implied=False)
     assert (spec.mode, spec.reconstructor) == ("posterior", wanted)
 
 
@@ -133,11 +125,10 @@ def test_another_method_of_a_stage_is_refused(tmp_path, stage, other):
 
 
 @pytest.mark.parametrize("mode", ["shared", "posterior"])
-@pytest.mark.parametrize("option", ["shrink: false", "together: false", "most_cells: 100"])
-def test_an_option_that_no_set_of_such_a_file_uses_is_refused(tmp_path, mode, option):
-    text = f"synthesize: {{sets: 2, mode: {mode}}}\nreconstruct: {{{option}}}\n"
+def test_an_option_that_no_set_of_such_a_file_uses_is_refused(tmp_path, mode):
+    text = f"synthesize: {{sets: 2, mode: {mode}}}\nreconstruct: {{shrink: false}}\n"
     message = refused(tmp_path, text)
-    assert f"reconstruct.{option.split(':')[0]}: has no effect on these sets" in message
+    assert "reconstruct.shrink: has no effect on these sets" in message
     assert "mode" not in message.split("has no effect")[1]
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import zeros_by_bins
-from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
+from dp_core.methods.private_domain import quantile_tree
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.variables import Variable, Variables
@@ -51,15 +53,12 @@ class ColumnHistograms(Synthesizer):
     its own way. Columns of levels are treated as unordered: their plain tables are measured.
 
     Attributes:
-        bins: Number of equal bins of each numeric column, 1,024 by default; as many as the column
-            has positions if these are fewer.
+        bins: Number of equal bins of each numeric column; as many as the column has positions if
+            these are fewer. Each method smooths its bins, so their number hardly matters as long
+            as they are narrow.
     """
 
-    bins: int = 1024
-
-    def __post_init__(self) -> None:
-        if self.bins < 1:
-            raise ValueError(f"bins is a number from 1, not {self.bins}.")
+    bins: ClassVar[int] = 1024
 
     @property
     def by_bins(self) -> bool:
@@ -70,12 +69,15 @@ class ColumnHistograms(Synthesizer):
         bins = min(self.bins, variable.positions)
         return tuple(number * variable.positions // bins for number in range(bins + 1))
 
-    @abstractmethod
     def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        """Return the sums to ask of a numeric column, with shares that sum to 1; or none.
+        """Return the sums to ask of a numeric column, with shares that sum to 1.
 
-        A method returns none if it chooses privately what to ask; then `measure_column` asks.
+        By default they are the counts of its bins. None are known beforehand if the method chooses
+        what to ask; then `measure_column` asks.
         """
+        if self.chooses:
+            return ()
+        return (Ask("bins", bin_question(variable, self.edges(variable)), Fraction(1)),)
 
     def measure_column(
         self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
@@ -88,29 +90,42 @@ class ColumnHistograms(Synthesizer):
             step: Prefix of the names of its steps.
             cost: Its budget, in the release's currency; spent exactly.
         """
-        return [
-            inputs.curator.total(
-                "measure",
-                f"{step}-{ask.step}",
-                ask.what,
-                cost * ask.share,
-                replicate=inputs.replicate,
-            )
-            for ask in self.ask_column(variable)
-            if not isinstance(ask.what, tuple)
-        ]
+        asks = self.ask_column(variable)
+        return release(inputs, [replace(ask, step=f"{step}-{ask.step}") for ask in asks], cost)
 
-    @abstractmethod
     def estimate(
-        self, variable: Variable, released: Sequence[Totals], rows: float | None
+        self,
+        variable: Variable,
+        released: Sequence[Totals],
+        rows: float | None,  # noqa: ARG002
     ) -> Estimated:
-        """Return the histogram of a numeric column.
+        """Return the histogram of a numeric column, by default its smoothed counts.
 
         Args:
             variable: The column.
             released: What `measure_column` released.
             rows: Number of records whose value is not missing; None if it is not known.
         """
+        (totals,) = released
+        edges, counts, missing = bin_counts(variable, totals)
+        cells = counts.size + variable.missing
+        smoothed = self.smoothed(variable, counts, totals.variance)
+        return Estimated(edges, smoothed, missing, totals.variance * cells)
+
+    def smoothed(
+        self,
+        variable: Variable,  # noqa: ARG002
+        counts: Floats,
+        variance: float,  # noqa: ARG002
+    ) -> Floats:
+        """Return the counts of a column's bins with less noise; here they stay as they are.
+
+        Args:
+            variable: The column.
+            counts: Noisy counts, shape (bins,).
+            variance: Variance of the noise on each.
+        """
+        return counts
 
     def in_order(self, variable: Variable, counts: Floats) -> Floats:  # noqa: ARG002
         """Return the counts of a column of levels in a publicly known order; here there is none.
@@ -139,16 +154,8 @@ class ColumnHistograms(Synthesizer):
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         each = inputs.measure_cost / len(variables)
-        names = [variable.name for variable in variables.categorical]
-        released: list[Released] = []
-        if names:
-            # One batch: noise that is drawn together is charged together, under one step name.
-            released += inputs.curator.measure(
-                "measure",
-                [(name,) for name in names],
-                [each] * len(names),
-                replicate=inputs.replicate,
-            )
+        levels = [Ask("", (variable.name,), Fraction(1)) for variable in variables.categorical]
+        released = release(inputs, levels, each)
         for number, variable in enumerate(variables, start=1):
             if variable.numeric:
                 released += self.measure_column(inputs, variable, f"column-{number}", each)
@@ -237,17 +244,11 @@ class IndependentColumns(ParametricModel):
     """A model of independent columns, each with a histogram.
 
     Attributes:
-        variables: All columns.
-        rows: Estimated number of records.
-        zeros: Impossible cells; records drawn there are repaired.
         columns: For each column, records in each level or bin, nonnegative.
         edges: For each column, the first code of each bin and then the number of codes; None for a
             column of levels.
     """
 
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
     columns: tuple[Floats, ...]
     edges: tuple[tuple[int, ...] | None, ...]
 
@@ -264,3 +265,103 @@ class IndependentColumns(ParametricModel):
                 codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
         drawn = Dataset(self.domain, np.ascontiguousarray(codes))
         return self.zeros.repair(drawn, rng=rng)
+
+
+def ask_tree(variable: Variable, edges: Sequence[int], branching: int) -> tuple[Ask, ...]:
+    """Return the questions for all levels, the widest intervals first, with equal shares.
+
+    Args:
+        variable: A numeric column.
+        edges: First position of each of its bins, and then the number of positions.
+        branching: Number of intervals of a level in one of the level above.
+    """
+    widths = quantile_tree.widths(len(edges) - 1, branching)
+    return tuple(
+        Ask(
+            f"level-{level}",
+            bin_question(variable, (*edges[:-1:width], edges[-1])),
+            Fraction(1, len(widths)),
+        )
+        for level, width in enumerate(widths, start=1)
+    )
+
+
+def estimate_tree(
+    variable: Variable,
+    released: Sequence[Totals],
+    branching: int,
+    *,
+    rows: float | None,
+    bounded: bool,
+) -> Estimated:
+    """Return the least-squares counts of the bins, given the answers to `ask_tree`.
+
+    Args:
+        variable: The column.
+        released: Answers, the widest intervals first.
+        branching: As in `ask_tree`.
+        rows: Number of records whose value is not missing, if it is known; otherwise None.
+        bounded: Whether the parts of an interval become nonnegative, from the widest down.
+    """
+    levels = [bin_counts(variable, each) for each in released]
+    values = quantile_tree.estimate(
+        [counts.tolist() for _, counts, _ in levels],
+        branching=branching,
+        total=rows,
+        bounded=bounded,
+    )
+    missing = float(np.mean([number for *_, number in levels]))
+    widest = levels[0][1].size + variable.missing
+    return Estimated(
+        levels[-1][0], np.array(values), missing, released[0].variance * widest / len(levels)
+    )
+
+
+CHOOSING = Fraction(1, 2)
+"""Part of a column's budget for the cuts: wrong cuts and noisy counts do about equal harm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutColumns(ColumnHistograms):
+    """Choose cuts of a column's bins privately, and count the records between them with noise.
+
+    Records are uniform between two cuts.
+    """
+
+    chooses: ClassVar[bool] = True
+
+    @abstractmethod
+    def choose_cuts(
+        self,
+        inputs: MethodInputs,
+        variable: Variable,
+        edges: tuple[int, ...],
+        step: str,
+        cost: Fraction,
+    ) -> tuple[list[int], Fraction]:
+        """Return the chosen cuts, and what they cost together.
+
+        Args:
+            inputs: The inputs of `measure`.
+            variable: The column.
+            edges: First position of each bin, and then the number of positions.
+            step: Prefix of the names of its steps.
+            cost: The column's budget, of which `CHOOSING` is for the cuts.
+
+        Returns:
+            Numbers of the bins before which there is a cut, from 1 to the number of bins - 1, and
+            the cost. The cost is at most the part `CHOOSING`; what is left pays for the counts.
+        """
+
+    def measure_column(
+        self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
+    ) -> list[Released]:
+        edges = self.edges(variable)
+        cuts, spent = self.choose_cuts(inputs, variable, edges, step, cost)
+        chosen = tuple(edges[cut] for cut in (0, *sorted(cuts), len(edges) - 1))
+        asked = bin_question(variable, chosen)
+        return [
+            inputs.curator.total(
+                "measure", f"{step}-counts", asked, cost - spent, replicate=inputs.replicate
+            )
+        ]

@@ -13,9 +13,9 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import HALF_NORMAL
 from dp_core.methods.selection.budget.dependence import usual
-from dp_core.methods.selection.candidates import product_look
+from dp_core.methods.selection.candidates import private_looks
 from dp_core.methods.selection.candidates.model_errors import GRID
-from dp_core.methods.selection.candidates.product_look import look_at_products, product_distances
+from dp_core.methods.selection.candidates.private_looks import look_at_products, product_distances
 from dp_core.methods.selection.candidates.strongest_forest import Gains
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Dependences
@@ -143,7 +143,7 @@ def test_nothing_is_asked_if_noise_would_hide_the_usual_dependence():
 
 def test_nothing_is_asked_of_pairs_too_large_for_memory(monkeypatch):
     curator, session, gains = asked(records())
-    monkeypatch.setattr(product_look, "_MOST_CELLS", sum(map(DOMAIN.size, PAIRS)) - 1)
+    monkeypatch.setattr(private_looks, "_MOST_CELLS", sum(map(DOMAIN.size, PAIRS)) - 1)
     assert look_at_products(curator, DOMAIN, PAIRS, gains, Fraction(1)) is None
     assert look_at_products(curator, DOMAIN, (), gains, Fraction(1)) is None
     assert not session.charges

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dp_core.methods.selection.budget.hierarchies.nested_areas import (
+from dp_core.methods.selection.budget.hierarchies import (
     beyond_larger_areas,
     larger_areas,
     with_sums_of_areas,

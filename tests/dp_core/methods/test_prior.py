@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dp_core.methods.prior.pair_predictions import predict_pair
-from dp_core.methods.prior.public_prior import PublicPrior, as_codes
+from dp_core.methods.prior import PublicPrior, as_codes, predict_pair
 from dp_core.tables.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
