@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_core.analysis.query.asked_counts import Asked
+from dp_core.analysis.query.asked_counts import Asked, QueryCell
 from dp_core.analysis.query.sources import Sources
 from dp_core.inference.questions.question import Question
 from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
 from dp_core.tables.linked_columns import MEMBERS
-
-if TYPE_CHECKING:
-    from dp_core.analysis.query.answering import QueryCell
 
 _UNUSED = {
     "answers": "single answers",
