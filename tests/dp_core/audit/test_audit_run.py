@@ -129,7 +129,7 @@ def test_a_preset_with_another_option_is_another_release(monkeypatch):
     monkeypatch.setitem(
         PRESETS,
         "another",
-        dataclasses.replace(PRESETS["mst"], options={"select": {"rule": "distance"}}),
+        dataclasses.replace(PRESETS["mst"], options={"select": {"share": "1/4"}}),
     )
     fresh = configurations.__wrapped__()
     of_another = [each.name for each in fresh if each.method == "another"]
