@@ -30,6 +30,11 @@ class RepeatedHeaders:
     def __init__(self, tallies: Mapping[str, Tally]) -> None:
         self._tallies = tallies
         self._texts: dict[str, Counter[str]] = {name: Counter() for name in tallies}
+        # A row of levels that are also the names of their columns is no header.
+        self._can_tell = any(
+            name.lower() not in {level.lower() for level in tally.column.texts()}
+            for name, tally in tallies.items()
+        )
         self._first: int | None = None
         self._rows = 0
 
@@ -44,6 +49,8 @@ class RepeatedHeaders:
             before: Number of rows before the batch.
         """
         places, none = np.arange(records.num_rows), np.zeros(0, np.intp)
+        if not self._can_tell:
+            return none
         for name in names:
             column = records.column(name)
             kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type

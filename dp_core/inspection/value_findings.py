@@ -41,7 +41,7 @@ _QUOTES = ("'", '"')
 _YEAR = re.compile(r"(1[89]|20|21)[0-9]{2}", re.ASCII)
 EXCEL_DAYS = range(20_000, 80_000)
 """Numbers by which Excel stores the days from 1954 to 2118."""
-MOST_CODES = 5
+MOST_CODES = 20
 """Most codes for missing of one kind that an advice lists."""
 FEWEST_ROWS = 20
 """Fewest rows of a file whose counts suggest anything."""

@@ -259,6 +259,12 @@ def all_statuses(home: Path, ledger: Ledger) -> CommandAnswer:
     needs = [
         {"release": one["release"], "do": do} for one in found if (do := _to_do(one)) is not None
     ]
+    retry = "dp-release ledger allow-retry {} --by NAME --reason TEXT"
+    for name in dict.fromkeys(one["account"] for one in found):
+        do, attempts = retry.format(name), ledger.attempts(name)
+        told = any(do in need["do"] for need in needs)
+        if attempts.refused and not told and not ledger.new_attempts(name):
+            needs.append({"account": name, "do": f"allow further attempts: {do}"})
     verified = last_verified(home)
     values = {"releases": found, "needs": needs, "ledger_verified": verified}
     if not found:
@@ -273,7 +279,7 @@ def all_statuses(home: Path, ledger: Ledger) -> CommandAnswer:
             state += f", {running['stage']} {running['in_words']}"
         rows.append((one["release"], one["account"], one["reserved"].epsilon, charged, state))
     columns = (*texts("release", "account"), *numbers("epsilon"), *texts("charged", "state"))
-    to_do = [Fact(f"{need['release']}:", need["do"]) for need in needs]
+    to_do = [Fact(f"{need.get('release') or need['account']}:", need["do"]) for need in needs]
     heading: Block = Title("Needs a person") if needs else Sentence("No release needs a person.")
     words = "not verified from this home yet; run dp-release ledger verify"
     if verified is not None:

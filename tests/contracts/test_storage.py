@@ -127,7 +127,7 @@ def days(values, form="%Y-%m-%d"):
 def truths(values):
     """Yield arrays of the same booleans."""
     yield pa.array(values)
-    for words in (("false", "true"), ("False", "True"), ("F", "T")):
+    for words in (("false", "true"), ("False", "True")):
         yield pa.array([words[value] for value in values])
     yield from whole_numbers([int(value) for value in values])
 

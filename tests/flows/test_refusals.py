@@ -291,3 +291,14 @@ def test_status_of_a_stopped_release_says_who_must_act_before_it_can_be_resumed(
     command("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "corrected")
     assert "stopped" not in command("status", "town", "--json").json
     assert command("resume", "town").code == 0
+
+
+def test_the_list_of_releases_names_an_account_that_takes_no_attempt(project, command):
+    data = project.folder / "town.csv"
+    data.write_text(data.read_text().replace(",single,", ",bachelor,", 1))
+    for _ in range(3):
+        refused(project)
+    (need,) = command("status", "--json").json["needs"]
+    assert need["account"] == "town"
+    assert "ledger allow-retry town" in need["do"]
+    assert need["do"] in " ".join(command("status").out.split())

@@ -34,6 +34,8 @@ What cannot be told apart is refused, whatever `out_of_range` says:
   column rather than to the value. So a column of such moments is refused.
 - A day or month that comes before the year may have been exchanged. So a column with such a
   `format` has texts in this format only.
+- A program that reads all texts of a column as booleans, days or times writes them in a form of its
+  own. So a column of levels with such values is refused if the schema states none of their kind.
 - A column with no other texts than NA may be stored without a type, or as NaN. So a column that is
   not stored as text is refused if the schema has such a level.
 """
@@ -51,8 +53,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_core.confidential.values.stored_texts import (
+    BOOLEAN,
     DOUBLE_LIMIT,
     INFINITE,
+    WRITTEN_TIME,
     canonical_texts,
     doubles,
     in_32_bits,
@@ -79,8 +83,6 @@ _LOST_DIGITS = 10**15
 """From this number on, a text in scientific notation may have lost digits: R writes 15."""
 _NO_LEVEL, _NO_VALUE = -2, -1
 """In place of a level: none, or a missing code."""
-_DATED = r"([0-9]{4}([./-])[0-9]{1,2}\2[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\3[0-9]{4})([T ].*)?"
-"""Texts that programs read as days or moments."""
 _NULL = r"|#N/A N/A|#?N/?A|n/a|NULL|null|-?(?i:NaN)|-?1\.#(IND|QNAN)"
 """Texts that programs read as null in a column of numbers or times, and as texts in others."""
 
@@ -229,6 +231,12 @@ class Reader:
             index = index.fill_null(len(distinct))
         texts = self.texts(distinct)
         self._check_texts(texts)
+        if self._levels is not None and self._levels.are_rewritten(texts):
+            raise SchemaViolation(
+                f"Column {self.column.name!r} has values such as true, 2026-01-31 or 12:30:00,"
+                " which programs write for other texts; store the file's own texts, or state the"
+                " levels in this form."
+            )
         exact = None
         if self._levels is not None:
             data, state = self._levels.read(texts)
@@ -359,12 +367,6 @@ class _Levels:
         for text, form in forms.items():
             first = text if form is None else of.setdefault(form, text)
             # privacy: a program that reads 01 as a number writes 1, unless one row is no number.
-            if form is None and re.fullmatch(_DATED, text.strip()) and found[text] != _NO_VALUE:
-                raise BadInput(
-                    f"Column {column.name!r} of the schema has the level {text!r}, which programs"
-                    " store as a date or time if all texts of the column are such; write it as"
-                    " 2026-01-31, and a time without a zone, in the schema and in the file."
-                )
             if found[first] != found[text]:
                 raise BadInput(
                     f"Column {column.name!r} of the schema has {first!r} and {text!r}, which are"
@@ -382,6 +384,23 @@ class _Levels:
         codes = {form: found[text] for form, text in of.items()}
         self._forms = pa.array(list(codes), pa.string())
         self._form_codes = np.array([*codes.values(), _NO_LEVEL], dtype=np.int64)
+
+        kinds = {BOOLEAN: "^[01]$", WRITTEN_TIME: WRITTEN_TIME}
+        self._foreign = [
+            pattern
+            for pattern, form in kinds.items()
+            if not any(re.search(form, each) for each in codes)
+        ]
+
+    def are_rewritten(self, texts: pa.Array) -> bool:
+        """Return whether texts are booleans or times, of which the schema has none.
+
+        Privacy:
+            A program writes yes, 31.01.2026 or 01.1.1 so if all texts of the column are such.
+        """
+        return any(
+            pc.any(pc.match_substring_regex(texts, pattern)).as_py() for pattern in self._foreign
+        )
 
     def read(self, texts: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
         """Return the level and the state of each text.

@@ -39,9 +39,13 @@ from dp_core.schema.column_types.parsed_texts import NUMBER_TEXT, days_and_rest
 _WHOLE = r"^[+-]?[0-9]+(\.0*)?$"
 _DAY, _HOURS = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
 _TIME = f"^({_DAY}([T ][0-9]{{2}})?|({_DAY}[T ])?{_HOURS})$"
+BOOLEAN = "^(true|false|True|False|TRUE|FALSE)$"
+"""Texts that programs write for booleans."""
+WRITTEN_TIME = rf"^({_DAY}([T ].*)?|[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]+)?)$"
+"""Texts that programs write for days, moments and times."""
 _HEXADECIMAL = "^0[xX][0-9a-fA-F]{1,16}$"
 """Texts that Arrow reads as whole numbers."""
-_WORDS = {"0": ("F", "false", "False", "FALSE"), "1": ("T", "true", "True", "TRUE")}
+_WORDS = {"0": ("false", "False", "FALSE"), "1": ("true", "True", "TRUE")}
 """How programs write booleans, and the number that each is."""
 _CHANGING = (
     r"(?i)^[+-]?(inf(inity)?|nan)$|^(true|false)$"

@@ -259,8 +259,9 @@ def _read_format(node: Node) -> str:
         raise node.error(
             f"{shown(text)} is not a date format; use %d, %m and %Y once each, as in %d.%m.%Y."
         )
-    # A column also has ISO dates, as programs write days.
-    if re.fullmatch("%Y-[0-9]*%[dm]-[0-9]*%[dm][0-9]*", text) and text != "%Y-%m-%d":
+    # A column whose format begins with the year also has ISO dates, as programs write days.
+    exchanged = text.index("%d") < text.index("%m") or re.search("[0-9]", text)
+    if text.startswith("%Y") and exchanged:
         raise node.error(
             f"{shown(text)} reads 2026-02-01 otherwise than programs that write dates mean it;"
             " write the file's dates in another format, such as %Y-%m-%d."

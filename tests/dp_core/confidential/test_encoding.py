@@ -1,5 +1,4 @@
 import datetime
-import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.confidential.encoding import Encoder, settle_zeros
-from dp_core.errors import BadInput, SchemaViolation
+from dp_core.errors import SchemaViolation
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.problems import Problem, refused_problems
@@ -447,12 +446,32 @@ def test_a_day_before_the_year_is_read_in_its_format_only(form):
 
 
 @pytest.mark.parametrize(
-    "level", ["31.01.2026", "2026/01/31", "1-2-2026", "2026-01-31T12:30:00Z", "31.01.2026 7:00"]
+    ("levels", "written"),
+    [
+        (("yes", "no"), [True, False]),
+        (("yes", "no"), ["true", "false"]),
+        (("F", "M"), ["FALSE"]),
+        (("31.01.2026", "01.02.2026"), [datetime.date(2026, 1, 31)]),
+        (("01.1.1", "01.1.2"), ["2001-01-01", None]),
+        (("2026-01", "2026-02"), ["2026-01-01"]),
+        (("7:30 AM", "8:00 AM"), ["07:30:00"]),
+    ],
 )
-def test_levels_that_programs_store_as_other_texts_are_refused(level):
-    with pytest.raises(BadInput, match=re.escape(level)):
-        Encoder(category(levels=(Level("a", "a"), Level(level, "day"))))
-    Encoder(category(levels=(Level("1.2.3", "code"), Level("2026-01-31", "day"))))
+def test_what_programs_write_for_all_texts_of_a_column_is_refused(levels, written):
+    """DuckDB, polars and R do so by default, unless one of the texts is something else."""
+    column = category(
+        levels=tuple(Level(text, text) for text in levels), missing="level", out_of_range="missing"
+    )
+    assert codes(column, [*levels, "?"]) == [*range(len(levels)), column.missing_code]
+    with pytest.raises(SchemaViolation, match="store the file's own texts"):
+        codes(column, written)
+
+
+def test_booleans_and_times_are_levels_where_the_schema_states_some():
+    assert codes(category(levels=(Level("0", "no"), Level("1", "yes"))), [False, True]) == [0, 1]
+    assert codes(category(levels=(Level("TRUE", "yes"), Level("?", "no"))), [True]) == [0]
+    days = category(levels=(Level("2026-01-31", "day"), Level("7:30", "time")))
+    assert codes(days, ["2026-01-31 00:00:00", "07:30:00", "12:00:00"]) == [0, 1, -1]
 
 
 def test_a_level_without_bound_is_no_large_number():
