@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.run import machine_note
+from tasks.run import home_notes
 
 
 @pytest.fixture(scope="session", autouse=True)
 def speeds_are_kept() -> Iterator[None]:
     """Keep the measurements of this process."""
     with pytest.MonkeyPatch.context() as patch:
-        kept = functools.lru_cache(machine_note.measure_machine)
-        patch.setattr(machine_note, "measure_machine", kept)
+        kept = functools.lru_cache(home_notes.measure_machine)
+        patch.setattr(home_notes, "measure_machine", kept)
         yield

@@ -16,7 +16,7 @@ from dp_core.plan.plan import Plan
 from flows.cli.missing_packages import require_pipeline
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger
-from tasks.run.machine_note import calibrate
+from tasks.run.home_notes import calibrate
 from tasks.support.run_folder import FAILURE, REFUSAL, RunFolder
 
 if TYPE_CHECKING:
