@@ -11,46 +11,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Domain
-from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import Grant
 from dp_core.wall.statistics import CosineSums, CosineTails, CutDeviations
 from tests import added_noise
 from tests.choices import chances, loss
+from tests.distributions.audited_files import Column, PaysAlways
 
 EPSILON = Fraction(2)
 KINDS = ["pure", "zcdp"]
 RELATIONS = ["add-remove", "replace-one"]
-
-
-class Column:
-    """A confidential file of one column, given by its counts."""
-
-    def __init__(self, counts):
-        self.counts = np.array(counts, dtype=np.int64)
-
-    def count(self, cliques):
-        return {
-            clique: Marginal(Domain(clique, self.counts.shape), self.counts) for clique in cliques
-        }
-
-    def observed(self, _):
-        cells = np.flatnonzero(self.counts)
-        return cells[:, None].astype(np.uint16), self.counts[cells]
-
-
-class PaysAlways:
-    """A session that grants whatever it is asked."""
-
-    def __init__(self, currency, neighbours):
-        self.currency, self.relation = currency, Relation(neighbours)
-
-    def perform(self, batch, steps, draw):  # noqa: ARG002
-        grants = [Grant(number, step) for number, step in enumerate(steps, start=1)]
-        return tuple(zip(grants, draw(grants), strict=True))
 
 
 def curators(kind, neighbours, files, epsilon=EPSILON):

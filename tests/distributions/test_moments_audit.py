@@ -27,7 +27,7 @@ P, Q = 5, 4
 # one that is 20 % too small in 19 of 20 runs.
 CELLS = 15_000
 MANY = 100_000  # records at one place: one more is far from their mean
-DOMAIN = Domain(("f", "g", "h", "x", "y"), (CELLS, CELLS, 2, P + 1, Q))
+DOMAIN = Domain(("g", "h", "x", "y"), (CELLS, 2, P + 1, Q))
 
 
 def noisy(sum, file, neighbours, *, kind="pure", cost=Fraction(1)):
@@ -45,7 +45,6 @@ def halve(patch, sum):
 
 # In every cell the same experiment: a record at the top, or none (replaced: one at the bottom).
 SUMS = CellSums(column="x", positions=P, by=("g",), sizes=(CELLS,))
-COUNTS = CellCounts(by=("f",), sizes=(CELLS,), numbers=("x",), positions=(P,))
 
 
 def cell_files(neighbours):
@@ -86,26 +85,19 @@ def test_sums_of_cells_keep_the_curve_they_were_charged(kind, neighbours, halved
 @pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
 @pytest.mark.parametrize("wrong", RIGHT_OR_WRONG)
 def test_counts_of_cells_keep_the_epsilon_they_were_charged(neighbours, wrong, monkeypatch):
-    """In every cell a record has its number, or not: two entries move, or one where it is added.
+    """Exactly: a record has its number or not, which moves two entries, or one if it is added.
 
-    What is wrong under replace-one is the sensitivity of add-remove, otherwise half of a record.
+    What is wrong under replace-one is the sensitivity of add-remove, otherwise a record that is
+    counted twice.
     """
-    there = [(cell, 0, 1) for cell in range(CELLS)]
-    missing = [(cell, P, 1) for cell in range(CELLS)]
-    twice = [(cell, P, 2 if wrong else 1) for cell in range(CELLS)]
-    if neighbours == "replace-one":
-        if wrong:
-            monkeypatch.setattr(CellCounts, "l1", lambda *_: 1)
-        first, second = (noisy(COUNTS, file, neighbours) for file in (there, missing))
-        happened = [(v[1::2] >= 1) & (v[0::2] <= 0) for v in (second, first)]
-    else:
-        # One record of two is missing its number; a row that counts twice has twice the effect.
-        file = [(cell, 0, 1) for cell in range(CELLS)]
-        first = noisy(COUNTS, file, neighbours)
-        second = noisy(COUNTS, sorted(file + twice), neighbours)
-        happened = [v[1::2] >= 1 + wrong for v in (second, first)]
-    bound = epsilon_at_least(*happened)
-    assert (bound > 1.5) if wrong else (0.6 < bound <= 1)
+    counts = CellCounts(by=("h",), sizes=(2,), numbers=("x",), positions=(P,))
+    before, after = [(0, 0, 1)], [(0, P, 1)]
+    if neighbours == "add-remove":
+        after = [*before, (0, P, 1 + wrong)]
+    elif wrong:
+        monkeypatch.setattr(CellCounts, "l1", lambda *_: 1)
+    found = loss(monkeypatch, *(lambda f=f: noisy(counts, f, neighbours) for f in (before, after)))
+    assert found == (2 if wrong else 1)
 
 
 MIDDLE_SQUARES = Products(columns=("x", "x"), positions=(P, P))
