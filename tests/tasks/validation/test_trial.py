@@ -8,16 +8,11 @@ from dp_core.errors import BadInput
 from dp_core.schema.expectations.offered import Expectation
 from tasks.validation.trial import try_expectations
 from tests.schema_texts import read
-from tests.tasks.validation.test_own_expectations import HEAD, JUDGED
+from tests.tasks.validation.test_own_expectations import CASES, HEAD
 
 
 def test_what_the_library_can_judge_passes_whether_the_row_meets_it_or_not():
-    lines = [
-        f"  - {name}: {{{arguments}}}\n"
-        for name, both in JUDGED.items()
-        for arguments in both
-        if arguments is not None
-    ]
+    lines = [f"  - {name}: {{{words}}}\n" for name, _, *both in CASES for words in both]
     try_expectations(read(HEAD + "".join(lines)))
 
 
@@ -30,7 +25,7 @@ def test_what_the_library_can_judge_passes_whether_the_row_meets_it_or_not():
     ],
 )
 def test_what_it_cannot_judge_is_named(name, arguments):
-    wrong = Expectation(name=name, arguments={"column": "sex", **arguments})
+    wrong = Expectation(name=name, arguments={"column": "c", **arguments})
     schema = read(f"{HEAD}  - expect_table_row_count_to_equal: {{value: 4}}\n")
     schema = replace(schema, expectations=(*schema.expectations, wrong))
     with pytest.raises(BadInput, match=f"cannot judge {name} with") as caught:
