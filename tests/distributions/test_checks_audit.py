@@ -14,7 +14,7 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import TableChecks
 from tests.added_noise import handed_over, loss
-from tests.distributions.audited_files import Column
+from tests.distributions.audited_files import Column, PaysAlways
 from tests.full import RIGHT_OR_WRONG
 
 pytestmark = pytest.mark.statistical
@@ -28,16 +28,11 @@ FILES = {  # neighbours whose distances from the reference are as far apart as t
 DISTANCES = {"add-remove": (13, 14), "replace-one": (21, 23)}
 
 
-def asked(kind, relation, cost, counts, length):
-    """Return the noisy distances of so many copies of a table, and what was charged."""
-    rows = relation.max_rows if isinstance(relation, Relation) else 1
-    neighbours = relation.neighbours if isinstance(relation, Relation) else relation
-    session = MemorySession(Currency(kind, cost), neighbours, max_rows=rows)
+def asked(session, cost, counts, length):
+    """Return the noisy distances of so many copies of a table."""
     curator = Curator(Domain(TABLE, (2,)), Column(counts), session)
-    figures = curator.check(
-        "distances", TableChecks((TABLE,) * length, (REFERENCE,) * length), cost
-    )
-    return np.array([figure.distance for figure in figures]), session.charges[0].step
+    statistic = TableChecks((TABLE,) * length, (REFERENCE,) * length)
+    return np.array([each.distance for each in curator.check("distances", statistic, cost)])
 
 
 def halve(patch):
@@ -51,7 +46,10 @@ def halve(patch):
 def test_the_charge_is_what_the_formula_gives(kind, relation):
     """20 tables: L1 sensitivity 20 c k, squared L2 20 (c k)^2, of a row's c and a person's k."""
     cost, tables = Fraction(1, 10), 20
-    _, step = asked(kind, relation, cost, [3, 4], tables)
+    of = relation if isinstance(relation, Relation) else Relation(relation)
+    session = MemorySession(Currency(kind, cost), of.neighbours, max_rows=of.max_rows)
+    asked(session, cost, [3, 4], tables)
+    step = session.charges[0].step
     change = {"add-remove": 1, "replace-one": 2}.get(relation, 3)
     assert Currency(kind, cost).cost(step.event) <= cost
     scale = float(step.event.scale)
@@ -69,17 +67,19 @@ def test_the_charge_is_what_the_formula_gives(kind, relation):
 @pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
 @pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
 def test_checks_keep_what_they_were_charged(kind, relation, halved, monkeypatch):
-    """Exactly, by what is handed to the noise: the distances of two tables."""
+    """Exactly, by what is handed to the noise: the distances of four tables."""
     if halved:
         halve(monkeypatch)
     cost = Fraction(1, 10)
 
+    session = PaysAlways(Currency(kind, cost), relation)
+
     def ask(counts):
-        return lambda: asked(kind, relation, cost, counts, 2)[0]
+        return lambda: asked(session, cost, counts, 4)
 
     for counts, distance in zip(FILES[relation], DISTANCES[relation], strict=True):
         values, *_ = handed_over(monkeypatch, ask(counts))
-        assert values.tolist() == [distance, distance]
+        assert values.tolist() == [distance] * 4
     found = loss(monkeypatch, *map(ask, FILES[relation]))
     charged = float(cost)
     # Under the Gaussian curve the variance is larger by 2, for smoothing.

@@ -16,6 +16,7 @@ from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.ledger.session import Step
 from dp_core.wall.ledger.signatures import make_key
 from tasks.run.home import home_id, home_key
+from tests.flows.cli.test_cli import assert_refused
 
 WHO = ("--by", "Ada", "--reason", "a test")
 ZCDP = Terms("zcdp", Fraction(2), Fraction("1e-5"))
@@ -24,17 +25,6 @@ ZCDP = Terms("zcdp", Fraction(2), Fraction("1e-5"))
 @pytest.fixture
 def project(gaussian_project):
     return gaussian_project
-
-
-def assert_refused(answer, code, *words):
-    """One sentence on stderr, the right exit code, no traceback."""
-    assert answer.code == code, answer
-    assert answer.out == ""
-    (line,) = answer.err.splitlines()
-    assert line.startswith("dp-release: ")
-    for word in words:
-        assert word in line
-    assert line.partition(" (runbook: ")[0].endswith((".", "?"))
 
 
 def entries(project):
