@@ -19,9 +19,7 @@ def validate_schema(run: ConfidentialRun) -> None:
     """
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.values.raw_values import Reader
-    from tasks.validation.expectations import validate
-    from tasks.validation.linked_validation import validate_linked
-    from tasks.validation.trial import try_expectations
+    from tasks.validation.expectations import try_expectations, validate, validate_linked
 
     # Before `run.source`, which begins an attempt.
     for column in run.schema.columns:

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.confidential.source import open_source
-from dp_core.errors import SchemaViolation
-from dp_core.schema.expectations.offered import NOT_OFFERED, OFFERED
+from dp_core.errors import BadInput, SchemaViolation
+from dp_core.schema.expectations.offered import NOT_OFFERED, OFFERED, Expectation
 from dp_core.schema.expectations.suite import rules_of
-from tasks.validation import row_frame, suite_judge
-from tasks.validation.expectations import validate
+from tasks.validation import judged_frames, suite_judge
+from tasks.validation.expectations import try_expectations, validate
 from tests.schema_texts import read
 
 ROOT = Path(__file__).parents[3]
@@ -271,7 +272,7 @@ def test_a_regex_that_backtracks_does_not_hang(tmp_path, regex):
 
 
 def test_rows_are_seen_in_pieces_and_their_number_as_a_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(row_frame, "PIECE_ROWS", 10)
+    monkeypatch.setattr(judged_frames, "PIECE_ROWS", 10)
     schema = read(
         f"{HEAD}"
         "  - expect_table_row_count_to_equal: {value: 35}\n"
@@ -290,9 +291,9 @@ def test_rows_are_seen_in_pieces_and_their_number_as_a_whole(tmp_path, monkeypat
     ("rows", "lengths"), [(5, [5]), (19, [19]), (20, [10, 10]), (35, [10, 10, 15]), (0, [])]
 )
 def test_pieces_have_every_row_once_and_none_is_small(monkeypatch, rows, lengths):
-    monkeypatch.setattr(row_frame, "PIECE_ROWS", 10)
+    monkeypatch.setattr(judged_frames, "PIECE_ROWS", 10)
     schema = read(f"{HEAD}  - expect_column_mean_to_be_between: {{column: j, min_value: 4}}\n")
-    pieces = row_frame.RowPieces(schema, rules_of(schema))
+    pieces = judged_frames.RowPieces(schema, rules_of(schema))
     found = []
     for start in range(0, rows, 4):
         batch = pa.RecordBatch.from_pydict({"j": [*range(start, min(start + 4, rows))]})
@@ -348,3 +349,28 @@ def test_the_first_runs_and_the_last_failures_are_kept(monkeypatch):
     counts = [kept["results"][0]["result"]["element_count"] for kept in judge.results]
     assert counts == [1, 2, 6, 7]
     assert not judge.success
+
+
+# -- the trial on a row of legal values
+
+
+def test_what_the_library_can_judge_passes_whether_the_row_meets_it_or_not():
+    lines = [f"  - {name}: {{{words}}}\n" for name, _, *both in CASES for words in both]
+    try_expectations(read(HEAD + "".join(lines)))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("expect_column_values_to_match_strftime_format", {"strftime_format": "%Q%"}),
+        ("expect_column_values_to_match_regex", {"regex": "("}),
+        ("expect_column_values_to_be_in_set", {"value_set": 5}),
+    ],
+)
+def test_what_it_cannot_judge_is_named(name, arguments):
+    wrong = Expectation(name=name, arguments={"column": "c", **arguments})
+    schema = read(f"{HEAD}  - expect_table_row_count_to_equal: {{value: 4}}\n")
+    schema = replace(schema, expectations=(*schema.expectations, wrong))
+    with pytest.raises(BadInput, match=f"cannot judge {name} with") as caught:
+        try_expectations(schema)
+    assert caught.value.exit_code == 2
