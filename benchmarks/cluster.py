@@ -28,6 +28,7 @@ import logging
 import multiprocessing
 import os
 import platform
+import sys
 import tempfile
 import time
 import warnings
@@ -41,15 +42,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import numpy as np
 import psutil
 from common import MIXED_SIZES as SIZES
 from distributed import Client, LocalCluster
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.code_store import CHUNK_ROWS, CodeStore, StoreWriter
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.plan.procedure import carry_out, decode_piece
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.counting import count_tables, plan_tables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain

@@ -43,7 +43,7 @@ WAYS: dict[str, tuple[Variables, dict[str, LaplaceSanitizer]]] = {
             "100 equal": LaplaceSanitizer(bins=100),
             "19 edges bought": LaplaceSanitizer(bins=1, bought=19),
             "10 equal, 10 edges bought": LaplaceSanitizer(bins=10, bought=10),
-            "20 equal, zero": LaplaceSanitizer(bins=20, negative="zero"),
+            "20 equal, published": LaplaceSanitizer(bins=20, published=True),
         },
     ),
     "mixed": (
@@ -56,7 +56,7 @@ WAYS: dict[str, tuple[Variables, dict[str, LaplaceSanitizer]]] = {
             "4 and 4, categories": LaplaceSanitizer(
                 bins=4, bought=4, categories=Fraction(1, 2)
             ),
-            "8 equal, zero": LaplaceSanitizer(bins=8, negative="zero"),
+            "8 equal, published": LaplaceSanitizer(bins=8, published=True),
         },
     ),
 }  # fmt: skip

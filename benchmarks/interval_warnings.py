@@ -46,6 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.interval_parts.populations import GENERATED
+from benchmarks.trial import trial_plan
 from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.column_scores import compared
 from dp_core.analysis.regression.frames import frame_of
@@ -59,7 +60,6 @@ from dp_core.inference.combining_rules import rule_of
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.plan.trial import trial_plan
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.dataset import Dataset

@@ -45,12 +45,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.interval_parts.twinify_worker import COLUMNS, PAIRS, QUANTITIES, estimates
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
 from dp_core.inference.combining_rules import rule_of
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Measurement

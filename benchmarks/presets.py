@@ -27,8 +27,7 @@ from adult import EDGES, LEVELS
 
 from dp_core.errors import ReleaseError
 from dp_core.plan.presets import PRESETS
-from flows.comparison.comparison import Interrupted, compare
-from flows.comparison.comparison_progress import ComparisonProgress
+from flows.comparison.comparison import ComparisonProgress, Interrupted, compare
 from flows.comparison.comparison_request import request_of
 from flows.engine.settings import prepare
 

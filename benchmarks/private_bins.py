@@ -54,8 +54,8 @@ from fractions import Fraction
 import numpy as np
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.parametric.bought_edges import buy_edges
-from dp_core.methods.private_domain.bin_weights import pieces_of
+from dp_core.methods.parametric.laplace_sanitizer import buy_edges
+from dp_core.methods.private_domain.piece_weights import pieces_of
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate, group_edges, widths
 from dp_core.schema.bin_pieces import Pieces, spread
 from dp_core.schema.variables import Variable

@@ -11,7 +11,7 @@ noisy number of rows and the real one; add-remove, exact noise. delta is 1e-9 wh
 
 `selection`: `independent`, `privsyn`, and the paper's greedy rule at small epsilon. The last column
 is the mean difference of `privsyn` to `independent` and its standard error.
-`gum`: from the same noisy tables, rounds, sweeps, step and copies. Prints versions and one table.
+`gum`: from the same noisy tables, rounds and sweeps. Prints versions and one table.
 """
 
 from __future__ import annotations
@@ -114,7 +114,6 @@ def gum(name: str, data: Dataset, epsilons: Sequence[float], runs: int) -> None:
     ways: dict[str, Gum] = {"default": Gum()}
     ways |= {f"sweeps {sweeps}": Gum(sweeps=sweeps) for sweeps in (0, 1, 10)}
     ways |= {f"rounds {rounds}": Gum(rounds=rounds) for rounds in (5, 10, 40, 100)}
-    ways |= {f"copies {copies}": Gum(copies=copies) for copies in (0.0, 0.2, 0.5)}
     ways |= {"without shrinking": Gum(shrink=False)}
     found: dict[str, list[str]] = {label: [] for label in ways}
     for delta, epsilon in itertools.product((0.0, DELTA), epsilons):

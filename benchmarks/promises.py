@@ -48,11 +48,11 @@ import numpy as np
 from benchmarks.auto_parts.files import rows_about
 from benchmarks.auto_parts.generated import GENERATED
 from benchmarks.promise_parts.calibrating import Sample, calibrations, tables
+from benchmarks.trial import trial_plan
 from dp_core.errors import ReleaseError
 from dp_core.plan.forecast.error_forecast import SetError, ends_of, forecast_error
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.release_spec import Mode
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 

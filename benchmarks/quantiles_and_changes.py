@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from benchmarks.bin_intervals import more, schema_of, with_density
 from benchmarks.within_bins import SHARE, generated
 from dp_core.analysis.query.answering import ask, prepared
-from dp_core.analysis.query.changes.change_intervals import Side, changes_of, side_of
-from dp_core.analysis.query.quantile_answers import quantile_answers
+from dp_core.analysis.query.change_answer import Side, changes_of, side_of
 from dp_core.analysis.query.sources import Sources, pooled_sources
+from dp_core.analysis.query.term_intervals import quantile_answers
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
@@ -78,8 +78,8 @@ def quantiles(name: str, values: Floats, edges: tuple[int, ...], scale: float, r
                     plain.append(bool(abs(cell.estimate - wanted) <= own))
         for kind, level in (("own", LEVEL), ("band", 1 - (1 - LEVEL) / (bins + 1))):
             _, asked, work = prepared(sources, "median of x", level, False)
-            found = quantile_answers(work, asked)
-            first, last = np.searchsorted(edges, [found.lows[0], found.highs[0]], side="right")
+            (_, lows, highs), _ = quantile_answers(work, asked)
+            first, last = np.searchsorted(edges, [lows[0], highs[0]], side="right")
             widths[kind].append(float(last - first + 1))
     covered = " | ".join(f"{np.mean(inside[text]):.3f}" for text in QUESTIONS)
     without = f"{np.mean(plain):.3f}" if plain else "–"

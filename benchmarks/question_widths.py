@@ -29,10 +29,9 @@ from dp_core.analysis.regression.frames import frame_of
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.plan.forecast.error_forecast import forecast_error
-from dp_core.plan.in_memory import memory_plan
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
-from flows.desk.asked_question import read_asked
-from flows.desk.question_spec import answering_keys, question_schema
+from flows.desk.asked_question import answering_keys, question_schema, read_asked
 
 _COLUMNS = """
 wage: {type: number, min: 0, max: 1000000, edges: [0, 5000, 10000, 15000, 20000, 30000, 40000,

@@ -26,14 +26,13 @@ from dp_core.analysis.regression.analysis import analyse
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import read_formula
-from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.procedure import carry_out
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.public_data.memory_release import MemoryRelease
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import parse_schema
-from flows.desk.asked_question import AskedQuestion, read_asked
-from flows.desk.question_spec import answering_keys, question_schema
+from flows.desk.asked_question import AskedQuestion, answering_keys, question_schema, read_asked
 
 QUESTIONS = {
     "normal": ("normal", "y ~ one + two"),

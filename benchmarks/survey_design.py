@@ -40,6 +40,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from benchmarks.trial import trial_plan
 from dp_core.analysis.regression.analysis import analyse, combine_fits
 from dp_core.analysis.regression.frames import frame_of, with_design
 from dp_core.analysis.regression.survey_answer import widened
@@ -49,7 +50,6 @@ from dp_core.inference.formulas.formula import read_formula
 from dp_core.inference.intervals import interval
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.plan.trial import trial_plan
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import parse_schema

@@ -13,10 +13,10 @@ import time
 from fractions import Fraction
 
 from benchmarks.auto_parts.wide import KINDS, wide
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.metrics.marginal_error import average_tvd
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.plan.trial import trial_plan
 
 PAIRS = 2000
 

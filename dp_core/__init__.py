@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dp_core.analysis.notebook.open_bundle import OpenBundle as OpenBundle
     from dp_core.analysis.notebook.open_bundle import read_bundle as read_bundle
-    from dp_core.analysis.notebook.plan_page import PlanPage as PlanPage
     from dp_core.analysis.notebook.schemas import SchemaDraft as SchemaDraft
     from dp_core.analysis.notebook.schemas import read_schema as read_schema
+    from dp_core.analysis.planned.plan_page import PlanPage as PlanPage
     from dp_core.analysis.query.query_answer import QueryAnswer as QueryAnswer
     from dp_core.analysis.regression.regression_answer import RegressionAnswer as RegressionAnswer
     from dp_core.bundle.verification.verify import Verification as Verification
@@ -40,7 +40,7 @@ _HOMES = {
     "BadInput": "dp_core.errors",
     "MemoryRelease": "dp_core.public_data.memory_release",
     "OpenBundle": "dp_core.analysis.notebook.open_bundle",
-    "PlanPage": "dp_core.analysis.notebook.plan_page",
+    "PlanPage": "dp_core.analysis.planned.plan_page",
     "QueryAnswer": "dp_core.analysis.query.query_answer",
     "RegressionAnswer": "dp_core.analysis.regression.regression_answer",
     "ReleaseError": "dp_core.errors",

@@ -12,16 +12,9 @@ server and settings). `flows` imports `tasks` and `dp_core`; nothing imports `fl
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flows.notebook.made_release import MadeRelease as MadeRelease
+    from flows.notebook.running import MadeRelease as MadeRelease
     from flows.notebook.running import resume as resume
     from flows.notebook.running import run as run
-
-_HOMES = {
-    "MadeRelease": "flows.notebook.made_release",
-    "resume": "flows.notebook.running",
-    "run": "flows.notebook.running",
-}
-"""Module of each name for Python; a test compares it with the imports above."""
 
 __all__ = ["MadeRelease", "resume", "run"]
 
@@ -29,11 +22,11 @@ if not TYPE_CHECKING:  # a type checker would accept every name
 
     def __getattr__(name: str) -> object:
         """Return a name for Python; import its module first (PEP 562)."""
-        if name not in _HOMES:
+        if name not in __all__:
             raise AttributeError(f"module 'flows' has no attribute {name!r}")
-        from importlib import import_module
+        from flows.notebook import running
 
-        globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = found = getattr(running, name)
         return found
 
     def __dir__() -> list[str]:

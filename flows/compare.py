@@ -11,9 +11,8 @@ from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 
 from dp_core.errors import ReleaseError
-from flows.comparison.comparison import locked, report, run
-from flows.comparison.comparison_layout import Prepared, prepare
-from flows.comparison.comparison_progress import ComparisonProgress
+from flows.comparison.comparison import ComparisonProgress, locked, report, run
+from flows.comparison.comparison_layout import prepare
 from flows.comparison.comparison_request import request_of
 
 Value = TypeVar("Value")
@@ -97,20 +96,8 @@ def compare(
     )
     prepared = _step("prepare", partial(prepare, request))
     with locked(prepared.out):
-        _step("compare", partial(_run, prepared))
-        _step("report", partial(_report, prepared))
-
-
-def _run(prepared: Prepared) -> None:
-    progress = ComparisonProgress(quiet=True)
-    try:
-        run(prepared, progress)
-    finally:
-        progress.stop()
-
-
-def _report(prepared: Prepared) -> None:
-    report(prepared)
+        _step("compare", partial(run, prepared, ComparisonProgress(quiet=True)))
+        _step("report", partial(report, prepared))
 
 
 def _step(name: str, work: Callable[[], Value]) -> Value:

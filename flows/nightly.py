@@ -13,7 +13,7 @@ from prefect.states import Completed, State
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
 from dp_core.wall.ledger.signatures import read_public
-from flows.monitoring.prefect_events import tell_bundles, tell_ledger
+from flows.monitoring.prefect_events import tell_check
 from flows.releases.ledger_check import check_ledger
 from flows.releases.run_records import Begun
 from flows.releases.unattended import do_unattended
@@ -87,7 +87,7 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
         LedgerCorrupt: if an entry does not verify; the message names the first one.
         ReleaseError: if bundles do not verify; the message names them.
     """
-    ledger = _opened(at)
+    ledger = _open(at)
     found = check_ledger(ledger, at, keys, quiet=True)
     trusted = [read_public(key) for key in keys]
     verified, elsewhere, wrong = [], [], []
@@ -108,7 +108,7 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
             f"{len(wrong)} of {len(wrong) + len(verified)} bundles do not verify:"
             f" {'; '.join(wrong)}. Tell whoever publishes them; `dp-release verify DIR` shows each."
         )
-        tell_bundles("verification-failed", sentence, row="bundles-changed")
+        tell_check("bundles", "verification-failed", sentence, "bundles-changed")
         raise ReleaseError(sentence, row="bundles-changed")
     return Checked(
         entries=found["entries"],
@@ -123,7 +123,7 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
     )
 
 
-def _opened(at: Path) -> Ledger:
+def _open(at: Path) -> Ledger:
     """Return the ledger of a home; announce a lost or outdated ledger as a failed verification.
 
     Raises:
@@ -138,7 +138,7 @@ def _opened(at: Path) -> Ledger:
             )
         return open_ledger(at)
     except LedgerCorrupt as error:
-        tell_ledger("verification-failed", error.message, row=error.row)
+        tell_check("ledger", "verification-failed", error.message, error.row)
         raise
 
 

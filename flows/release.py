@@ -16,8 +16,7 @@ from dp_core.errors import BadInput, DataRefused, SchemaViolation
 from dp_core.plan.plan import Plan, make_plan
 from flows.engine.engine_failures import without_data
 from flows.monitoring import log, run_log
-from flows.monitoring.announcement import tell
-from flows.monitoring.outcome import outcome_of
+from flows.monitoring.outcome import announce, outcome_of
 from flows.monitoring.prefect_artifacts import ReleaseArtifacts
 from flows.monitoring.prefect_runs import tag_flow_run
 from flows.monitoring.stage_clock import follow_stages
@@ -115,7 +114,7 @@ def release(
     try:
         asked = load_release(Path(spec)) if plan is None else plan.spec
     except BadInput as error:
-        tell(outcome_of(Path(spec).name, error), release=Path(spec).name, account=None)
+        announce(outcome_of(Path(spec).name, error), release=Path(spec).name, account=None)
         raise
     artifacts = ReleaseArtifacts(STAGE_NAMES)
 
@@ -135,7 +134,7 @@ def release(
     outcome = outcome_of(asked.release, failure)
     run_log.say_end(outcome.sentence)
     artifacts.end(outcome)
-    tell(outcome, release=asked.release, account=asked.account)
+    announce(outcome, release=asked.release, account=asked.account)
     if failure is None:
         return None
     if outcome.is_failure:

@@ -15,8 +15,7 @@ from prefect.states import Completed, State
 from pydantic import Field
 
 from dp_core.errors import BadInput, ReleaseError
-from flows.monitoring.announcement import heard, tell
-from flows.monitoring.outcome import TITLES, outcome_of
+from flows.monitoring.outcome import TITLES, announce, collect_outcomes, outcome_of
 from flows.release import release as make_release
 from flows.releases.run_records import Begun
 from flows.releases.template import Template, keep_copy, read_template, write_spec
@@ -76,7 +75,7 @@ def scheduled_release(
     Raises:
         ReleaseError: if the release failed or was refused.
     """
-    with heard() as outcomes:
+    with collect_outcomes() as outcomes:
         try:
             return do_unattended(
                 FLOW, lambda begun: _make(begun, template, out_root, release_date, dask)
@@ -85,7 +84,7 @@ def scheduled_release(
             if not outcomes:
                 # The run stopped before the release flow could announce anything.
                 name = Path(template).name
-                tell(outcome_of(name, error), release=name, account=None)
+                announce(outcome_of(name, error), release=name, account=None)
             raise
 
 

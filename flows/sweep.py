@@ -157,10 +157,12 @@ class Sweep:
             known.add(record.flow_run)
             if record.flow_run != self.own:
                 self._look(record, ledger)
+        asked = FlowFilter(name=FlowFilterName(any_=[SCHEDULED]))
+        makes_releases = {found.id for found in self.client.read_flows(flow_filter=asked)}
         for run in self._never_begun():
             if str(run.id) in known or str(run.id) == self.own:
                 continue
-            if run.flow_id in self._makes_releases():
+            if run.flow_id in makes_releases:
                 self._give_back(run, run.name)
             else:
                 self._end(run)
@@ -245,10 +247,6 @@ class Sweep:
         ):
             if run.state and run.state.timestamp < since:
                 yield run
-
-    def _makes_releases(self) -> set[UUID]:
-        asked = FlowFilter(name=FlowFilterName(any_=[SCHEDULED]))
-        return {found.id for found in self.client.read_flows(flow_filter=asked)}
 
     def _give_back(self, run: FlowRun, name: str, *, waited: bool = False) -> None:
         """Set a run to AwaitingRetry, so that a worker continues it."""

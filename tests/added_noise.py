@@ -1,7 +1,7 @@
 """The privacy loss of added noise, exactly: by the values and the scale that the drawing is handed.
 
 Draws are held to their law and scale by `tests/distributions/test_noise.py`, and the curator's ways
-to them are audited by draws in `test_audit.py`, `test_moments_audit.py` and others. What is left
+to them are audited by draws in `test_audit.py` and others. What is left
 of a statistic is how far its values move and what sensitivity the curator takes for them; that
 takes no draws, and never fails by chance.
 """

@@ -39,13 +39,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
+from benchmarks.trial import trial_plan
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.verification.claims import read_claims
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.steps import posterior_draws
-from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Noise, Stage
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.accounting.composition import Terms

@@ -20,8 +20,9 @@ from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
-from dp_core.plan.in_memory import NAME, drawn_set, memory_plan
 from dp_core.plan.procedure import Outcome, carry_out, sample
+from dp_core.plan.reading.spec_file import memory_plan
+from dp_core.public_data.memory_release import NAME, drawn_set
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.canonical import digest
 from dp_core.wall.household_counter import HouseholdCounter

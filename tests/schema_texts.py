@@ -1,12 +1,15 @@
 """A schema that has everything, and short ones, as texts that are read or refused."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
+from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.text.canonical import canonical_json
 from dp_core.text.documents.strict_yaml import Document, parse
 
 RAND = """\
@@ -78,3 +81,9 @@ def refusal(text: str) -> str:
     assert caught.value.message.startswith("s.yaml")
     assert len(caught.value.message) < 400
     return caught.value.message
+
+
+def assert_reads_back(schema: Schema) -> None:
+    """Assert that the document of a schema, whatever JSON does to it, gives the same schema."""
+    again = parse_schema(json.loads(canonical_json(schema.document)))
+    assert (again, schema_hash(again)) == (schema, schema_hash(schema))

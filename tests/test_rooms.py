@@ -196,7 +196,7 @@ def test_no_release_can_reach_the_audit():
     """It replaces the samplers, and the trusted core leaves it out."""
     assert importing(trusted_core.AUDIT) == {
         "flows.answers.audit_answers",
-        "flows.cli.commands.audit_command",
+        "flows.cli.commands.evaluation_commands",
     }
 
 

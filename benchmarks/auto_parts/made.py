@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.auto_parts.files import rows_about
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 

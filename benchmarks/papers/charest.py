@@ -23,18 +23,22 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 from common import versions
 from numpy.typing import NDArray
 from simulation1 import COLUMN, Result, file_of, judge
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.private_draws import GroupDraws, group_posterior
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.plan.trial import trial_plan
 from dp_core.wall.accounting.events import PerturbedDrawsEvent, PolyaUrnEvent
 
 Floats = NDArray[np.float64]

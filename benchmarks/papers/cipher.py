@@ -49,8 +49,8 @@ from benchmarks.papers.common import (
     versions,
 )
 from benchmarks.papers.common_inference import combine, logistic, significant, sss
-from dp_core.lab.comparison.significance_plot import Bar, Panel, significance_png
-from dp_core.lab.measures.significance import Outcome, shares
+from dp_core.lab.comparison.plots import Bar, Panel, significance_png
+from dp_core.lab.measures.inference_agreement import Outcome, shares
 from dp_core.methods.reconstruction.cipher import Cipher
 from dp_core.methods.reconstruction.dense import Dense
 from dp_core.methods.reconstruction.gum import Gum
@@ -67,9 +67,7 @@ PAPER: Mapping[str, object] = {
     "form": "conditional",
     "weight": "even",
     "pivot": "random",
-    "agree": False,
-    "clip": False,
-    "correct": "scale",
+    "tables": "measured",
 }
 F = np.array(
     [
@@ -447,7 +445,7 @@ def bankruptcy(path: Path, runs: int, sets: int, only: str) -> None:
     data = read_categories(path)
     methods = [
         listed(149, "CIPHER, as published", Cipher(**PAPER)),  # type: ignore[arg-type]
-        listed(149, "CIPHER, clipped", Cipher(**{**PAPER, "clip": True})),  # type: ignore[arg-type]
+        listed(149, "CIPHER, clipped", Cipher(**{**PAPER, "tables": "clip"})),  # type: ignore[arg-type]
         listed(149, "CIPHER", Cipher()),
         listed(149, "the same tables, IPF (`dense`)", Dense()),
         listed(149, "the same tables, `gum`", Gum()),
@@ -487,12 +485,11 @@ def forms(path: Path, runs: int) -> None:
     published: Mapping[str, object] = {**PAPER, "pivot": "last"}
     rows: list[tuple[str, Cipher | Dense]] = [
         ("as published, pivot last", Cipher(**published)),  # type: ignore[arg-type]
-        ("and `clip`", Cipher(**{**published, "clip": True})),  # type: ignore[arg-type]
-        ("and `form: joint`", Cipher(**{**published, "clip": True, "form": "joint"})),  # type: ignore[arg-type]
-        ("`clip`, `weight: prob`", Cipher(**{**published, "clip": True, "weight": "prob"})),  # type: ignore[arg-type]
+        ("and `tables: clip`", Cipher(**{**published, "tables": "clip"})),  # type: ignore[arg-type]
+        ("and `form: joint`", Cipher(**{**published, "tables": "clip", "form": "joint"})),  # type: ignore[arg-type]
+        ("`clip`, `weight: prob`", Cipher(**{**published, "tables": "clip", "weight": "prob"})),  # type: ignore[arg-type]
         ("the defaults, `pivot: last`", Cipher(pivot="last")),
         ("the defaults, `pivot: last`, `form: joint`", Cipher(pivot="last", form="joint")),
-        ("the defaults, `correct: scale`", Cipher(correct="scale")),
         ("the defaults", Cipher()),
         ("`reconstruct: dense` (IPF)", Dense()),
     ]

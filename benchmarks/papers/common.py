@@ -24,7 +24,6 @@ from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import (
     fit,
-    generator,
     measure_basics,
     measure_selected,
     replicates,
@@ -210,7 +209,7 @@ def _curator(plan: Plan, data: Dataset) -> Curator:
 def synthetic(plan: Plan, data: Dataset, *, public_rows: bool = True) -> list[Dataset]:
     """Return the m synthetic files of a release, each of the file's number of records."""
     return [
-        model.sample(data.rows, rng=generator(plan.spec.seed, "sample", number))
+        model.sample(data.rows, rng=plan.spec.rng("sample", number))
         for number, model in enumerate(models(plan, data, public_rows=public_rows))
     ]
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from dp_core.inference.combine import Rule
 from dp_core.inference.combine import combine as combined
-from dp_core.lab.measures.significance import Outcome, outcome
+from dp_core.lab.measures.inference_agreement import Outcome, outcome
 
 
 def logistic(

@@ -235,9 +235,7 @@ def repeat(seed: int, dimensions: int, epsilon: str) -> Mapping[tuple[str, str],
             ways["objective"] = objective(x, y, float(epsilon), rng)
             part = float(epsilon) / (dimensions + 1)
             ways["objective, a part"] = objective(x, y, part, rng)
-            ways["Taylor at 0"] = released(
-                data, variables, epsilon, minimiser="functional", expansion="zero"
-            )
+            ways["Taylor at 0"] = released(data, variables, epsilon, minimiser="functional-zero")
             ways["output"] = released(data, variables, epsilon, minimiser="output")
         for name, coefficients in ways.items():
             if above:

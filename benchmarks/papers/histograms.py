@@ -32,7 +32,11 @@ from scipy.fft import dct, idct
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods import registry
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms, bin_question
+from dp_core.methods.parametric.column_histograms import (
+    ColumnHistograms,
+    bin_question,
+    estimate_tree,
+)
 from dp_core.methods.private_domain.quantile_tree import widths
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -118,9 +122,7 @@ def tree_answers(
 ) -> tuple[Floats, Floats]:
     """Return answers to ranges from a noisy tree: sums of the fewest intervals, and consistent."""
     curator, variables, cost = asked(counts, epsilon)
-    method = registry.find("parametric", "hierarchical_histogram")(
-        branching=branching, bins=counts.size, negative="nearest"
-    )
+    method = registry.find("parametric", "hierarchical_histogram")(branching=branching)
     released = method.measure(
         MethodInputs(
             curator=curator,
@@ -131,7 +133,10 @@ def tree_answers(
         ),
         variables,
     )
-    values = method.estimate(variables[0], released, float(counts.sum())).values
+    fitted = estimate_tree(
+        variables[0], released, branching, rows=float(counts.sum()), bounded=False
+    )
+    values = fitted.values
     below = np.concatenate([[0.0], np.cumsum(values)])
     consistent = below[starts + size] - below[starts]
     levels = [
@@ -260,10 +265,9 @@ def xu(repeats: int) -> None:
     print("\n## Xu et al. (2013): NoiseFirst and StructureFirst, 256 bins\n")
     methods = {
         "plain": plain,
-        "NoiseFirst": by("noise_first", bins=256),
-        "NoiseFirst, price 30": by("noise_first", bins=256, price=30.0),
-        "StructureFirst": by("structure_first", bins=256),
-        "consistent tree": by("hierarchical_histogram", bins=256),
+        "NoiseFirst": by("noise_first"),
+        "StructureFirst": by("structure_first"),
+        "consistent tree": by("hierarchical_histogram"),
     }
     compared(methods, 256, (1, 8, 64, 200), repeats)
 
@@ -271,13 +275,13 @@ def xu(repeats: int) -> None:
 def acs(repeats: int) -> None:
     """Print the errors of EFPA with the published noise and ours."""
     print("\n## Acs et al. (2012): EFPA's noise, 1,024 bins\n")
-    heads = "published noise | counts, as many kept | efpa, choosing 0 | efpa | P-HP | plain"
+    heads = "published noise | counts, as many kept | efpa | P-HP | plain"
     print(f"| file | epsilon | {heads} |")
-    print("|---|---|---|---|---|---|---|---|")
-    own = [by("efpa", choosing=Fraction(0)), by("efpa"), by("p_hp"), plain]
+    print("|---|---|---|---|---|---|---|")
+    own = [by("efpa"), by("p_hp"), plain]
     for name, counts in columns(1024).items():
         for epsilon in EPSILONS:
-            found = np.zeros(6)
+            found = np.zeros(5)
             for repeat in range(repeats):
                 published, kept = published_efpa(counts, epsilon, np.random.default_rng(repeat))
                 histograms = [published, truncated(counts, epsilon, kept)]
@@ -288,12 +292,12 @@ def acs(repeats: int) -> None:
 
 
 def in_order(repeats: int) -> None:
-    """Print the error of counts whose order by size is public, 4,096 bins."""
-    print("\n## Hay et al. (2010), Figure 5: counts in a public order, 4,096 bins\n")
+    """Print the error of counts whose order by size is public, 1,024 bins."""
+    print("\n## Hay et al. (2010), Figure 5: counts in a public order, 1,024 bins\n")
     print("| file | different counts | epsilon | plain | in order | ratio |")
     print("|---|---|---|---|---|---|")
-    sorting = by("sorted_histogram", bins=4096, falling=("x",))
-    for name, found in columns(4096).items():
+    sorting = by("sorted_histogram", falling=("x",))
+    for name, found in columns(1024).items():
         counts = np.sort(found)[::-1]
         for epsilon in EPSILONS:
             errors = [
@@ -313,9 +317,7 @@ def all_methods(repeats: int) -> None:
         "plain": plain,
         "hierarchical": by("hierarchical_histogram"),
         "NoiseFirst": by("noise_first"),
-        "NoiseFirst, price 30": by("noise_first", price=30.0),
         "EFPA": by("efpa"),
-        "EFPA, choosing 0": by("efpa", choosing=Fraction(0)),
         "P-HP": by("p_hp"),
         "StructureFirst": by("structure_first"),
     }

@@ -34,7 +34,7 @@ import numpy as np
 
 from benchmarks.papers.common import models, plan_of, read_categories, records, table_of, versions
 from benchmarks.papers.contingency_tables import COLUMNS, contingency_table
-from dp_core.lab.measures.relative_entropy import relative_entropy
+from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import parities
 from dp_core.methods.selection.fourier import Fourier
@@ -78,14 +78,13 @@ class Curve:
 
 def small_curves() -> list[Curve]:
     """Return the three curves of Figure 2, and two more."""
-    figure = {"updates": "steps", "replays": 0, "slack": 0.0}
     orders = (1, 2, 3)
     return [
         Curve("Barak", Fourier(order=3), MultiplicativeWeights(), WHOLE, loose=3),
         Curve(
             "MWEM",
-            Mwem(orders=orders, picks=10, **figure),
-            MultiplicativeWeights(**figure, iterate="average"),
+            Mwem(orders=orders, picks=10, updates="steps"),
+            MultiplicativeWeights(updates="steps"),
             HALVES,
         ),
         Curve("improved", Mwem(orders=orders), MultiplicativeWeights(), HALVES),

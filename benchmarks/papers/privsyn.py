@@ -32,11 +32,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benchmarks.adult import LEVELS, distance, load
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.lab.measures.classification import misclassification, svm_accuracy
-from dp_core.lab.measures.range_queries import RangeQueries, mean_range_error, random_range_queries
+from dp_core.lab.measures.table_errors import RangeQueries, mean_range_error, random_range_queries
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.accounting.currency import Currency

@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.papers.threshold_error import expected_l1
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import StageFailed
 from dp_core.plan.procedure import Outcome, carry_out, sample
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.accounting.stability_thresholds import continuous_threshold, threshold_for

@@ -29,18 +29,22 @@ import argparse
 import dataclasses
 import math
 import platform
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.inference.intervals import degrees_between, interval
+from dp_core.inference.intervals import degrees_of_sum, interval
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 
@@ -153,7 +157,7 @@ def judge(proportions: Floats, n: int, pi: float) -> Result:
     within = (proportions * (1 - proportions) / n).mean(axis=0)
     if sets > 1:
         inflated = proportions.var(axis=0, ddof=1) / sets
-        freedom = degrees_between(within, inflated, sets)
+        freedom = degrees_of_sum(within, inflated, sets, np.inf)
         # Student's t of a hundred thousand degrees is the normal distribution to five digits.
         freedom = np.where(freedom > 1e5, np.inf, freedom)
     else:

@@ -10,12 +10,10 @@ estimated by Firth's logistic regression (of W3: each other level against the fi
 The methods are those of the library, with exact noise:
 
 - "SLOMAG": the method's defaults. One noisy gradient for each regression.
-- "SLOMAG, 2 steps": a second gradient, at the first fit, with half of the budget each.
 - "SLOMAG, functional": the functional mechanism, touching the loss at the noisy proportions.
 - "SLOMAG, Taylor at 0": the same as Zhang et al. (2012) published it, at coefficients 0.
-- "SLOMAG, output": output perturbation, penalty of 1/20 for each record.
-- "SLOMAG, output .5": the same with lambda .5 for predictors of norm 1, the paper's choice. (The
-  paper adds the noise to a draw from the posterior, which has no guarantee.)
+- "SLOMAG, output": output perturbation, penalty of 1/20 for each record. (The paper adds the noise
+  to a draw from the posterior, which has no guarantee.)
 - "GLOM": `modips`, the wrong model here ("MODIPS-Wrong").
 - "NP-DIPS": Laplace sanitizer of W1 x W2 x W3 x a histogram of 13 x 13 bins (Scott's rule), with
   continuous and seeded noise.
@@ -26,7 +24,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,11 +73,9 @@ Estimates = Mapping[str, tuple[Floats, Floats]]
 
 METHODS: Mapping[str, Synthesizer] = {
     "SLOMAG": Slomag(),
-    "SLOMAG, 2 steps": Slomag(steps=2),
     "SLOMAG, functional": Slomag(minimiser="functional"),
-    "SLOMAG, Taylor at 0": Slomag(minimiser="functional", expansion="zero"),
+    "SLOMAG, Taylor at 0": Slomag(minimiser="functional-zero"),
     "SLOMAG, output": Slomag(minimiser="output"),
-    "SLOMAG, output .5": Slomag(minimiser="output", ridge=Fraction(2)),
     "GLOM": Modips(),
 }
 

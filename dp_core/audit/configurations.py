@@ -133,7 +133,7 @@ CLIQUES = "[[age, marital], [sex, income]]"
 _NEEDED: Mapping[str, Mapping[str, str]] = {
     # Options without which a method has nothing to ask, or would ask hundreds of questions.
     "fixed": {"cliques": CLIQUES},
-    "dualquery": {"records": "5", "samples": "2"},
+    "dualquery": {"records": "2"},
     "pegs": {"records": "20"},
     "average": {"models": "[modips, sequential_regression]"},
     # A tiny file would be measured as one table, and nothing else be asked.
@@ -146,14 +146,9 @@ _FURTHER: tuple[tuple[str, str, str], ...] = (
     ("pegs", "features", "2"),
     ("mwem", "histogram", "1/4"),
     ("mwem", "picks", "4"),
-    ("sequential-regression", "steps", "2"),
     ("laplace-sanitizer", "categories", "1/2"),
     ("laplace-sanitizer", "bins", "3"),
-    ("efpa", "choosing", "0"),
-    ("dpcopula", "groups", "3"),
-    ("dpcube", "bins", "3"),
-    ("noisy-ecdf", "branching", "2"),
-    ("kde", "bins", "5"),
+    ("hierarchical-histogram", "branching", "2"),
     ("steps", "order", "[age]"),
 )
 _CHECKS = "{share: 0.2, tables: [[sex, age], [marital]]}"

@@ -21,7 +21,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
 from dp_core.inference.combining_rules import Origin
-from dp_core.inference.formulas.statistic_text import is_statistic
+from dp_core.inference.formulas.declared_statistic import is_statistic
 from dp_core.schema.definition import Schema
 from dp_core.wall.accounting.events import Event, PerturbedDrawsEvent, PolyaUrnEvent
 from dp_core.wall.ledger.session import DRAWN_CELLS

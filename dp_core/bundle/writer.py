@@ -27,10 +27,8 @@ from dp_core.bundle.statement.release_json import (
     statement_message,
 )
 from dp_core.errors import BadInput, StageFailed
-from dp_core.metrics.household_tally import HouseholdTally
-from dp_core.metrics.marginal_error import Tally
+from dp_core.metrics.marginal_error import HouseholdTally, Tally
 from dp_core.text.canonical import digest
-from dp_core.text.indented_json import indented_json
 
 
 def check_destination(folder: Path) -> None:
@@ -200,7 +198,7 @@ def _fill(
     stated = statement(published, {})
     described = codebook(published.schema, files, stated["release"], published.sets)
     texts |= {
-        CODEBOOK: (indented_json(described) + "\n").encode("utf-8"),
+        CODEBOOK: render(described),
         REPORT: report(published, tallies).encode("utf-8"),
         CITATION: citation_text(stated),
         REGISTRY: registry_text(stated),

@@ -3,13 +3,12 @@
 How the sets were made decides the rule (`dp_core.inference.combining_rules`). The rule of `split`
 is also in Bowen and Liu (2020, Statist. Sci. 35), equations 9 to 11.
 
-| rule                 | variance T      | of sets                                                |
-|----------------------|-----------------|--------------------------------------------------------|
-| split                | W + B/m         | with own measurements: Reiter (2003)                   |
-| noise-aware          | W + (1 + 1/m) B | drawn given one noisy measurement: Rubin (1987)        |
-| posterior            | W + (1 + 1/m) B | drawn given the measurement and a prior: Rubin (1987)  |
-| posterior-predictive | (1 + 1/m) B - W | fully synthetic: Raghunathan, Reiter and Rubin (2003)  |
-| shared               | W + B/m         | from one measurement; the noise they share is missing  |
+| rule        | variance T      | of sets                                                |
+|-------------|-----------------|--------------------------------------------------------|
+| split       | W + B/m         | with own measurements: Reiter (2003)                   |
+| noise-aware | W + (1 + 1/m) B | drawn given one noisy measurement: Rubin (1987)        |
+| posterior   | W + (1 + 1/m) B | drawn given the measurement and a prior: Rubin (1987)  |
+| shared      | W + B/m         | from one measurement; the noise they share is missing  |
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from dp_core.inference.intervals import (
     t_test,
 )
 
-Rule = Literal["split", "shared", "noise-aware", "posterior", "posterior-predictive"]
+Rule = Literal["split", "shared", "noise-aware", "posterior"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 IMPUTATIONS: frozenset[Rule] = frozenset({"noise-aware", "posterior"})
 """Rules of sets that are imputations of the file (Rubin 1987)."""
@@ -97,11 +96,11 @@ class Combined:
         """Return the lower and the upper end of every entry's interval."""
         return interval(self.estimate, self.variances, self.degrees_of_freedom, level)
 
-    def test(self, null: ArrayLike = 0.0) -> tuple[Any, Any]:
+    def test(self) -> tuple[Any, Any]:
         """Return t and the two-sided p value of every entry."""
-        return t_test(self.estimate, self.variances, self.degrees_of_freedom, null)
+        return t_test(self.estimate, self.variances, self.degrees_of_freedom)
 
-    def wald(self, which: ArrayLike | None = None, null: ArrayLike = 0.0) -> Wald:
+    def wald(self, which: ArrayLike | None = None) -> Wald:
         """Test several coefficients at once.
 
         T itself is a poor estimate if there are fewer sets than coefficients, so it is replaced by
@@ -114,14 +113,11 @@ class Combined:
 
         Args:
             which: Positions of the coefficients; all by default.
-            null: Values under the hypothesis, one for all or one each; 0 by default.
 
         Raises:
-            ValueError: for posterior-predictive sets, if W cannot be inverted, or if a design has
-                fewer degrees of freedom than there are coefficients.
+            ValueError: if W cannot be inverted, or if a design has fewer degrees of freedom than
+                there are coefficients.
         """
-        if self.rule == "posterior-predictive":
-            raise ValueError("No joint test is offered for posterior-predictive sets.")
         estimate = np.atleast_1d(self.estimate)
         chosen = np.arange(estimate.size) if which is None else np.atleast_1d(np.asarray(which))
         from scipy import stats
@@ -129,7 +125,7 @@ class Combined:
         count = chosen.size
         if not count:
             raise ValueError("A joint test needs at least one coefficient.")
-        away = estimate[chosen] - np.broadcast_to(np.asarray(null, dtype=np.float64), count)
+        away = estimate[chosen]
         if count == 1:
             place = int(chosen[0])
             statistic, p_value = t_test(
@@ -184,7 +180,7 @@ def combine(
             of records and not the sets': n - p for a linear model with p coefficients, n - 1 for a
             mean, n - 2 for a correlation. Infinite (the default) for shares and for logistic,
             multinomial and Poisson models, whose complete-data reference is the normal
-            distribution. Unused by posterior-predictive sets.
+            distribution.
         design_df: Degrees of freedom of the sample design, if the variances follow from one: about
             clusters minus strata. It replaces `complete_df`. None (the default) without a design.
 
@@ -211,14 +207,11 @@ def combine(
     away = columns - columns.mean(axis=0)
     between = away.T @ away / max(sets - 1, 1)
     inflated = _inflation(rule, sets) * between
-    if rule == "posterior-predictive":
-        variance, degrees = _predictive(within, inflated, sets)
-    else:
-        variance = within + inflated
-        limit = design_df if design_df is not None else complete_df
-        degrees = degrees_of_sum(
-            np.diag(within), np.diag(inflated), sets, np.inf if limit is None else limit
-        )
+    variance = within + inflated
+    limit = design_df if design_df is not None else complete_df
+    degrees = degrees_of_sum(
+        np.diag(within), np.diag(inflated), sets, np.inf if limit is None else limit
+    )
     mean = columns.mean(axis=0)
     if single:
         numbers = (mean, variance, within, between, degrees)
@@ -232,23 +225,10 @@ def _inflation(rule: Rule, sets: int) -> float:
     match rule:
         case "split" | "shared":
             return 1 / sets
-        case "noise-aware" | "posterior" | "posterior-predictive":
+        case "noise-aware" | "posterior":
             return 1 + 1 / sets
     # A new rule must not silently get the factor of another.
     assert_never(rule)
-
-
-def _predictive(within: Floats, inflated: Floats, sets: int) -> tuple[Floats, Floats]:
-    """Return (1 + 1/m) B - W and its degrees of freedom.
-
-    If the difference is negative, or not positive definite, W replaces it with the normal
-    distribution, as in Reiter (2002, J. Off. Statist. 18) for sets of the file's size.
-    """
-    variance = inflated - within
-    if np.linalg.eigvalsh(variance).min() <= 0:
-        return within, np.full(within.shape[0], np.inf)
-    ratio = np.diag(within) / np.diag(inflated)
-    return variance, (sets - 1) * (1 - ratio) ** 2
 
 
 def _diagonal(values: Any) -> Any:

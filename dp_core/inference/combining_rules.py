@@ -29,6 +29,11 @@ class Wording:
 
 
 _SPLIT_DF = "(m - 1) (1 + m W/B)^2; normal where B = 0"
+_RUBIN = {
+    "variance": "T = W + (1 + 1/m) B",
+    "degrees_of_freedom": "(m - 1) (1 + W/((1 + 1/m) B))^2; normal where B = 0",
+    "source": "Rubin (1987)",
+}
 _NO_BIAS = (
     "A bias of the model is not covered: a relation that no measured table holds is in no set."
 )
@@ -42,18 +47,15 @@ WORDING: dict[Rule, Wording] = {
         source="Reiter (2003); Bowen and Liu (2020), equations 9-11",
     ),
     "noise-aware": Wording(
-        variance="T = W + (1 + 1/m) B",
-        degrees_of_freedom="(m - 1) (1 + W/((1 + 1/m) B))^2; normal where B = 0",
+        **_RUBIN,
         in_words=(
             "the sets are draws given one noisy measurement at the full budget, so that their"
             " spread carries its noise"
         ),
         covers=f"Sampling, synthesis and privacy noise. {_NO_BIAS}",
-        source="Rubin (1987)",
     ),
     "posterior": Wording(
-        variance="T = W + (1 + 1/m) B",
-        degrees_of_freedom="(m - 1) (1 + W/((1 + 1/m) B))^2; normal where B = 0",
+        **_RUBIN,
         in_words=(
             "the sets are draws from the posterior distribution of the file's tables, given one"
             " noisy measurement at the full budget and a prior learned from all pairs of columns"
@@ -63,7 +65,6 @@ WORDING: dict[Rule, Wording] = {
             " are covered on average over such pairs, not for each. A relation of three columns"
             " that no noisy table holds is not covered."
         ),
-        source="Rubin (1987)",
     ),
     "shared": Wording(
         variance="T = W + B/m",
@@ -75,13 +76,6 @@ WORDING: dict[Rule, Wording] = {
             " estimate can be traced to a noisy table (marginals.parquet gives it)."
         ),
         source="Reiter (2003), for independent sets, which these are not",
-    ),
-    "posterior-predictive": Wording(
-        variance="T = (1 + 1/m) B - W",
-        degrees_of_freedom="(m - 1) (1 - W/((1 + 1/m) B))^2",
-        in_words="the sets are new samples from a posterior predictive distribution",
-        covers=f"Sampling and synthesis. {_NO_BIAS}",
-        source="Raghunathan, Reiter and Rubin (2003)",
     ),
 }
 
@@ -115,8 +109,7 @@ NO_SETS = (
 
 
 DECLARED = Wording(
-    variance="T = W + (1 + 1/m) B",
-    degrees_of_freedom="(m - 1) (1 + W/((1 + 1/m) B))^2; normal where B = 0",
+    **_RUBIN,
     in_words=(
         "the release measured noisy sums for this formula. W includes their noise. What they do not"
         " measure is taken from the sets, and B is the variance from that"
@@ -125,7 +118,6 @@ DECLARED = Wording(
         "Sampling and privacy noise. The effect of the length limit on records is estimated from"
         " the sets."
     ),
-    source="Rubin (1987)",
 )
 """The rule for a declared analysis that the measured sums answer."""
 

@@ -35,18 +35,15 @@ def interval(
 
 
 def t_test(
-    estimate: ArrayLike,
-    variance: ArrayLike,
-    degrees_of_freedom: ArrayLike,
-    null: ArrayLike = 0.0,
+    estimate: ArrayLike, variance: ArrayLike, degrees_of_freedom: ArrayLike
 ) -> tuple[Any, Any]:
     """Return Student's t and its two-sided p value.
 
-    For a variance of 0 the statistic is infinite, or 0 if the estimate equals the null value.
+    For a variance of 0 the statistic is infinite, or 0 if the estimate is 0.
     """
     from scipy import stats
 
-    away = np.asarray(estimate, dtype=np.float64) - np.asarray(null, dtype=np.float64)
+    away = np.asarray(estimate, dtype=np.float64)
     error = np.sqrt(np.asarray(variance, dtype=np.float64))
     away, error = np.broadcast_arrays(away, error)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -55,30 +52,12 @@ def t_test(
     return _plain(statistic), _plain(np.asarray(p_value))
 
 
-def degrees_between(within: ArrayLike, inflated: ArrayLike, sets: int) -> Floats:
-    """Return (m - 1)(1 + W/b)^2, infinite where b is 0.
-
-    Reiter (2003), with b = B/m; Rubin (1987), equation 3.1.6, with b = (1 + 1/m) B.
-
-    Args:
-        within: W of each entry.
-        inflated: b of each entry, the part of the variance between the sets.
-        sets: Number of sets m, at least 2.
-    """
-    w, b = np.broadcast_arrays(
-        np.asarray(within, dtype=np.float64), np.asarray(inflated, dtype=np.float64)
-    )
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found = (sets - 1) * (1 + w / b) ** 2
-    return np.where(b > 0, found, np.inf)
-
-
 def degrees_of_sum(within: ArrayLike, inflated: ArrayLike, sets: int, complete_df: float) -> Floats:
     """Return the degrees of freedom of W + b if those of W are limited.
 
     Satterthwaite's approximation (1946, Biometrics Bulletin 2), (W + b)^2 / (W^2/c + b^2/(m - 1)):
     W and b are estimated separately: W from all records of the file, b from the m sets. For
-    infinite c it equals `degrees_between`, the rule of Rubin (1987) and Reiter (2003).
+    infinite c it is (m - 1)(1 + W/b)^2, the rule of Rubin (1987) and Reiter (2003).
 
     For missing values, Barnard and Rubin (1999) first multiply c by about W/(W + b), because less
     information is left to estimate W from. Noise removes no records, so c stays the same however

@@ -6,7 +6,7 @@ assumes a relation (mostly conditional independence), and no combining rule corr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from dp_core.tables.domain import Clique
@@ -60,36 +60,27 @@ def unmeasured_groups(
     >>> unmeasured_groups([("y", "a"), ("y", "b")], {0: [("a", "y", "c")]})
     (('y', 'b'),)
     """
+    held = {
+        number: [frozenset(each if nested is None else nested.with_larger(each)) for each in found]
+        for number, found in cliques.items()
+    }
+    # With hundreds of columns there are tens of thousands of pairs, so those are looked up.
+    pairs = {
+        number: {frozenset(pair) for clique in found for pair in combinations(clique, 2)}
+        for number, found in held.items()
+    }
 
-    def told(found: Sequence[Clique]) -> _Covered:
-        return _Covered(found if nested is None else map(nested.with_larger, found))
+    def has(number: int, group: frozenset[str]) -> bool:
+        if len(group) == 2:
+            return group in pairs[number]
+        return any(group <= clique for clique in held[number])
 
-    shared = told(cliques.get(0, ()))
-    own = [told(found) for number, found in cliques.items() if number]
+    def covered(group: frozenset[str]) -> bool:
+        own = [number for number in held if number]
+        shared = 0 in held and has(0, group)
+        return shared or (bool(own) and all(has(number, group) for number in own))
 
-    def covered(group: tuple[str, ...]) -> bool:
-        columns = frozenset(group)
-        return columns in shared or (bool(own) and all(columns in found for found in own))
-
-    return tuple(group for group in groups if not covered(group))
-
-
-class _Covered:
-    """The groups of columns that one of some tables contains.
-
-    With hundreds of columns there are tens of thousands of pairs, so those are looked up.
-    """
-
-    def __init__(self, cliques: Iterable[Clique]) -> None:
-        self._cliques = [frozenset(clique) for clique in cliques]
-        self._pairs = {
-            frozenset(pair) for clique in self._cliques for pair in combinations(clique, 2)
-        }
-
-    def __contains__(self, columns: frozenset[str]) -> bool:
-        if len(columns) == 2:
-            return columns in self._pairs
-        return any(columns <= clique for clique in self._cliques)
+    return tuple(group for group in groups if not covered(frozenset(group)))
 
 
 def unmeasured_sentence(missing: Sequence[tuple[str, ...]]) -> str:

@@ -70,13 +70,11 @@ class GroupPosterior:
         ones: Possible numbers n_1 of records in the group, shape (points,).
         rows: Number n of records of the file at each point.
         weights: Posterior probabilities of the points, which add up to 1.
-        prior: The two parameters of the Beta prior of the population's proportion.
     """
 
     ones: Floats
     rows: Floats
     weights: Floats
-    prior: tuple[float, float]
 
     def in_file(self, level: float, *, count: bool = False) -> tuple[float, float, float]:
         """Return the mean and the credible interval of the file's own value.
@@ -101,7 +99,7 @@ class GroupPosterior:
         Given n_1, the proportion has a Beta distribution. With `count` it is multiplied by n.
         """
         size = self.rows if count else np.ones_like(self.rows)
-        one, other = self.prior[0] + self.ones, self.prior[1] + self.rows - self.ones
+        one, other = 1 + self.ones, 1 + self.rows - self.ones
         mean = float(self.weights @ (size * one / (one + other)))
         one, other, size, weights = _together(one, other, size, self.weights)
 
@@ -116,21 +114,14 @@ class GroupPosterior:
         return mean, end(tail), end(1 - tail)
 
 
-def group_posterior(
-    draws: Sequence[GroupDraws],
-    rows: Floats,
-    chances: Floats,
-    *,
-    prior: tuple[float, float] = (1.0, 1.0),
-) -> GroupPosterior:
-    """Return the posterior of the number of records in a group.
+def group_posterior(draws: Sequence[GroupDraws], rows: Floats, chances: Floats) -> GroupPosterior:
+    """Return the posterior of the number of records in a group, with a uniform prior of its share.
 
     Args:
         draws: Independent private draws from the same file, at least one.
         rows: Possible numbers of records of the file, each at least 1; a single one if the number
             is public.
         chances: Their probabilities before the draws are taken into account, of the same shape.
-        prior: Parameters of the Beta prior of the population's proportion; uniform by default.
 
     Raises:
         ValueError: if there are no draws, or a number of records is below 1.
@@ -144,17 +135,13 @@ def group_posterior(
     """
     if not draws or rows.min() < 1:
         raise ValueError("There must be draws, and one record or more.")
-    one, other = prior
     points, totals, logs = [], [], []
     for number, chance in zip(rows, chances, strict=True):
         points_of = int(min(number + 1, MOST_COUNTS))
         ones = np.linspace(0, number, points_of).round()
         total = np.full(points_of, number)
-        # The Beta-binomial prior of n_1, without constant factors.
-        log = special.betaln(ones + one, number - ones + other) - special.betaln(one, other)
-        log -= special.betaln(ones + 1, number - ones + 1) + np.log(number + 1)
-        # If the numbers are evenly spaced, each stands for several.
-        log += np.log(chance) + np.log((number + 1) / points_of)
+        # Every n_1 has the same prior probability. Evenly spaced numbers stand for several each.
+        log = np.full(points_of, np.log(chance) - np.log(points_of))
         for each in draws:
             log = log + each.log_likelihood(ones, total)
         points.append(ones)
@@ -165,9 +152,7 @@ def group_posterior(
     weights /= weights.sum()
     kept = weights > _NEGLIGIBLE * weights.max()
     weights = weights[kept] / weights[kept].sum()
-    return GroupPosterior(
-        np.concatenate(points)[kept], np.concatenate(totals)[kept], weights, prior
-    )
+    return GroupPosterior(np.concatenate(points)[kept], np.concatenate(totals)[kept], weights)
 
 
 def _together(one: Floats, other: Floats, size: Floats, weights: Floats) -> tuple[Floats, ...]:

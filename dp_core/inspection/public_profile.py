@@ -134,10 +134,10 @@ def _variable(name: str, seen: _Seen) -> Variable:
     if seen.kind is None:
         return _of_texts(name, seen)
     if seen.kind == "date":
-        ends = [
-            None if end is None else datetime.date.fromordinal(end) for end in (seen.low, seen.high)
+        days = [
+            day if day is None else datetime.date.fromordinal(day) for day in (seen.low, seen.high)
         ]
-        low, high = _years(*ends)
+        low, high = _years(*days)
         return Variable(name=name, kind="date", minimum=low, maximum=high, missing=seen.nulls > 0)
     if seen.kind == "integer" and seen.unique and seen.rows > 100:
         return _identifier(name)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from dp_core.tables.dataset import Dataset
-
-By = Literal["record", "set"]
-"""`record`: every set mixes the records of all models. `set`: one model draws the whole set."""
 
 
 class Drawing(Protocol):
@@ -69,24 +66,16 @@ def draw(
     weights: Sequence[Fraction],
     rows: int,
     *,
-    by: By,
     rng: np.random.Generator,
 ) -> Dataset:
-    """Return records drawn from several models, in random order.
+    """Return records of several models, each with its part of the records, in random order.
 
     Args:
         models: Models to draw from, at least one.
         weights: Part of each model, summing to 1.
         rows: Number of records.
-        by: `record`: each model draws its part of the records. `set`: one model, chosen with
-            probabilities `weights`, draws all records, so that the differences between sets include
-            those between models (Hoeting, Madigan, Raftery & Volinsky 1999, where the weights are
-            posterior probabilities).
         rng: Generator; same state, same records.
     """
-    if by == "set":
-        chosen = rng.choice(len(models), p=[float(weight) for weight in weights])
-        return models[chosen].sample(rows, rng=rng)
     drawn = [
         model.sample(number, rng=rng)
         for model, number in zip(models, shares_of(rows, weights), strict=True)

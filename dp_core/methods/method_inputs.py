@@ -34,6 +34,8 @@ class MethodInputs:
         rng: Generator for post-processing.
         replicate: Index of the independent measurement, 0 (the default) if shared. A method that
             measures passes it to the curator.
+        round: Round of what a parametric method measures, 0 by default; it tells the models of an
+            average apart.
         stated_rows: Number of records of a set if the spec states it; None by default.
     """
 
@@ -45,6 +47,7 @@ class MethodInputs:
     zeros: StructuralZeros
     rng: np.random.Generator
     replicate: int = 0
+    round: int = 0
     stated_rows: int | None = None
 
     @property

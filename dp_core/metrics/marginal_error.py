@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.linked_columns import MEMBERS, with_members
 
 TRIPLES = 300
 """Largest number of three-way tables; of more, a sample with a fixed seed is used."""
@@ -32,6 +33,7 @@ _EMPTY_CELLS = 1 << 16
 _CELLS_PER_RECORD = 8
 """Cells for each record above which a table is mostly empty; its occupied cells are sorted."""
 _SAMPLE_SEED = 20_261_101
+_MOST_KEYS = 1 << 62
 
 Cells: TypeAlias = tuple[Codes, NDArray[np.int64]]
 """Codes of some cells, shape (cells, columns), and their counts, shape (cells,)."""
@@ -191,17 +193,57 @@ def occupied_cells(clique: Clique, datasets: Sequence[Dataset]) -> list[NDArray[
     >>> [cells.tolist() for cells in occupied_cells(("a", "b"), [data])]
     [[1, 0, 1]]
     """
-    domain = datasets[0].domain
-    sizes = domain.project(clique).sizes
-    parts = []
-    for data in datasets:
-        flat = np.zeros(data.rows, dtype=np.int64)
-        for size, name in zip(sizes, clique, strict=True):
-            flat *= size
-            flat += data.column(name)
-        parts.append(flat)
-    numbers: NDArray[np.intp] = np.unique(np.concatenate(parts), return_inverse=True)[1]
+    keys = np.concatenate(record_keys(clique, datasets))
+    numbers: NDArray[np.intp] = np.unique(keys, return_inverse=True)[1]
     return np.split(numbers, np.cumsum([data.rows for data in datasets])[:-1])
+
+
+def record_keys(columns: Sequence[str], datasets: Sequence[Dataset]) -> list[NDArray[np.int64]]:
+    """Return one number for each record, equal for records that agree in these columns.
+
+    Args:
+        columns: Columns that count.
+        datasets: Datasets of one domain, at least one.
+
+    Returns:
+        For each dataset an array of shape (rows,), in the order of the codes.
+    """
+    domain, states = datasets[0].domain, 1
+    keys = np.zeros(sum(data.rows for data in datasets), dtype=np.int64)
+    for name, size in zip(columns, domain.project(columns).sizes, strict=True):
+        if states * size > _MOST_KEYS:
+            # Number the different keys anew; there are at most as many as records.
+            _, keys = np.unique(keys, return_inverse=True)
+            states = keys.size
+        keys = keys * size + np.concatenate([data.column(name) for data in datasets])
+        states *= size
+    return np.split(keys, np.cumsum([data.rows for data in datasets])[:-1])
+
+
+def counted_tables(
+    cliques: Sequence[Clique], datasets: Sequence[Dataset]
+) -> Iterator[tuple[Clique, list[NDArray[np.int64]]]]:
+    """Yield each clique with its table in every dataset.
+
+    Mostly empty tables come first, as the list of their cells that are occupied in any dataset.
+
+    Args:
+        cliques: Distinct cliques, small enough to be counted.
+        datasets: Datasets of one domain, at least one.
+    """
+    domain, records = datasets[0].domain, sum(data.rows for data in datasets)
+    dense = []
+    for clique in cliques:
+        if not mostly_empty(domain, clique, records):
+            dense.append(clique)
+            continue
+        numbers = occupied_cells(clique, datasets)
+        cells = 1 + max(int(each.max(initial=-1)) for each in numbers)
+        yield clique, [np.bincount(each, minlength=cells) for each in numbers]
+    for group in batches(domain, dense):
+        tallies = [Tally(domain, group).add(data) for data in datasets]
+        for clique in group:
+            yield clique, [tally.count(clique) for tally in tallies]
 
 
 def small_cliques(domain: Domain, ways: int, *, most: int | None = None) -> tuple[Clique, ...]:
@@ -286,7 +328,6 @@ def average_tvd(
     ways: int,
     *,
     most: int | None = None,
-    cell_limit: int = CELL_LIMIT,
 ) -> MarginalError:
     """Return the average TVD over all marginals of `ways` columns of two datasets.
 
@@ -296,7 +337,6 @@ def average_tvd(
         ways: Columns per table.
         most: Tables to sample, with a fixed seed; None: all for one- and two-way tables and at
             most 300 for larger ones.
-        cell_limit: Larger tables are left out and counted as such.
 
     Raises:
         ValueError: if the domains differ.
@@ -306,20 +346,73 @@ def average_tvd(
     domain = first.domain
     if most is None and ways > 2:
         most = TRIPLES
-    cliques, skipped = within_limit(
-        domain, small_cliques(domain, ways, most=most), cell_limit=cell_limit
-    )
+    cliques, skipped = within_limit(domain, small_cliques(domain, ways, most=most))
     distances = dict.fromkeys(cliques, 0.0)
-    dense: list[Clique] = []
-    for clique in cliques:
-        if not mostly_empty(domain, clique, first.rows + second.rows):
-            dense.append(clique)
-            continue
-        numbers = occupied_cells(clique, [first, second])
-        cells = 1 + max(int(each.max(initial=-1)) for each in numbers)
-        distances[clique] = tvd(*(np.bincount(each, minlength=cells) for each in numbers))
-    for group in batches(domain, dense):
-        a, b = Tally(domain, group).add(first), Tally(domain, group).add(second)
-        for clique in group:
-            distances[clique] = tvd(a.count(clique), b.count(clique))
+    for clique, pair in counted_tables(cliques, (first, second)):
+        distances[clique] = tvd(*pair)
     return summarise(ways, distances, skipped=skipped)
+
+
+class HouseholdTally(Tally):
+    """Counts of chosen marginals of pair rows, in households.
+
+    Every household adds 1 to each table, divided equally among its pair rows.
+
+    Attributes:
+        rows: Whole households seen so far.
+        persons: Members of these households.
+    """
+
+    def __init__(self, domain: Domain, cliques: Iterable[Clique]) -> None:
+        """Create a tally.
+
+        Args:
+            domain: All columns, those of pair rows.
+            cliques: Marginals to count.
+        """
+        if domain.linked is None:
+            raise ValueError("Only pair rows are counted in households.")
+        self._wide = {clique: with_members(clique) for clique in cliques}
+        super().__init__(domain, dict.fromkeys(self._wide.values()))
+        self.persons = 0
+        self._weights = domain.linked.weights
+        self._shares = domain.linked.shares
+        size = domain.size((MEMBERS,))
+        # If households may be empty, the first code stands for no member.
+        self._members = np.arange(size) + domain.linked.max_members + 1 - size
+        self._pairs = np.zeros(size, dtype=np.int64)
+
+    def add(self, piece: Dataset) -> HouseholdTally:
+        """Count the pair rows of a piece, and return the tally itself.
+
+        Raises:
+            ValueError: if the piece has another domain.
+        """
+        super().add(piece)
+        self._pairs += np.bincount(piece.column(MEMBERS), minlength=self._members.size)
+        # A piece may end within a household, whose other pair rows are in the next one.
+        households = self._pairs * self._weights // self._shares
+        self.rows, self.persons = int(households.sum()), int(households @ self._members)
+        return self
+
+    def count(self, clique: Clique) -> NDArray[Any]:
+        """Return the counts of a clique in households, shape of its sizes.
+
+        They are floats, or integers if a household has one member at most.
+
+        Raises:
+            KeyError: if the clique is not among those tallied.
+        """
+        wide = self._wide[clique]
+        pairs = np.moveaxis(super().count(wide), wide.index(MEMBERS), -1)
+        shares = pairs * self._weights
+        if MEMBERS in clique:
+            table = np.moveaxis(shares, -1, clique.index(MEMBERS))
+        else:
+            table = shares.sum(axis=-1)
+        return np.asarray(table if self._shares == 1 else table / self._shares)
+
+
+def tally_of(domain: Domain, cliques: Iterable[Clique]) -> Tally:
+    """Return an empty tally: of records or, if the domain is one of pair rows, of households."""
+    return Tally(domain, cliques) if domain.linked is None else HouseholdTally(domain, cliques)

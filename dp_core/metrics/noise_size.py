@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Noise = Literal["laplace", "gaussian"]
-
-_NORMAL_97_5 = 1.959963984540054
 
 
 @lru_cache(maxsize=4096)
@@ -56,7 +55,7 @@ def half_width(noise: Noise, scale: float, coverage: float = 0.95) -> int:
         bound = (1 - coverage) * (1 + a) / 2
         return max(0, math.ceil(-scale * math.log(bound) - 1 - 1e-12))
     if scale >= 1e5:
-        return math.ceil(_NORMAL_97_5 * scale) if coverage == 0.95 else _wide(scale, coverage)
+        return math.ceil(NormalDist().inv_cdf((1 + coverage) / 2) * scale)
     values, mass = _gaussian_mass(scale)
     return int(values[np.searchsorted(np.cumsum(mass), coverage)])
 
@@ -109,12 +108,6 @@ def _gaussian_mass(scale: float) -> tuple[NDArray[np.float64], NDArray[np.float6
     mass = np.exp(-((values / scale) ** 2) / 2)
     mass[1:] *= 2
     return values, mass / mass.sum()
-
-
-def _wide(scale: float, coverage: float) -> int:
-    from statistics import NormalDist
-
-    return math.ceil(NormalDist().inv_cdf((1 + coverage) / 2) * scale)
 
 
 def _check(noise: str, scale: float) -> None:

@@ -1,4 +1,4 @@
-"""Bins, levels and codes from the noisy answers of the stage `domain`. Public arithmetic."""
+"""Bins, levels, codes and densities from a release's noisy answers. Public arithmetic."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.methods.parametric.adapters import Measuring, Modelling
-from dp_core.methods.private_domain.bin_weights import pieces_of
-from dp_core.methods.private_domain.level_weights import most_frequent, pieces_of_levels
+from dp_core.methods.private_domain.piece_weights import most_frequent, pieces_of, pieces_of_levels
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate
 from dp_core.methods.private_domain.questions import questions
 from dp_core.schema.bin_pieces import Pieces, weights_of
 from dp_core.schema.definition import Choice, Column, Schema
 from dp_core.schema.grid import Recoding, variables, zeros_on_grid
-from dp_core.schema.reading.private_domain_reader import bins_of, levels_of
+from dp_core.schema.reading.domain_reader import bins_of, levels_of
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
 from dp_core.tables.codes import Codes, code_type
 from dp_core.wall.released import Released, Totals
@@ -115,6 +114,22 @@ def resolved_plan(plan: Plan, choices: Choices) -> Plan:
         reconstructor = replace(reconstructor, variables=columns)
     spec = replace(spec, schema=schema, selector=selector, reconstructor=reconstructor)
     return replace(plan, spec=spec)
+
+
+def with_fitted_densities(plan: Plan, released: Sequence[Released]) -> Plan:
+    """Return the plan with densities within its public bins; its hash is unchanged.
+
+    Args:
+        plan: Plan of the release, with the privately chosen bins and levels.
+        released: Everything that was measured, of all sets. Only tables matter, so that results of
+            declared analyses may be among them or not.
+    """
+    from dp_core.methods.bin_density.fitting import with_densities
+
+    schema = with_densities(plan.spec.schema, released)
+    if schema is plan.spec.schema:
+        return plan
+    return replace(plan, spec=replace(plan.spec, schema=schema))
 
 
 def recoding(schema: Schema) -> Recoding:

@@ -32,10 +32,10 @@ from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES
-from dp_core.methods.selection.budget.wanted_margins import weighted_error
+from dp_core.methods.selection.budget.wanted_shares import weighted_error
 from dp_core.methods.selection.selector import Expected, Selection, Terms
 from dp_core.plan.release_spec import ReleaseSpec
-from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
+from dp_core.schema.privacy import PAYING_STAGES, Noise, Privacy, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.accounting.covered_choices import covered
 from dp_core.wall.accounting.currency import Currency, choose_currency, threshold_currency
@@ -101,7 +101,8 @@ def currency_of(spec: ReleaseSpec) -> Currency:
     relation = spec.privacy.relation
     l1, l2_squared = count_l1(relation), count_l2_squared(relation)
     if spec.selector.own_delta:
-        return _threshold_currency(spec)
+        check_thresholds(spec.method, spec.noise, spec.privacy)
+        return threshold_currency(spec.privacy.epsilon, spec.privacy.delta)
     domain, shares = spec.schema.domain, spec.shares
     planned: list[Planned] = []
     equal = Fraction(1, len(domain))
@@ -377,17 +378,27 @@ def expected_error(
     )
 
 
-def _threshold_currency(spec: ReleaseSpec) -> Currency:
-    """Return the currency of a release whose whole delta is reserved for thresholds."""
-    if spec.noise == "gaussian":
-        raise BadInput("Thresholds need Laplace noise; set measure.noise to laplace or auto.")
-    try:
-        return threshold_currency(spec.privacy.epsilon, spec.privacy.delta)
-    except ValueError:
+def check_thresholds(name: str, noise: Noise | Literal["auto"], privacy: Privacy) -> None:
+    """Refuse noise or a guarantee that a selection with thresholds cannot have.
+
+    Args:
+        name: Name of the selection.
+        noise: Kind of count noise.
+        privacy: Requested guarantee.
+
+    Raises:
+        BadInput: for Gaussian noise or delta 0.
+    """
+    if noise == "gaussian":
         raise BadInput(
-            f"`{spec.method}` keeps cells above a threshold, which fails with a small probability;"
-            " set privacy.delta above 0, for example 1.0e-9."
-        ) from None
+            f"`{name}` keeps cells above a threshold, which needs Laplace noise; set measure.noise"
+            " to laplace or auto."
+        )
+    if not privacy.delta:
+        raise BadInput(
+            f"`{name}` keeps cells above a threshold, which fails with a small probability; set"
+            " privacy.delta above 0, for example 1.0e-9."
+        )
 
 
 def interaction_of(spec: ReleaseSpec, clique: Clique) -> Interaction:

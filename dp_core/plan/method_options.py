@@ -10,13 +10,12 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, Union
 
 from dp_core.errors import BadInput, nearest
 from dp_core.methods.option_ranges import NO_OPTION
-from dp_core.tables.domain import Domain
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
@@ -29,7 +28,7 @@ def read_options(
     section: Node,
     preset: Mapping[str, object],
     reserved: Sequence[str],
-    domain: Domain,
+    check_clique: Callable[[Node], object],
 ) -> Any:
     """Return the method with its options.
 
@@ -39,7 +38,7 @@ def read_options(
         section: Node of the stage.
         preset: Options that the preset sets; the spec overrides them.
         reserved: Keys of the stage that are not options.
-        domain: Columns that cliques may name.
+        check_clique: Refuses a list of columns that the schema does not have.
 
     Raises:
         BadInput: if an option is unknown, of the wrong type, or refused by the method.
@@ -57,7 +56,8 @@ def read_options(
             )
         options[key] = convert(node, hints[key])
         if hints[key] == CLIQUES:
-            _check_cliques(node, domain)
+            for clique in node.items():
+                check_clique(clique)
     for key, field in fields.items():
         bare = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if bare and key not in options:
@@ -131,20 +131,6 @@ def _convert_union(node: Node, arguments: Sequence[Any]) -> Any:
         except BadInput:
             continue
     return convert(node, choices[-1])
-
-
-def _check_cliques(node: Node, domain: Domain) -> None:
-    for clique in node.items():
-        columns = clique.texts(example="[age, sex]")
-        if not columns:
-            raise clique.error("is an empty table; name at least one column.")
-        for item in clique.items():
-            column = item.text()
-            if column not in domain:
-                raise item.error(
-                    f"there is no column {shown(column)} in the schema."
-                    f"{nearest(column, domain.columns)}"
-                )
 
 
 def _plain(value: object) -> object:

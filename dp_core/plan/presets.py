@@ -108,9 +108,7 @@ PRESETS: Mapping[str, Preset] = {
         synthesize="laplace_sanitizer",
         shares=_percent(total=2, measure=98),
         noise="laplace",
-        options={
-            "synthesize": {"categories": Fraction(1, 2), "negative": "zero", "draw": "multinomial"}
-        },
+        options={"synthesize": {"categories": Fraction(1, 2), "published": True}},
     ),
     "smoothed-histogram": Preset(
         synthesize="smoothed_histogram", shares=_percent(total=2, measure=98), noise="laplace"

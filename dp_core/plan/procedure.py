@@ -37,12 +37,10 @@ from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
-from dp_core.plan.chosen_domain import choose, recoding, resolved_plan
+from dp_core.plan.chosen_domain import choose, recoding, resolved_plan, with_fitted_densities
 from dp_core.plan.plan import Plan
 from dp_core.plan.steps.declared_measurement import measure_analyses
-from dp_core.plan.steps.fitted_densities import with_fitted_densities
 from dp_core.plan.steps.posterior_draws import PosteriorDraws, in_codes
-from dp_core.plan.steps.seeded import generator
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.possible_members import with_possible_members
 from dp_core.schema.privacy import Stage
@@ -69,34 +67,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A release made in memory.
-
-    Attributes:
-        released: Everything that was measured, in the order of its receipts.
-        selections: One for each independent measurement, or one for all.
-        models: Fitted models by number of the set; 0 is the shared one.
-        session: Session that paid, with its charges.
-        rows: Number of rows if it is public, otherwise None; of linked tables, of households.
-        plan: The plan, with the privately chosen bins and levels and the fitted densities.
-    """
-
-    released: tuple[Released, ...]
-    selections: tuple[Selection, ...]
-    models: Mapping[int, Model]
-    session: Session
-    rows: int | None
-    plan: Plan
-
-
-@dataclass(frozen=True, slots=True)
 class Answered:
     """What a release learnt from the data, and all it paid for but the charged checks.
 
     Attributes:
         released: Everything that was measured, in the order of its receipts.
         selections: One for each independent measurement, or one for all.
-        rows: Number of rows if it is public, otherwise None.
+        rows: Number of rows if it is public, otherwise None; of linked tables, of households.
         plan: The plan, with the privately chosen bins and levels and the fitted densities.
     """
 
@@ -104,6 +81,19 @@ class Answered:
     selections: tuple[Selection, ...]
     rows: int | None
     plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Answered):
+    """A release made in memory.
+
+    Attributes:
+        models: Fitted models by number of the set; 0 is the shared one.
+        session: Session that paid, with its charges.
+    """
+
+    models: Mapping[int, Model]
+    session: Session
 
 
 def ask_all(plan: Plan, counter: Counter, session: Session) -> Answered:
@@ -156,10 +146,9 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
         session = MemorySession(
             plan.currency, privacy.neighbours, max_rows=privacy.max_rows, shares=privacy.shares
         )
-    answered = ask_all(plan, counter, session)
-    plan, released = answered.plan, answered.released
-    models = dict(fits(plan, released, answered.selections, rows=answered.rows))
-    return Outcome(released, answered.selections, models, session, answered.rows, plan)
+    found = ask_all(plan, counter, session)
+    models = dict(fits(found.plan, found.released, found.selections, rows=found.rows))
+    return Outcome(found.released, found.selections, found.rows, found.plan, models, session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +172,7 @@ class Lane:
 
     def draw(self, position: int) -> Dataset:
         """Return a piece; it depends only on the seed, the number of the set and the position."""
-        rng = generator(self.plan.spec.seed, f"sample {position}", self.number)
+        rng = self.plan.spec.rng(f"sample {position}", self.number)
         piece = self.sampler.sample(self.sizes[position], rng=rng)
         schema = self.plan.spec.schema
         if schema.linked is not None:
@@ -255,36 +244,28 @@ def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:
     return Dataset(pieces[0].domain, np.concatenate([piece.codes for piece in pieces], axis=1))
 
 
-def decode_piece(plan: Plan, piece: Dataset, number: int, position: int) -> pa.Table:
+def decode_piece(plan: Plan, piece: Dataset, number: int, position: int) -> pa.Table | TwoTables:
     """Return a piece of a set in the schema's labels and units; repeated calls give the same.
 
     Args:
         plan: Plan of the release, with privately chosen bins and levels.
-        piece: Codes of the piece.
+        piece: Codes of the piece; of linked tables the pair rows of the whole set.
         number: Number of the set, from 1.
         position: Position of the piece in its set, from 0.
     """
-    from dp_core.schema.rules.obedient_decoding import decode
-
-    rng = generator(plan.spec.seed, f"decode {position}", number)
-    return decode(plan.spec.schema, piece, rng=rng)
-
-
-def decoded_tables(plan: Plan, piece: Dataset, number: int, position: int) -> TwoTables:
-    """Return a set of linked tables in the schema's labels and units; see `decode_piece`.
-
-    Args:
-        plan: Plan of the release.
-        piece: Pair rows of the whole set.
-        number: Number of the set, from 1.
-        position: Position of the piece, which is 0: households are not drawn in pieces.
-    """
     from dp_core.schema.linked.linked_decoding import decode_tables
+    from dp_core.schema.rules.obeyed_values import decode
 
-    schema = plan.spec.schema
-    assert schema.linked is not None
-    rng = generator(plan.spec.seed, f"decode {position}", number)
-    return decode_tables(schema, from_pair_rows(schema.linked, piece), rng=rng)
+    schema, rng = plan.spec.schema, plan.spec.rng(f"decode {position}", number)
+    if schema.linked is not None:
+        return decode_tables(schema, from_pair_rows(schema.linked, piece), rng=rng)
+    return decode(schema, piece, rng=rng)
+
+
+def tables_of_set(records: pa.Table | TwoTables) -> tuple[pa.Table, ...]:
+    """Return the tables of a set: one, or those of households and of persons."""
+    two = getattr(records, "households", None) is not None
+    return (records.households, records.persons) if two else (records,)
 
 
 def replicates(plan: Plan) -> Sequence[int]:
@@ -299,7 +280,9 @@ def model_numbers(plan: Plan) -> Sequence[int]:
     return (0,) if plan.spec.mode == "shared" else range(1, plan.spec.sets + 1)
 
 
-def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Released, ...]:
+def _results_of_model(
+    plan: Plan, released: Sequence[Released], number: int
+) -> tuple[Released, ...]:
     """Return the results that the model of a set is fitted to.
 
     Args:
@@ -309,7 +292,7 @@ def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Relea
     """
     released = in_codes(released)
     if plan.spec.mode == "noise-aware":
-        rng = generator(plan.spec.seed, "redraw", 0)
+        rng = plan.spec.rng("redraw", 0)
         drawn = redraw(released, number=number, sets=plan.spec.sets, rng=rng)
         schema = plan.spec.schema
         return keep_moments(schema.domain, drawn, points_of(schema), zeros=schema.zeros)
@@ -358,7 +341,7 @@ def select(plan: Plan, curator: Curator, basics: Sequence[Measurement]) -> tuple
                 select_cost=plan.costs["select"] / times,
                 measure_cost=plan.costs["measure"] / plan.replicates,
                 zeros=spec.schema.zeros,
-                rng=generator(spec.seed, "select", replicate),
+                rng=spec.rng("select", replicate),
                 replicate=replicate,
             )
         )
@@ -430,7 +413,7 @@ def fit(
         number: Number of the model, 0 or 1..m; see `model_numbers`.
         rows: Number of records if it is public, otherwise None.
     """
-    spec, fitted_to = plan.spec, behind(plan, released, number)
+    spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
     if spec.schema.has_drawn_tables:
         posterior = PosteriorDraws(plan, released, selections, rows=rows)
         middle, size = posterior.tables.middle(), max(1, round(posterior.tables.total))
@@ -445,7 +428,7 @@ def fit(
         fitted_to,
         rows=rows,
         zeros=spec.schema.zeros,
-        rng=generator(spec.seed, "fit", number),
+        rng=spec.rng("fit", number),
     )
     return _as_drawn(plan, model, fitted_to)
 
@@ -462,7 +445,7 @@ def restore(
         tables: Stored `Model.tables`.
         rows: Stored `Model.rows`.
     """
-    spec, fitted_to = plan.spec, behind(plan, released, number)
+    spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
     reconstructor = spec.reconstructor
     if spec.prior is not None and _are_drawn(spec.schema.domain, tables):
         # The tables of all pairs are given, so records imply no others.

@@ -11,18 +11,26 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal, get_args
 
+import numpy as np
+
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
-from dp_core.methods.prior.public_prior import PublicPrior
+from dp_core.methods.parametric.adapters import Modelling
+from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.counting_cluster import CountingCluster
 from dp_core.plan.data_location import DataPlace
 from dp_core.plan.earlier_release import EarlierRelease
+from dp_core.plan.method_options import plain_options
 from dp_core.plan.quality_checks import Threshold
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Noise, Privacy, Stage
+from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.tables.domain import Clique
+
+VERSION = 1
+"""Version of the format of spec files."""
 
 Mode = Literal["shared", "split", "noise-aware", "posterior"]
 """`shared`: m sets from one measurement and one model. `split`: m measurements, each at 1/m of the
@@ -105,3 +113,84 @@ class ReleaseSpec:
     def replicates(self) -> int:
         """Number of independent measurements: 1, or one for each set."""
         return self.sets if self.mode == "split" else 1
+
+    def rng(self, purpose: str, number: int) -> np.random.Generator:
+        """Return the generator of one piece of post-processing, derived from the seed.
+
+        Args:
+            purpose: What the piece is.
+            number: Number of a set or model, from 1; 0 for all of them.
+        """
+        return np.random.default_rng([self.seed, number, *purpose.encode()])
+
+
+def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str, object]:
+    """Return the resolved spec under its own keys, without paths of this machine.
+
+    All defaults are filled in and all numbers exact. The plan's hash covers it, and the bundle
+    contains it.
+
+    Args:
+        spec: The spec.
+        selector: Name of its selection, or of its parametric method.
+        reconstructor: Name of its reconstruction.
+    """
+
+    def share(stage: Stage) -> dict[str, object]:
+        return {"share": str(spec.shares[stage])}
+
+    # Published: it shows that the formulas were fixed before anyone looked at the data.
+    formulas = {"formulas": list(spec.formulas)} if spec.formulas else {}
+    checks: dict[str, object] = {}
+    if spec.checks:
+        checks["tables"] = [list(table) for table in spec.checks]
+    if spec.thresholds:
+        checks["thresholds"] = [threshold.to_json() for threshold in spec.thresholds]
+    wanted = spec.selector.workload
+    declared = {"formulas": list(spec.declared), "share": str(spec.shares.get("analyses"))}
+    before: dict[str, object] = {}
+    after: dict[str, object] = {}
+    parametric: dict[str, object] = {}
+    if isinstance(spec.reconstructor, Modelling):
+        method, positions = spec.reconstructor.method, spec.reconstructor.positions
+        parametric = {"method": selector, "positions": positions, **plain_options(method)}
+    else:
+        options = plain_options(spec.selector)
+        before = {"select": {"method": selector, **share("select"), **options}}
+        after = {"reconstruct": {"method": reconstructor, **plain_options(spec.reconstructor)}}
+
+    return {
+        "version": VERSION,
+        "release": spec.release,
+        "data": spec.data if isinstance(spec.data, str) else spec.data.document(),
+        "schema": {"title": spec.schema.title, "sha256": schema_hash(spec.schema)},
+        "account": spec.account,
+        **({"measurements": spec.measurements.document()} if spec.measurements else {}),
+        **({"revises": spec.revises} if spec.revises else {}),
+        **({"prior": dict(spec.prior.document)} if spec.prior else {}),
+        "privacy": {
+            "epsilon": str(spec.privacy.epsilon),
+            "delta": str(spec.privacy.delta),
+            "neighbours": spec.privacy.neighbours,
+            "unit": spec.privacy.unit,
+            **spec.privacy.stated_limit,
+        },
+        "method": spec.method,
+        **({"tables": [table.to_json() for table in wanted]} if wanted else {}),
+        **({"analyses": declared} if spec.declared else {}),
+        **({"domain": share("domain")} if "domain" in spec.shares else {}),
+        "total": share("total"),
+        "one_way": share("one_way"),
+        **before,
+        "measure": {**share("measure"), "noise": spec.noise},
+        **after,
+        "synthesize": {
+            **parametric,
+            "sets": spec.sets,
+            "rows": "same" if spec.rows is None else spec.rows,
+            "mode": spec.mode,
+            "seed": spec.seed,
+        },
+        "checks": {**share("checks"), **checks, **formulas},
+        **({"publish": spec.publish} if spec.publish != PUBLISH[0] else {}),
+    }

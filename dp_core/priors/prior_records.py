@@ -28,7 +28,7 @@ from dp_core.confidential.source import Source, open_source
 from dp_core.confidential.sources.frame_source import frame_table, open_frame
 from dp_core.confidential.values.stored_texts import canonical_texts
 from dp_core.errors import BadInput
-from dp_core.methods.prior.public_prior import Codes, PublicPrior, as_codes
+from dp_core.methods.prior import Codes, PublicPrior, as_codes
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.canonical import digest
 
@@ -206,7 +206,7 @@ def _codes(values: pa.ChunkedArray, column: Column) -> NDArray[np.int64]:
         encoded = Encoder(column).encode(array)
         codes = encoded.codes.astype(np.int64)
         return codes if encoded.bad is None else np.where(encoded.bad, column.size, codes)
-    known = _known(column)
+    known = _label_codes(column)
     if not pa.types.is_dictionary(array.type):
         array = pc.dictionary_encode(array)
     texts = canonical_texts(array.dictionary).to_pylist()
@@ -217,7 +217,7 @@ def _codes(values: pa.ChunkedArray, column: Column) -> NDArray[np.int64]:
     return np.asarray(code[index.astype(np.int64)])
 
 
-def _known(column: Column) -> Mapping[str, int]:
+def _label_codes(column: Column) -> Mapping[str, int]:
     """Return the code of each text and label of a column; a text takes precedence over a label."""
     found: dict[str, int] = {}
     missing = column.missing_code

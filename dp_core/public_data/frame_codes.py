@@ -39,7 +39,7 @@ class DataDoNotFit(BadInput):
     """
 
     def __init__(self, findings: Sequence[Finding]) -> None:
-        said = [_said(one) for one in findings[:MOST_FINDINGS]]
+        said = [_finding_text(one) for one in findings[:MOST_FINDINGS]]
         if len(findings) > MOST_FINDINGS:
             said.append(f"... and {len(findings) - MOST_FINDINGS} more; .findings has all.")
         text = f" {said[0]}" if len(said) == 1 else "".join(f"\n- {one}" for one in said)
@@ -47,7 +47,7 @@ class DataDoNotFit(BadInput):
         self.findings = tuple(findings)
 
 
-def _said(finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     about = f"Column {finding.column!r}: " if finding.column else ""
     shown = "; ".join(
         one.text if one.rows is None else f"{one.text} ({one.rows:,})" for one in finding.examples

@@ -10,12 +10,15 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dp_core.analysis.notebook.open_release import OpenRelease
-from dp_core.analysis.notebook.plan_page import PlanPage, privacy_words
+import pyarrow as pa
+
+from dp_core.analysis.notebook.open_bundle import OpenRelease
+from dp_core.analysis.planned.plan_page import PlanPage, privacy_words
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic
@@ -26,6 +29,7 @@ from dp_core.bundle.statement.release_json import (
     file_record,
     origin_of,
     plain,
+    render,
     software_versions,
 )
 from dp_core.bundle.verification.claims import Facts
@@ -33,12 +37,17 @@ from dp_core.bundle.writer import check_destination, unpublished, write_file
 from dp_core.inference.combine import known_rule
 from dp_core.inference.combining_rules import inference_statement
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
-from dp_core.plan.in_memory import NAME, drawn_set, tables_of_set
-from dp_core.plan.procedure import Outcome
-from dp_core.text.indented_json import indented_json
+from dp_core.methods.reconstruction.reconstructor import Model
+from dp_core.methods.replicates.survey_weights import Calibrator
+from dp_core.plan.plan import Plan
+from dp_core.plan.procedure import Outcome, SetDrawing, decode_piece, tables_of_set
+from dp_core.plan.reading.spec_file import IN_MEMORY as NAME
 from dp_core.text.pages.page import Fact, Page, Sentence
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Records
+
+if TYPE_CHECKING:
+    from dp_core.schema.linked.linked_decoding import TwoTables
 
 FORMAT_NAME = "dp-release in memory"
 FORMAT_VERSION = 1
@@ -116,7 +125,7 @@ class MemoryRelease(OpenRelease):
         release = {"name": NAME, "version": 1, "created": created}
         described = codebook(schema, files, release, bundle.claims.sets, SOURCE)
         described["description"] = " ".join(filter(None, (NOT_PROTECTED, schema.description)))
-        _write(folder / CODEBOOK, described)
+        write_file(folder / CODEBOOK, render(described))
         files[CODEBOOK] = file_record(folder / CODEBOOK)
         privacy = self._outcome.plan.spec.privacy
         stated = {
@@ -137,7 +146,7 @@ class MemoryRelease(OpenRelease):
             **self._about_sets(),
             "files": {path: files[path] for path in sorted(files)},
         }
-        _write(folder / IN_MEMORY, stated)
+        write_file(folder / IN_MEMORY, render(stated))
 
     def _about_sets(self) -> dict[str, Any]:
         """Return what a statement says about the sets and about combining them."""
@@ -156,8 +165,49 @@ class MemoryRelease(OpenRelease):
         }
 
 
-def _write(path: Path, document: Mapping[str, Any]) -> None:
-    write_file(path, (indented_json(document) + "\n").encode("utf-8"))
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnSet:
+    """A synthetic set in memory.
+
+    Attributes:
+        records: Its rows, in the schema's labels and units; of linked tables both tables.
+        off: Largest relative deviation of its weights from a public total; None without totals.
+    """
+
+    records: pa.Table | TwoTables
+    off: float | None
+
+    @property
+    def rows(self) -> int:
+        """Number of records; of linked tables, of households."""
+        return int(tables_of_set(self.records)[0].num_rows)
+
+
+def drawn_set(plan: Plan, models: Mapping[int, Model], number: int) -> DrawnSet:
+    """Return a synthetic set; equal plans and models give the set that the pipeline writes.
+
+    Args:
+        plan: Plan of the release, with privately chosen bins and levels.
+        models: Models by number of the set; 0 is the shared one.
+        number: Number of the set, from 1.
+    """
+    schema = plan.spec.schema
+    drawing = SetDrawing(plan, models, number)
+    if schema.linked is not None:
+        # Households are drawn in one piece.
+        return DrawnSet(decode_piece(plan, drawing.draw(0), number, 0), None)
+    tables = [
+        decode_piece(plan, drawing.draw(position), number, position)
+        for position in range(len(drawing.sizes))
+    ]
+    off = None
+    if schema.calibration:
+        calibrator = Calibrator(schema)
+        for table in tables:
+            calibrator.add(table)
+        off = calibrator.settle()
+        tables = [calibrator.apply(table) for table in tables]
+    return DrawnSet(pa.concat_tables(tables).unify_dictionaries().combine_chunks(), off)
 
 
 def _as_bundle(outcome: Outcome) -> Bundle:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from dp_core.analysis.notebook.schemas import SchemaDraft, read_schema
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput, nearest
-from dp_core.methods.prior.public_prior import PublicPrior
-from dp_core.plan.in_memory import memory_plan
+from dp_core.methods.prior import PublicPrior
 from dp_core.plan.procedure import carry_out
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.priors.prior_records import APART, prior_of_frames, prior_of_release
 from dp_core.public_data.frame_codes import Frames, frame_codes
 from dp_core.public_data.memory_release import MemoryRelease
@@ -105,12 +105,10 @@ def release(
         "privacy": {"epsilon": _text(epsilon), "delta": _text(delta), "neighbours": neighbours},
         "method": method,
     }
-    if wanted := [_wanted(table) for table in ([tables] if isinstance(tables, str) else tables)]:
-        stated["tables"] = wanted
-    if isinstance(analyses, Mapping):
-        stated["analyses"] = dict(analyses)
-    elif formulas := [analyses] if isinstance(analyses, str) else list(analyses):
-        stated["analyses"] = formulas
+    if tables := [tables] if isinstance(tables, str) else list(tables):
+        stated["tables"] = tables
+    if analyses := analyses if isinstance(analyses, str | Mapping) else list(analyses):
+        stated["analyses"] = analyses
     stated |= _sections(stages or {})
     own = {"sets": sets, "rows": rows, "mode": mode, "seed": seed}
     synthesize = stated.setdefault("synthesize", {})
@@ -119,7 +117,7 @@ def release(
     synthesize |= {name: value for name, value in own.items() if value is not None}
     if prior is not None:
         stated["prior"] = "in-memory"
-    plan = memory_plan(read_schema(schema), stated, prior=lambda _, own: _prior(prior, own))
+    plan = memory_plan(read_schema(schema), stated, find_prior=lambda _, own: _prior(prior, own))
     linked, counter = plan.spec.schema.linked, MemoryCounter(frame_codes(frame, plan.spec.schema))
     return MemoryRelease(
         carry_out(plan, counter if linked is None else HouseholdCounter(counter, linked))
@@ -150,13 +148,6 @@ def _prior(prior: Prior | None, schema: Schema) -> PublicPrior:
 
 def _text(number: Number) -> str:
     return "true" if number is True else str(number)
-
-
-def _wanted(table: Wanted) -> dict[str, Any]:
-    if isinstance(table, Mapping):
-        return dict(table)
-    names = table.split(",") if isinstance(table, str) else list(table)
-    return {"of": [str(name).strip() for name in names]}
 
 
 def _sections(stages: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

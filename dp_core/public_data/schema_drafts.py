@@ -53,13 +53,12 @@ def draft_schema(
     >>> print(dp.draft_schema(people).text.rpartition("columns:")[2].partition("ignore")[0])
     <BLANKLINE>
       sex:
-        type: category   # or ordinal
-        levels: []       # list them
+        type: category
+        levels:        # [the file's texts], or {text: label}, in order for an ordinal
       age:
-        type: integer    # or category, if these are codes
-        min:             # smallest legal value
-        max:             # largest legal value
-        # bins: 20       # needed above 100 values
+        type: integer
+        min:           # smallest legal value
+        max:           # largest legal value
     <BLANKLINE>
     >>> dp.draft_schema(people, public_data=True).text.count("levels: [f, m]")
     1
@@ -77,7 +76,7 @@ def draft_schema(
                 f" dp-release schema draft {path} --public-data checks it. Or read the file with"
                 " pandas."
             )
-        return SchemaDraft(_titled(draft_file(path, described), title))
+        return SchemaDraft(_with_title(draft_file(path, described), title))
     import pandas as pd
 
     if not isinstance(data, pd.DataFrame):
@@ -93,10 +92,10 @@ def draft_schema(
         described = public_codebook(frame_source(frame_table(data)), name)
     if described is not None:
         text = draft_from_codebook(described, stated.names, name)
-    return SchemaDraft(_titled(text, title))
+    return SchemaDraft(_with_title(text, title))
 
 
-def _titled(text: str, title: str | None) -> str:
+def _with_title(text: str, title: str | None) -> str:
     """Return a draft with its title."""
     if title is None:
         return text

@@ -1,7 +1,7 @@
-"""The values of bins: their bounds, and their distribution within each, for drawing and moments.
+"""The values of bins: their bounds, and their distribution within each, for quantiles and moments.
 
-Values are drawn as `decoding.decode` draws them: a piece of the bin by its weight, and uniformly
-within the piece; without pieces, uniformly within the bin.
+Values are distributed as `decoding.decode` draws them: a piece of the bin by its weight, and
+uniformly within the piece; without pieces, uniformly within the bin.
 """
 
 from __future__ import annotations
@@ -89,29 +89,13 @@ class BinValues:
         """Return the variance of the values within each bin, in units squared, shape (bins,)."""
         weights, bins = np.diff(self.below), self.first[:-1]
         total = np.diff(self.below[self.first])
-        off = self.starts + (self.widths - self.whole) / 2 - np.repeat(self.mean(), self._pieces())
+        means = np.repeat(self.mean(), np.diff(self.first))
+        off = self.starts + (self.widths - self.whole) / 2 - means
         within = (np.square(self.widths) - self.whole) / 12
         return np.asarray(np.add.reduceat(weights * (np.square(off) + within), bins) / total)
 
-    def cdf(self, codes: NDArray[Any], values: NDArray[Any]) -> Floats:
-        """Return the probability that a value drawn in a bin is at most a given one.
-
-        Args:
-            codes: Bin of each row, shape (rows,).
-            values: A value for each row, in units.
-        """
-        values = np.asarray(values, dtype=np.float64)
-        # In the sorted list of pieces, the one that the value is in, or the nearest of the bin.
-        piece = np.searchsorted(self.starts, values, side="right") - 1
-        piece = np.clip(piece, self.first[codes], self.first[np.asarray(codes) + 1] - 1)
-        inside = (values - self.starts[piece] + self.whole) / self.widths[piece]
-        weight = self.below[piece + 1] - self.below[piece]
-        before = self.below[piece] - self.below[self.first[codes]]
-        found = before + np.clip(inside, 0.0, 1.0) * weight
-        return np.asarray(np.clip(found / self._total(codes), 0.0, 1.0))
-
     def quantile(self, codes: NDArray[Any], parts: Floats) -> NDArray[Any]:
-        """Return the smallest value whose `cdf` is at least `parts`; the inverse of `cdf`.
+        """Return the smallest value that a value of the bin does not exceed with a probability.
 
         Args:
             codes: Bin of each row, shape (rows,).
@@ -120,8 +104,9 @@ class BinValues:
         Returns:
             Values in units: whole numbers (`int64`) with `whole`, otherwise `float64`.
         """
-        codes, total = np.asarray(codes), self._total(codes)
+        codes = np.asarray(codes)
         low, high = self.first[codes], self.first[codes + 1]
+        total = self.below[high] - self.below[low]
         target = np.asarray(parts, dtype=np.float64) * total
         piece = np.searchsorted(self.below, self.below[low] + target, side="left") - 1
         piece = np.clip(piece, low, high - 1)
@@ -135,57 +120,6 @@ class BinValues:
         value = np.ceil(place - 1e-9 * self.widths[piece]) - 1
         value = np.clip(value, 0, self.widths[piece] - 1)
         return np.asarray(self.starts[piece] + value).astype(np.int64)
-
-    def draw(
-        self,
-        codes: NDArray[Any],
-        *,
-        low: NDArray[Any] | None = None,
-        high: NDArray[Any] | None = None,
-        rng: np.random.Generator,
-    ) -> NDArray[Any]:
-        """Return a value for each row, drawn in its bin between two limits.
-
-        Args:
-            codes: Bin of each row, shape (rows,).
-            low: Smallest allowed value of each row, in units; None for no limit.
-            high: Largest allowed value of each row, in units; None for no limit.
-            rng: Generator for post-processing.
-
-        Returns:
-            Values in units, as `quantile` returns them.
-
-        Raises:
-            ValueError: if no value of a row's bin is within its limits.
-        """
-        codes = np.asarray(codes)
-        least, most = self.least(codes), self.most(codes)
-        least = least if low is None else np.maximum(least, low)
-        most = most if high is None else np.minimum(most, high)
-        if (least > most).any():
-            raise ValueError("No value of the bin is within the limits of the row.")
-        under = self.cdf(codes, least - 1) if self.whole else self.cdf(codes, least)
-        upto = self.cdf(codes, most)
-        # Uniform on (0, 1], so that the quantile is never below the smallest value.
-        found = self.quantile(codes, under + (upto - under) * (1 - rng.random(codes.size)))
-        return np.asarray(np.clip(found, least, most), dtype=found.dtype)
-
-    def least(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Return the smallest value of each row's bin, in units."""
-        return np.asarray(self.starts[self.first[codes]])
-
-    def most(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Return the largest value of each row's bin, in units."""
-        last = self.first[np.asarray(codes) + 1] - 1
-        return np.asarray(self.starts[last] + self.widths[last] - self.whole)
-
-    def _pieces(self) -> NDArray[np.intp]:
-        return np.diff(self.first)
-
-    def _total(self, codes: NDArray[Any]) -> Floats:
-        return np.asarray(
-            self.below[self.first[np.asarray(codes) + 1]] - self.below[self.first[codes]]
-        )
 
 
 def legal_range(column: Column) -> tuple[Fraction, Fraction]:

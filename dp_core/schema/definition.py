@@ -241,43 +241,6 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Levels that belong to one group in the hierarchy of their code list.
-
-    Attributes:
-        text: Code of the group in the code list.
-        label: Label of the group.
-        members: Codes of its levels, ascending.
-    """
-
-    text: str
-    label: str
-    members: tuple[int, ...]
-
-
-def groups_of(column: Column, depth: int = 1) -> tuple[Group, ...]:
-    """Return the groups of a column's levels by the hierarchy of its code list.
-
-    Every level is in one group, in the order of the levels; a level at that depth or above is a
-    group by itself. Without a code list, each level is a group.
-
-    Args:
-        column: A category or ordinal.
-        depth: Depth of the groups in the list; 1 is the top.
-    """
-    labels = {level.text: level.label for level in column.levels}
-    lines: Mapping[str, list[str]] = {}
-    if column.codes is not None:
-        labels = {code.text: code.label for code in column.codes.codes} | labels
-        lines = column.codes.lines()
-    members: dict[str, list[int]] = {}
-    for code, level in enumerate(column.levels):
-        line = lines.get(level.text, [level.text])
-        members.setdefault(line[-min(depth, len(line))], []).append(code)
-    return tuple(Group(text, labels[text], tuple(codes)) for text, codes in members.items())
-
-
-@dataclass(frozen=True, slots=True)
 class Unit:
     """The unit of privacy.
 

@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dp_core.errors import BadInput
-from dp_core.schema.codebooks.draft_lines import LINKED_UNIT_LINES, RULE_LINES, UNIT_LINES
-from dp_core.schema.column_types.registry import column_type, typed_words, words
+from dp_core.schema.codebooks.codebook import Codebook, Variable
+from dp_core.schema.codebooks.codebook_draft import (
+    LINKED_UNIT_LINES,
+    RULE_LINES,
+    draft_from_codebook,
+    drafted_columns,
+    head_lines,
+    key,
+)
+from dp_core.schema.column_types.registry import column_type, words
+from dp_core.schema.definition import Level
 from dp_core.text.documents.other_formats import conversion
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.documents.typed_text import parse_fraction, printable
@@ -27,38 +34,22 @@ from dp_core.text.names import is_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dp_core.schema.codebooks.codebook import Codebook
-
 _OTHER_SEPARATORS = ";|\t"
 MAX_HEADER_BYTES = 2**20
 _PARQUET_MAGIC = b"PAR1"
 _PARQUET_SUFFIXES = (".parquet", ".pq")
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 
 _HEAD = """\
 # Draft of a schema for {file}. {todo}
 # Use public knowledge only, such as the questionnaire or the documentation. Do not read levels or
 # bounds off the data: they would disclose the data.
 #
-# The types of columns:
+# The types of columns (a column of codes is a category, also if the file stores numbers):
 {types}\
 # Add `missing: level` to a column whose values may be missing in the file and in the release.
-version: 1
-title:                   # what the file is, in one line
-{unit}\
-missing_values: [""]     # texts that mean missing in the file
-out_of_range: reject     # or clip (to min and max), or missing; also per column
 """
 _TYPED = "Column names and types only; fill in the rest."
 _UNTYPED = "Column names only; fill in each type."
-_TYPE_TODO = f"    type:      # {typed_words()}; then its other keys\n"
-_BOOLEAN = "    type: category\n    levels: [false, true]\n"
-
-
-def type_lines() -> str:
-    """Return an example of each type of column, as comments of a draft."""
-    examples = (column_type(word).example for word in words())
-    return "".join(f"#   {column:<50} {remark}".rstrip() + "\n" for column, remark in examples)
 
 
 def draft_schema(path: Path, codebook: Codebook | None = None) -> str:
@@ -72,13 +63,10 @@ def draft_schema(path: Path, codebook: Codebook | None = None) -> str:
         BadInput: if there is no such file, or it is empty, damaged or seems to have no header. No
             message quotes the file.
     """
-    columns, ignored = _columns_of(path)
+    columns = _columns_of(path)
     if codebook is not None:
-        from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
-
-        names = [*(name for name, _ in columns), *ignored]
-        return draft_from_codebook(codebook, names, path.name)
-    return _text(path.name, columns, ignored)
+        return draft_from_codebook(codebook, [column.name for column in columns], path.name)
+    return _text(path.name, columns)
 
 
 def draft_linked(households: Path, persons: Path) -> str:
@@ -98,8 +86,8 @@ def draft_linked(households: Path, persons: Path) -> str:
     names = [path.name.partition(".")[0] for path in files]
     if len({*names}) < 2 or not all(map(is_name, names)):
         names = ["households", "persons"]
-    found = [_columns_of(path) for path in files]
-    own = [[*(name for name, _ in columns), *ignored] for columns, ignored in found]
+    books = [Codebook(name=path.name, form="", variables=_columns_of(path)) for path in files]
+    own = [[column.name for column in book.variables] for book in books]
     both = [name for name in own[0] if name in own[1]]
     keys = (
         "    key:                 # the column that identifies a household; remove it below\n",
@@ -108,20 +96,18 @@ def draft_linked(households: Path, persons: Path) -> str:
         "    link:                # the column that holds the key of the person's household\n",
     )
     text = "tables:\n"
-    for name, key, (columns, ignored) in zip(names, keys, found, strict=True):
-        text += f"  {name}:\n{key}    columns:\n"
-        for column, body in columns:
-            text += indent(f"  {_key(column)}:\n{body}", "    ")
-        listed = ", ".join(map(_key, ignored))
-        text += f"    ignore: [{listed}]       # columns of the file that are not released\n"
+    for name, keyed, book in zip(names, keys, books, strict=True):
+        drafted = indent(drafted_columns(book).text(), "    ")
+        text += f"  {name}:\n{keyed}    columns:\n{drafted}"
     if both:
-        listed = ", ".join(map(_key, both))
+        listed = ", ".join(map(key, both))
         text += f"# In both files (a key, or release it from one table only): {listed}\n"
-    typed = all(body is not _TYPE_TODO for columns, _ in found for _, body in columns)
-    todo = f"{_TYPED if typed else _UNTYPED} Name the keys."
     unit = LINKED_UNIT_LINES.format(table=names[0])
-    shown = " and ".join(printable(path.name) for path in files)
-    return f"{_HEAD.format(types=type_lines(), file=shown, todo=todo, unit=unit)}{text}{RULE_LINES}"
+    file = " and ".join(printable(path.name) for path in files)
+    columns = [column for book in books for column in book.variables]
+    return (
+        f"{_head(file, columns, ' Name the keys.')}{head_lines(books[0], unit)}{text}{RULE_LINES}"
+    )
 
 
 def file_columns(path: Path) -> tuple[str, ...]:
@@ -130,11 +116,11 @@ def file_columns(path: Path) -> tuple[str, ...]:
     Raises:
         BadInput: if there is no such file, or it is empty, damaged or seems to have no header.
     """
-    return tuple(name for name, _ in _columns_of(path)[0])
+    return tuple(column.name for column in _columns_of(path) if not column.text)
 
 
-def _columns_of(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the drafted columns, and the names of columns whose type is not read."""
+def _columns_of(path: Path) -> tuple[Variable, ...]:
+    """Return the columns with the types that the file states."""
     try:
         if path.is_dir():
             raise BadInput(f"{path.name or path}: is a folder; name one CSV or Parquet file in it.")
@@ -163,7 +149,7 @@ def _columns_of(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
         raise BadInput(
             f"{path.name}: is not a Parquet file despite its name; write it again, or rename it."
         )
-    return [(name, _TYPE_TODO) for name in _csv_header(path)], []
+    return tuple(Variable(name=name) for name in _csv_header(path))
 
 
 def draft_table(name: str, columns: Sequence[tuple[str, pa.DataType | None]]) -> str:
@@ -176,23 +162,25 @@ def draft_table(name: str, columns: Sequence[tuple[str, pa.DataType | None]]) ->
     Raises:
         BadInput: if there is no column, or a name is not printable or not unique.
     """
-    return _text(name, *_typed_columns(name, columns))
+    return _text(name, _typed_columns(name, columns))
 
 
-def _text(name: str, columns: Sequence[tuple[str, str]], ignored: Sequence[str]) -> str:
-    if not columns and not ignored:
+def _text(name: str, columns: tuple[Variable, ...]) -> str:
+    if not columns:
         raise BadInput(f"{name}: has no columns; name a file or a table that has some.")
-    body = "".join(f"  {_key(column)}:\n{text}" for column, text in columns)
-    tail = "ignore: []               # columns of the file that are not released\n"
-    if ignored:
-        tail = (
-            "ignore:                  # not read: a value of these types is not a single value\n"
-            + "".join(f"  - {_key(column)}\n" for column in ignored)
-        )
-    typed = all(text is not _TYPE_TODO for _, text in columns)
-    todo = _TYPED if typed else _UNTYPED
-    head = _HEAD.format(types=type_lines(), file=printable(name), todo=todo, unit=UNIT_LINES)
-    return f"{head}columns:\n{body}{tail}{RULE_LINES}"
+    book = Codebook(name=name, form="", variables=columns)
+    drafted = drafted_columns(book).text()
+    head = _head(printable(name), columns)
+    return f"{head}{head_lines(book)}columns:\n{drafted}{RULE_LINES}"
+
+
+def _head(file: str, columns: Sequence[Variable], also: str = "") -> str:
+    """Return the comments at the head of a draft, with an example of each type."""
+    typed = all(column.kind or column.text for column in columns)
+    examples = (column_type(word).example for word in words())
+    types = (f"#   {column:<50} {remark}".rstrip() + "\n" for column, remark in examples)
+    todo = f"{_TYPED if typed else _UNTYPED}{also}"
+    return _HEAD.format(file=file, todo=todo, types="".join(types))
 
 
 def _csv_header(path: Path) -> list[str]:
@@ -217,27 +205,16 @@ def _csv_header(path: Path) -> list[str]:
 
 
 def _first_record(raw: BinaryIO) -> list[str]:
-    """Return the first CSV record; no byte after it is read."""
-
-    def lines() -> Any:
-        left = MAX_HEADER_BYTES
-        while left > 0:
-            line = raw.readline(left)
-            left -= len(line)
-            if not line:
-                return
-            seen.append(line.decode("utf-8-sig"))
-            yield seen[-1]
+    """Return the fields of the first line; no byte after it is read."""
+    line = raw.readline(MAX_HEADER_BYTES).decode("utf-8-sig")
+    if len(line) >= MAX_HEADER_BYTES:
         raise csv.Error("too long")
-
-    seen: list[str] = []
-
-    # Strict: a quote that is never closed is an error, not a column name of many lines.
+    # Strict: a quote that is never closed is an error, not a column name.
     try:
-        return next(csv.reader(lines(), strict=True), [])
+        return next(csv.reader([line], strict=True), [])
     except csv.Error:
-        if any(f'"{mark}"' in seen[0] for mark in _OTHER_SEPARATORS):
-            return seen[:1]  # quotation marks seem unclosed under another separator
+        if any(f'"{mark}"' in line for mark in _OTHER_SEPARATORS):
+            return [line]  # quotation marks seem unclosed under another separator
         raise
 
 
@@ -279,8 +256,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _parquet_columns(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the drafted columns, and the names of columns whose type is not read."""
+def _parquet_columns(path: Path) -> tuple[Variable, ...]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -295,33 +271,27 @@ def _parquet_columns(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
 
 def _typed_columns(
     of: str, found: Sequence[tuple[str, pa.DataType | None]]
-) -> tuple[list[tuple[str, str]], list[str]]:
-    columns: list[tuple[str, str]] = []
-    ignored: list[str] = []
+) -> tuple[Variable, ...]:
+    columns: dict[str, Variable] = {}
     for number, (name, stored) in enumerate(found, start=1):
         if not name.strip() or not name.isprintable():
             raise BadInput(f"{of}: column {number} has no printable name; rename it.")
-        if name in (before for before, _ in found[: number - 1]):
+        if name in columns:
             raise BadInput(f"{of}: has more than one column {name!r}; rename one.")
-        text = None if stored is None else _suggested(stored)
-        if text is None:
-            ignored.append(name)
-        else:
-            columns.append((name, text))
-    return columns, ignored
+        columns[name] = _variable(name, stored)
+    return tuple(columns.values())
 
 
-def _suggested(kind: pa.DataType) -> str | None:
-    """Return the drafted keys of a column that is stored as an Arrow type; None if none fits."""
+def _variable(name: str, stored: pa.DataType | None) -> Variable:
+    """Return a column with the type that fits its Arrow type, if one does."""
     import pyarrow.types as types
 
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    if types.is_boolean(kind):
-        return _BOOLEAN
-    suited = (column_type(word) for word in words())
-    return next((each.draft for each in suited if each.suits(kind)), None)
-
-
-def _key(name: str) -> str:
-    return name if _PLAIN_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    if stored is not None and types.is_dictionary(stored):
+        stored = stored.value_type
+    if stored is not None and types.is_boolean(stored):
+        levels = (Level("false", "false"), Level("true", "true"))
+        return Variable(name=name, kind="category", levels=levels)
+    for word in words() if stored is not None else ():
+        if column_type(word).suits(stored):
+            return Variable(name=name, kind=word)
+    return Variable(name=name, text=True, remarks=("a value of this type is not a single value",))

@@ -2,6 +2,6 @@
 
 Imports `errors` only. `documents` reads files that people write, strict YAML above all, and
 collects the faults in them. `pages` shows an answer in a terminal, a notebook or HTML, or gives it
-as JSON. Beside them, `canonical` gives equal values equal bytes, `exact` and `indented_json` write
-numbers and JSON, and `names` says which names are allowed.
+as JSON. Beside them, `canonical` gives equal values equal bytes, `exact` reads exact numbers, and
+`names` says which names are allowed.
 """

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
-from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS, Findings, Kind, unit_name
+from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS, Findings, unit_name
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Block, Listing, Sentence, numbers, texts
@@ -29,7 +30,8 @@ def audit_answer(findings: Findings) -> CommandAnswer:
 
     The exit code is 1 if a bound was exceeded, or a complete audit left something out.
     """
-    ordered = sorted(findings.closest.items(), key=lambda item: _order(item[0]))
+    by = attrgetter("question", "mechanism", "bound", "unit")
+    ordered = sorted(findings.closest.items(), key=lambda item: by(item[0]))
     values = {
         "passed": findings.passed,
         "complete": findings.complete,
@@ -104,7 +106,3 @@ def _verdict(answer: Mapping[str, Any]) -> str:
     if not answer["complete"]:
         return "Passed. This audit was partial; run `dp-release audit` for the full one."
     return "Passed: no answers on neighbouring files differ by more than was charged."
-
-
-def _order(kind: Kind) -> tuple[str, ...]:
-    return kind.question, kind.mechanism, kind.bound, kind.unit

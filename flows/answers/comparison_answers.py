@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dp_core.lab.comparison.cells import BOOTSTRAP
-from dp_core.lab.comparison.comparison_tables import problems, runs_of
 from dp_core.lab.comparison.figures import FIGURE, about_runs, shown_number
-from dp_core.lab.comparison.summary import Row, Spread, files, shown_figures
+from dp_core.lab.comparison.summary import Row, Spread, files, problems, runs_of, shown_figures
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.page import Block, Column, Fact, Listing, Sentence, Title, numbers, texts
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +20,7 @@ from flows.answers.amounts import (
     amount_of,
     left_words,
 )
-from tasks.ledger.accounts import Account, Used
+from tasks.ledger.accounts import Account
 from tasks.ledger.leases import Holder
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
@@ -178,13 +177,10 @@ def _running(folder: RunFolder, holder: Holder | None) -> dict[str, Any] | None:
     }
 
 
-def _use(ledger: Ledger, account: str, release: str) -> Used:
-    """Return what a release took of its account."""
-    return next(used for used in ledger.uses(account)[::-1] if used.release == release)
-
-
 def _spent(ledger: Ledger, account: Account, release: str) -> PrivacyAmount:
-    return amount_of(account.terms, _use(ledger, account.name, release).amount)
+    """Return what a release took of its account."""
+    used = next(each for each in ledger.uses(account.name)[::-1] if each.release == release)
+    return amount_of(account.terms, used.amount)
 
 
 def ended_release(
@@ -409,10 +405,3 @@ def accuracy_facts(accuracy: Mapping[str, Any]) -> Iterator[Fact]:
         f"mean TVD between the sets and {tables}: {accuracy['mean_tvd_to_noisy']:.4f};"
         f" {accuracy['mean_expected_tvd']:.4f} is expected from noise and sampling.",
     )
-
-
-def utility_means(internal: Path) -> dict[str, float]:
-    """Return the average distances to the data itself. CONFIDENTIAL unless the data is public."""
-    values = json.loads((internal / "utility.json").read_bytes())
-    means: dict[str, float] = values["mean"]
-    return means

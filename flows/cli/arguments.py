@@ -1,16 +1,19 @@
-"""Values typed on the command line: exact numbers, known words, calendars, plans, releases."""
+"""Values typed on the command line: exact numbers, words, calendars, plans, releases."""
 
 from __future__ import annotations
 
 import re
+import sqlite3
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from dp_core.errors import BadInput, nearest
 from dp_core.text.documents.typed_text import exact_number
@@ -18,26 +21,92 @@ from dp_core.text.names import check_name
 
 if TYPE_CHECKING:
     from dp_core.plan.plan import Plan
-    from dp_core.schema.privacy import Neighbours
     from dp_core.wall.accounting.composition import Composition, Terms
     from dp_core.wall.ledger.budget_periods import Calendar, Period
 
 USUAL_TOTAL = 100
-"""Largest total epsilon of an account that is accepted without a question."""
+"""Largest total epsilon of an account that is accepted without `--large-epsilon`."""
 
 
-def exact_epsilon(option: str, text: str | None) -> Fraction | None:
-    """Return an exact epsilon above 0; None if none was typed."""
-    return None if text is None else exact_number(option, text, positive=True)
+class ExactNumber(click.ParamType):
+    """An exact number of 0 or more.
+
+    Args:
+        positive: Whether 0 is refused; False by default.
+        below_one: Whether 1 and more is refused; False by default.
+    """
+
+    name = "number"
+
+    def __init__(self, *, positive: bool = False, below_one: bool = False) -> None:
+        self._positive, self._below_one = positive, below_one
+
+    def convert(self, value: Any, param: click.Parameter | None, _ctx: Any) -> Any:
+        """Return the number as a fraction; name the option if it is none or out of range."""
+        return exact_number(
+            _option(param), value, positive=self._positive, below_one=self._below_one
+        )
 
 
-def exact_delta(option: str, text: str | None) -> Fraction | None:
-    """Return an exact delta from 0 to below 1; None if none was typed."""
-    return None if text is None else exact_number(option, text, below_one=True)
+class Level(ExactNumber):
+    """A confidence level between 0 and 1."""
+
+    def convert(self, value: Any, param: click.Parameter | None, _ctx: Any) -> Any:
+        """Return the level as a float."""
+        level = float(super().convert(value, param, _ctx))
+        if level >= 1:
+            raise BadInput(f"--level must be between 0 and 1, such as 0.95, not {value}.")
+        return level
+
+
+class Completed(click.types.StringParamType):
+    """A text whose possible values the shell can complete.
+
+    Args:
+        values: Returns the possible values.
+    """
+
+    def __init__(self, values: Callable[[], Iterable[str]]) -> None:
+        self._values = values
+
+    def shell_complete(
+        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the values that begin with what is typed; none if they cannot be read."""
+        try:
+            found = list(self._values())
+        except (OSError, sqlite3.Error):
+            return []
+        return [CompletionItem(each) for each in found if each.startswith(incomplete)]
+
+
+class Word(Completed):
+    """One of a few words."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__(lambda: words)
+        self.words = words
+
+    def convert(self, value: Any, param: click.Parameter | None, _ctx: Any) -> Any:
+        """Return the word; name the nearest one if it is another."""
+        if value not in self.words:
+            raise BadInput(f"{_option(param)} {value!r} is not known.{nearest(value, self.words)}")
+        return value
+
+
+def _option(param: click.Parameter | None) -> str:
+    return param.opts[0] if param is not None else ""
+
+
+EPSILON = ExactNumber(positive=True)
+DELTA = ExactNumber(below_one=True)
+LEVEL = Level(positive=True)
+PERIOD = Word("month", "quarter", "year")
+COMPOSITION = Word("basic", "zcdp")
 
 
 def confirm_total(epsilon: Fraction | None, *, meant: bool) -> None:
-    """Ask whether a total above `USUAL_TOTAL` is meant, unless `meant` says so.
+    """Ask at a terminal about a total above `USUAL_TOTAL`, unless `meant` says that it is meant.
 
     Args:
         epsilon: The new total; None if it does not change.
@@ -52,14 +121,13 @@ def confirm_total(epsilon: Fraction | None, *, meant: bool) -> None:
         f"A total of epsilon {float(epsilon):g} protects nobody in practice: statistical offices"
         " publish with totals of at most about 20 (docs/choosing-epsilon.md)."
     )
-    if _at_a_terminal():
-        click.echo(what, err=True)
-        if click.confirm("Is this total meant?", err=True):
-            return
+    if not _at_a_terminal():
+        raise BadInput(
+            f"{what} The ledger was not changed; if the total is meant, add --large-epsilon."
+        )
+    click.echo(what, err=True)
+    if not click.confirm("Is this total meant?", err=True):
         raise BadInput("The ledger was not changed. Give a smaller --epsilon.")
-    raise BadInput(
-        f"{what} The ledger was not changed; if the total is meant, add --large-epsilon."
-    )
 
 
 def _at_a_terminal() -> bool:
@@ -78,39 +146,8 @@ def person_and_reason(by: str, reason: str) -> tuple[str, str]:
     return by.strip(), reason.strip()
 
 
-_PERIODS = ("month", "quarter", "year")
-_WORDS = {
-    "--neighbours": ("add-remove", "replace-one"),
-    "--unit": ("row", "person", "household"),
-    "--composition": ("basic", "zcdp"),
-    "--per": _PERIODS,
-    "--every": _PERIODS,
-}
-
-
-def known_word(option: str, text: str) -> str:
-    """Return one of the words an option takes.
-
-    Raises:
-        BadInput: if it is another, naming the nearest.
-    """
-    if text not in _WORDS[option]:
-        raise BadInput(f"{option} {text!r} is not known.{nearest(text, _WORDS[option])}")
-    return text
-
-
-def words_of(option: str) -> tuple[str, ...]:
-    """Return the words that an option takes."""
-    return _WORDS[option]
-
-
-def composition_word(text: str) -> Composition:
-    """Return the composition of an account."""
-    return cast("Composition", known_word("--composition", text))
-
-
 def account_terms(
-    composition: str, *, epsilon: Fraction, delta: Fraction, own_delta: Fraction = Fraction(0)
+    kind: Composition, *, epsilon: Fraction, delta: Fraction, own_delta: Fraction
 ) -> Terms:
     """Return the terms of an account.
 
@@ -119,7 +156,6 @@ def account_terms(
     """
     from dp_core.wall.accounting.composition import Terms
 
-    kind = composition_word(composition)
     if kind == "zcdp" and delta == 0:
         raise BadInput("--composition zcdp needs a --delta above 0, such as 1e-6.")
     if kind == "basic" and own_delta:
@@ -132,9 +168,9 @@ def account_terms(
 def account_calendar(
     terms: Terms,
     *,
-    per: str | None,
-    epsilon: str | None,
-    delta: str | None,
+    per: Period | None,
+    epsilon: Fraction | None,
+    delta: Fraction | None,
     carry_over: bool,
 ) -> Calendar | None:
     """Return the calendar of a new account; None if it has no allowance per period.
@@ -144,9 +180,9 @@ def account_calendar(
 
     Args:
         terms: The account's terms.
-        per: The period as typed: month, quarter or year.
-        epsilon: Epsilon of one period as typed.
-        delta: Delta of one period as typed.
+        per: The period.
+        epsilon: Epsilon of one period.
+        delta: Delta of one period.
         carry_over: Whether unused allowance is kept for later periods.
 
     Raises:
@@ -160,24 +196,25 @@ def account_calendar(
             if value is not None:
                 raise BadInput(f"--{option} needs --per month, quarter or year.")
         return None
-    period = cast("Period", known_word("--per", per))
-    allowed = exact_epsilon("--period-epsilon", epsilon)
-    if allowed is None:
-        raise BadInput(f"--per {period} needs --period-epsilon: what one {period} may use.")
-    own = exact_delta("--period-delta", delta)
-    if own is None and terms.is_basic and terms.delta:
+    if epsilon is None:
+        raise BadInput(f"--per {per} needs --period-epsilon: what one {per} may use.")
+    if delta is None and terms.is_basic and terms.delta:
         raise BadInput(
-            f"--per {period} needs --period-delta: what one {period} may use of the delta"
+            f"--per {per} needs --period-delta: what one {per} may use of the delta"
             f" {float(terms.delta):g}, or 0 for pure releases only."
         )
-    if own is None:
-        own = terms.own_delta
+    own = terms.own_delta if delta is None else delta
     today = datetime.now(UTC).date()
-    return _checked(Calendar(period, allowed, own, carry_over, today), terms)
+    return _within_total(Calendar(per, epsilon, own, carry_over, today), terms)
 
 
 def raised_calendar(
-    account: str, before: Calendar | None, terms: Terms, *, epsilon: str | None, delta: str | None
+    account: str,
+    before: Calendar | None,
+    terms: Terms,
+    *,
+    epsilon: Fraction | None,
+    delta: Fraction | None,
 ) -> Calendar | None:
     """Return the calendar with a higher allowance; None if no allowance was typed.
 
@@ -185,16 +222,14 @@ def raised_calendar(
         account: Name of the account, for messages.
         before: Its calendar so far.
         terms: Its terms after the raise.
-        epsilon: Epsilon of one period as typed.
-        delta: Delta of one period as typed.
+        epsilon: New epsilon of one period.
+        delta: New delta of one period.
 
     Raises:
         BadInput: if the account has no calendar, or the allowance is not raised.
     """
     if epsilon is None and delta is None:
         return None
-    new_epsilon = exact_epsilon("--period-epsilon", epsilon)
-    new_delta = exact_delta("--period-delta", delta)
     if before is None:
         raise BadInput(
             f"Account {account!r} has no allowance per period to raise: that is fixed when an"
@@ -202,8 +237,8 @@ def raised_calendar(
         )
     after = replace(
         before,
-        epsilon=before.epsilon if new_epsilon is None else new_epsilon,
-        delta=before.delta if new_delta is None else new_delta,
+        epsilon=before.epsilon if epsilon is None else epsilon,
+        delta=before.delta if delta is None else delta,
     )
     for word, old, new in (
         ("epsilon", before.epsilon, after.epsilon),
@@ -216,11 +251,11 @@ def raised_calendar(
             )
     if after == before:
         raise BadInput(f"Account {account!r} has that allowance already; nothing was raised.")
-    return _checked(after, terms)
+    return _within_total(after, terms)
 
 
 def restated_calendar(
-    account: str, before: Calendar | None, old: Terms, terms: Terms, *, delta: str | None
+    account: str, before: Calendar | None, old: Terms, terms: Terms, *, delta: Fraction | None
 ) -> Calendar | None:
     """Return the calendar of an account after a change of composition; None if it has none.
 
@@ -232,31 +267,30 @@ def restated_calendar(
         before: Its calendar so far.
         old: Its terms so far.
         terms: Its new terms.
-        delta: Delta of one period as typed.
+        delta: New delta of one period.
 
     Raises:
         BadInput: if the account has no calendar, or must state the delta of a period.
     """
-    stated = exact_delta("--period-delta", delta)
     if before is None:
-        if stated is not None:
+        if delta is not None:
             raise BadInput(
                 f"Account {account!r} has no allowance per period; leave out --period-delta."
             )
         return None
     changed = old.composition != terms.composition
-    if stated is None and changed and terms.is_basic:
+    if delta is None and changed and terms.is_basic:
         raise BadInput(
             f"Account {account!r} has an allowance per {before.period}, whose delta means another"
             f" thing under basic: give --period-delta, what one {before.period} may use of the"
             f" delta {float(terms.delta):g}, or 0 for pure releases only."
         )
-    if stated is None:
-        stated = terms.own_delta if changed else before.delta
-    return _checked(replace(before, delta=stated), terms)
+    if delta is None:
+        delta = terms.own_delta if changed else before.delta
+    return _within_total(replace(before, delta=delta), terms)
 
 
-def _checked(calendar: Calendar, terms: Terms) -> Calendar:
+def _within_total(calendar: Calendar, terms: Terms) -> Calendar:
     """Return a calendar whose period allows no more than the account's total."""
     whole = terms.delta if terms.is_basic else terms.own_delta
     for option, part, total, word in (
@@ -269,11 +303,6 @@ def _checked(calendar: Calendar, terms: Terms) -> Calendar:
                 f" {float(total):g}, so it would allow more than there is."
             )
     return calendar
-
-
-def relation(text: str) -> Neighbours:
-    """Return a neighbouring relation."""
-    return "add-remove" if known_word("--neighbours", text) == "add-remove" else "replace-one"
 
 
 _HASH = re.compile(r"[0-9a-fA-F]{64}")

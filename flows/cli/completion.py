@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from flows.cli.arguments import words_of
+from flows.cli.arguments import Completed, check_release
 from flows.cli.command_parts import cli
 
 SHELLS = ("bash", "zsh", "fish")
@@ -25,25 +24,12 @@ PATIENCE = 0.1
 """Seconds to wait for a ledger that is being written."""
 
 
-class Completed(click.types.StringParamType):
-    """A text whose possible values the shell can complete.
+class ReleaseName(Completed):
+    """The name of a release."""
 
-    Args:
-        values: Returns the possible values for the context and the first name of the parameter.
-    """
-
-    def __init__(self, values: Callable[[click.Context, str], Iterable[str]]) -> None:
-        self._values = values
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Return the values that begin with what is typed."""
-        try:
-            found = list(self._values(ctx, param.opts[0]))
-        except (OSError, sqlite3.Error):
-            return []
-        return [CompletionItem(each) for each in found if each.startswith(incomplete)]
+    def convert(self, value: Any, _param: Any, _ctx: Any) -> Any:
+        """Return the name; refuse a path, and what is no name."""
+        return check_release(value)
 
 
 def releases() -> list[str]:
@@ -81,12 +67,8 @@ def stages() -> list[str]:
     return [*REPEATABLE]
 
 
-RELEASE = Completed(lambda _context, _name: releases())
-ACCOUNT = Completed(lambda _context, _name: accounts())
-METHOD = Completed(lambda _context, _name: methods())
-STAGE = Completed(lambda _context, _name: stages())
-WORD = Completed(lambda _context, name: words_of(name))
-"""A word of the list that the option has in `flows.cli.arguments`."""
+RELEASE, ACCOUNT = ReleaseName(releases), Completed(accounts)
+METHOD, STAGE = Completed(methods), Completed(stages)
 
 
 @cli.command("completion")

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import click
 
-from dp_core.errors import BadInput, Fault, ReleaseError
+from dp_core.errors import BadInput, Fault, ReleaseError, similar
 from flows.cli import commands, completion  # noqa: F401 (its command)
 from flows.cli.command_parts import cli
 from flows.cli.missing_packages import what_to_install
@@ -50,9 +50,7 @@ def main() -> None:
         click.echo(error.ctx.get_help(), err=True)
         code, message = 2, ""
     except click.ClickException as error:
-        from flows.cli.mistyped import usage_fault
-
-        code, message = 2, usage_fault(error)
+        code, message = 2, _usage_fault(error)
     except (KeyboardInterrupt, click.Abort) as error:
         code, row = INTERRUPTED, "interrupted"
         # click replaces Ctrl-C by its own exception; the command's is the cause.
@@ -76,6 +74,21 @@ def main() -> None:
         else:
             click.echo(f"dp-release: {message}{f' (runbook: {row})' if row else ''}", err=True)
     sys.exit(code)
+
+
+def _usage_fault(error: click.ClickException) -> str:
+    """Return the fault of a command line, and how to get help."""
+    context = getattr(error, "ctx", None)
+    text, hint = error.format_message().rstrip("."), ""
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        text = f"No such option {error.option_name}"
+        known = {name.strip("-") for each in context.command.params for name in each.opts}
+        # Without the dashes, which all options share.
+        hint = similar(error.option_name.strip("-"), known).replace("mean '", "mean '--")
+    if text.endswith("?"):
+        return text
+    help_page = "" if hint or context is None else f"; see `{context.command_path} --help`"
+    return f"{text}{help_page}.{hint}"
 
 
 def _forbid_core_files() -> None:

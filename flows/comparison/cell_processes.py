@@ -66,12 +66,12 @@ def run_cells(
         told: Called after each job.
     """
     waiting = list(reversed(jobs))
-    with _ended_in_any_case() as running:
+    with _killed_at_the_end() as running:
         while waiting or running:
             while waiting and len(running) < at_once:
                 running.append(_begin(waiting.pop(), store, declaration))
             for one in list(running):
-                result = _looked_at(one, store, limit)
+                result = _result_if_ended(one, store, limit)
                 if result is None:
                     continue
                 running.remove(one)
@@ -81,7 +81,7 @@ def run_cells(
 
 
 @contextlib.contextmanager
-def _ended_in_any_case() -> Iterator[list[_Running]]:
+def _killed_at_the_end() -> Iterator[list[_Running]]:
     running: list[_Running] = []
     try:
         yield running
@@ -118,7 +118,7 @@ def _begin(job: Job, store: CellStore, declaration: Declaration) -> _Running:
     return _Running(job, process, errors, time.monotonic())
 
 
-def _looked_at(one: _Running, store: CellStore, limit: float) -> Result | None:
+def _result_if_ended(one: _Running, store: CellStore, limit: float) -> Result | None:
     """Return the result of a cell; None if it is still running."""
     code = one.process.poll()
     if code is None:
@@ -129,7 +129,8 @@ def _looked_at(one: _Running, store: CellStore, limit: float) -> Result | None:
     found = store.read(one.job.cell)
     detail = store.path(one.job.cell).with_suffix(".error.txt")
     if found is None:
-        _keep_errors(one, detail)
+        one.errors.seek(0)
+        detail.write_bytes(one.errors.read())
     _close(one)
     return found or Result("failed", {}, _how_it_ended(code, detail))
 
@@ -140,11 +141,6 @@ def _how_it_ended(code: int, detail: Path) -> str:
     if code < 0:
         return f"Its process ended by signal {-code}; its output is in {detail}."
     return f"Its process ended without a result (code {code}); its output is in {detail}."
-
-
-def _keep_errors(one: _Running, detail: Path) -> None:
-    one.errors.seek(0)
-    detail.write_bytes(one.errors.read())
 
 
 def _kill(one: _Running) -> None:

@@ -7,12 +7,13 @@ while the parent waits; the result is a file.
 
 from __future__ import annotations
 
-import json
-import os
+import contextlib
+import resource
 import sys
-import threading
+import time
 import traceback
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,22 +25,21 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import ReleaseError
 from dp_core.lab.comparison import formula_comparison
 from dp_core.lab.comparison.cells import Result, write_result
-from dp_core.lab.comparison.formula_figures import VALUES, judge_formulas
+from dp_core.lab.comparison.formula_comparison import VALUES, judge_formulas
 from dp_core.lab.comparison.judging import (
     Task,
     judge,
+    judge_linked,
     noisy_numbers,
-    resample,
     seen_by_classifiers,
     split,
 )
-from dp_core.lab.comparison.linked_judging import judge_linked
 from dp_core.lab.comparison.variants import plan_of_variant
 from dp_core.lab.evaluation.release_scores import code_values
-from dp_core.lab.measures.scaled_error import cost_normalised_error
+from dp_core.lab.field_scores.code_values import resample
 from dp_core.methods.parametric.adapters import Modelling
 from dp_core.methods.reconstruction.reconstructor import Model
-from dp_core.metrics.household_tally import HouseholdTally
+from dp_core.metrics.marginal_error import HouseholdTally
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.plan.release_spec import ReleaseSpec
@@ -50,9 +50,10 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Counter
 from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.noise.exact_samplers import add_noise
-from flows.comparison.resource_usage import Meter
+from flows.processes.child_process import read_job
 
 _MEGABYTE = 10**6
+_STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def perform(job: Mapping[str, Any]) -> Result:
@@ -73,7 +74,9 @@ def perform(job: Mapping[str, Any]) -> Result:
             place = grid_codes(Path(job["codes"]), plan.spec)
             fine = _read(place, plan.spec.schema.domain)
             seen_by_method, _ = split(fine, job["hold_out"])
-        _warm(real)
+        # Load what every method needs, so that it is not counted for the first one.
+        MemoryCounter(real).count([()])
+        add_noise("laplace", np.zeros(1, np.int64), Fraction(1))
         meter = Meter()
         synthetic, numbers, models = _synthesize(plan, seen_by_method, job["seed"])
         usage = meter.usage()
@@ -100,7 +103,7 @@ def perform(job: Mapping[str, Any]) -> Result:
     )
     pairs = figures["tvd2"]
     if pairs is not None and numbers is not None:
-        figures["cost"] = cost_normalised_error(pairs, numbers)
+        figures["cost"] = pairs * numbers  # CIPHER, Section 3.1
     figures |= used | {"rows": synthetic.rows}
     sentence = ""
     if job["formulas"]:
@@ -142,46 +145,58 @@ def grid_codes(folder: Path, spec: ReleaseSpec) -> Path:
     return folder / f"grid-{spec.reconstructor.positions}"
 
 
-def _warm(real: Dataset) -> None:
-    """Load what every method needs, so that it is not counted for the first one."""
-    MemoryCounter(real).count([()])
-    add_noise("laplace", np.zeros(1, np.int64), Fraction(1))
-
-
 def _read(folder: Path, domain: Domain) -> Dataset:
     store = CodeStore(folder, domain)
     codes = [store.codes(chunk) for chunk in range(store.chunks)]
     return Dataset(domain, np.ascontiguousarray(np.concatenate(codes, axis=1)))
 
 
-# Standard input is read by its file descriptor: a thread that waits in Python's buffer would keep
-# its lock and prevent this process from ending.
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Resources that a piece of work used.
+
+    Attributes:
+        cpu_seconds: Processor time of all threads of the process.
+        seconds: Time on the clock.
+        peak_bytes: Largest resident memory of the process in that time, including the interpreter.
+    """
+
+    cpu_seconds: float
+    seconds: float
+    peak_bytes: int
 
 
-def _job() -> Any:
-    text = b""
-    while not text.endswith(b"\n"):
-        piece = os.read(0, 1 << 16)
-        if not piece:
-            sys.exit("A job is one line of JSON on standard input.")
-        text += piece
-    return json.loads(text)
+class Meter:
+    """Measures time and memory from its creation on.
+
+    On Linux the earlier peak is reset. Elsewhere, or if the system does not allow that, the peak is
+    that of the process since its start.
+    """
+
+    def __init__(self) -> None:
+        with contextlib.suppress(OSError):
+            _FORGET.write_text("5")  # resets the peak to what is resident now
+        self._clock = time.perf_counter()
+        self._cpu = time.process_time()
+
+    def usage(self) -> Usage:
+        """Return the resources used since the meter was created."""
+        return Usage(time.process_time() - self._cpu, time.perf_counter() - self._clock, _peak())
 
 
-def _stop_with_parent() -> None:
-    """End this process when the parent closes standard input."""
-
-    def watch() -> None:
-        os.read(0, 1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+def _peak() -> int:
+    # getrusage is the last resort: its peak survives exec, so it could be the parent's.
+    with contextlib.suppress(OSError):
+        for line in _STATUS.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def main() -> None:
     """Read a job, run it and write its result."""
-    job = _job()
-    _stop_with_parent()
+    job = read_job()
     try:
         result = perform(job)
     except MemoryError:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import shutil
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,25 +21,52 @@ from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, SchemaViolation, StageFailed
 from dp_core.lab.attacks.attack_audit import FEWEST
 from dp_core.lab.comparison.cells import Cell, CellStore, Result, write_text
+from dp_core.lab.comparison.figures import shown_number
 from dp_core.schema.definition import Schema
 from dp_core.text.pages.answer import CommandAnswer
 from flows.answers.comparison_answers import comparison_answer
 from flows.comparison.cell_processes import Job, run_cells
 from flows.comparison.comparison_layout import RECORDS, Input, Prepared, prepare
-from flows.comparison.comparison_progress import ComparisonProgress
 from flows.comparison.comparison_request import Request
+from flows.processes.child_process import Interrupted
 
 RESULTS, TABLE, PLOTS = "results.csv", "table.md", "plots"
 _FEWEST = 20
 """Fewest records on which classifiers are trained and tested."""
 
 
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in a comparison, with a message about what was kept."""
+class ComparisonProgress:
+    """Shows the progress of a comparison as lines; nothing if quiet."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._total = self._done = 0
+        self._began = 0.0
+
+    def say(self, words: str) -> None:
+        """Show one line."""
+        if not self._quiet:
+            sys.stderr.write(f"{words}\n")
+
+    def begin(self, cells: int, *, kept: int) -> None:
+        """Show how many cells were finished before those that are run."""
+        self._total, self._began = cells, time.monotonic()
+        if kept:
+            self.say(f"{kept} of {cells + kept} runs were finished before and are kept.")
+
+    def told(self, cell: Cell, result: Result, seconds: float) -> None:
+        """Show the result of a cell, and how long the others will take."""
+        self._done += 1
+        at = f" epsilon {cell.epsilon}" if cell.epsilon else ""
+        words = f"  {self._done}/{self._total} {cell.file}, {cell.label}{at}, run {cell.run}: "
+        pairs = result.figures.get("tvd2")
+        if result.outcome != "done":
+            words += f"{result.outcome}. {result.sentence}"
+        else:
+            words += f"{seconds:.1f} s"
+            words += "" if pairs is None else f", 2-way TVD {shown_number('tvd2', pairs)}"
+        minutes = (time.monotonic() - self._began) * (self._total / self._done - 1) / 60
+        self.say(f"{words}; about {minutes:.0f} min left" if minutes >= 1 else words)
 
 
 def compare(request: Request, progress: ComparisonProgress) -> CommandAnswer:
@@ -62,7 +91,6 @@ def compare(request: Request, progress: ComparisonProgress) -> CommandAnswer:
                 " command to resume."
             ) from None
         finally:
-            progress.stop()
             # The records of a panel name its persons; they are made anew when they are needed.
             shutil.rmtree(prepared.out / RECORDS, ignore_errors=True)
         return report(prepared)
@@ -126,8 +154,7 @@ def report(prepared: Prepared) -> CommandAnswer:
 
 def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
     """Write `results.csv` and `table.md` of finished runs; return every cell with its result."""
-    from dp_core.lab.comparison.comparison_tables import as_csv, as_markdown
-    from dp_core.lab.comparison.summary import summarise
+    from dp_core.lab.comparison.summary import as_csv, as_markdown, summarise
 
     results = [(cell, _result(cell, prepared.store)) for cell, _ in prepared.cells]
     write_text(prepared.out / RESULTS, as_csv(results, prepared.declaration))
@@ -143,7 +170,7 @@ def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
 
 def _notes(prepared: Prepared) -> dict[str, tuple[str, ...]]:
     """Return the notes on the figures of linked tables, by the name of the file."""
-    from dp_core.lab.comparison.linked_judging import NOTES
+    from dp_core.lab.comparison.judging import NOTES
 
     return {one.name: NOTES for one in prepared.inputs.values() if one.schema.linked is not None}
 
@@ -273,8 +300,8 @@ def _write_values(source: Source, schema: Schema, folder: Path, formulas: Sequen
     import pyarrow.parquet as pq
 
     from dp_core.confidential.original_values import original_values
-    from dp_core.inference.formulas.comparable_formula import named_columns
-    from dp_core.lab.comparison.formula_figures import VALUES
+    from dp_core.inference.formulas.formula import named_columns
+    from dp_core.lab.comparison.formula_comparison import VALUES
 
     names = named_columns(schema, formulas)
     pq.write_table(original_values(source, schema, names), folder / VALUES)

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source, keyed_digest
-from dp_core.errors import BadInput, nearest
-from dp_core.inference.formulas.comparable_formula import check_formula
+from dp_core.errors import BadInput
+from dp_core.inference.formulas.formula import check_formula
 from dp_core.lab.comparison.cells import (
     BOOTSTRAP,
     FORMAT,
@@ -33,11 +32,14 @@ from dp_core.lab.comparison.variants import (
     reference,
     variants,
 )
-from dp_core.lab.field_scores.file_scores import MOST_LEVELS
-from dp_core.lab.measures.classification import MOST_CLASSES
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
-from flows.comparison.comparison_request import Request
+from flows.comparison.comparison_request import (
+    Request,
+    check_group,
+    check_target,
+    refuse_records_only,
+)
 from tasks.inputs.open_input import open_input
 from tasks.run.declared_public.public_input import require_unknown
 
@@ -94,8 +96,8 @@ def prepare(request: Request) -> Prepared:
     Raises:
         BadInput: if specs, data, options or folder are invalid.
     """
-    with TemporaryDirectory(prefix="dp-release-") as trial:
-        given = tuple(read_given(path, Path(trial)) for path in _distinct(request.specs))
+    paths = {path.absolute(): path for path in request.specs}.values()
+    given = tuple(map(read_given, paths))
     out = (request.out or Path(f"comparison-{given[0].spec.release}")).absolute()
     inputs: dict[Place, Input] = {}
     for spec in given:
@@ -115,11 +117,18 @@ def prepare(request: Request) -> Prepared:
     sources = list({one.source.files: one.source for one in inputs.values()}.values())
     require_unknown(sources, by=request.by, reason=request.reason)
     for one in inputs.values():
-        _refuse_records_only(one, request)
+        if one.schema.linked is not None:
+            typed = {
+                "--target": request.target,
+                "--group": request.by_columns,
+                "--attacks": request.attacks,
+                "--formula": request.formulas,
+            }
+            refuse_records_only(typed, f"{one.name} are linked tables")
         if request.target is not None:
-            _check_target(one, request.target)
+            check_target(one.schema.domain, request.target, one.name)
         for column in request.by_columns:
-            _check_by(one, column)
+            check_group(one.schema.domain, column, one.name)
         for formula in request.formulas:
             check_formula(formula, one.schema)
     _check_folder(out)
@@ -139,10 +148,6 @@ def prepare(request: Request) -> Prepared:
     )
 
 
-def _distinct(paths: Sequence[Path]) -> list[Path]:
-    return list({path.absolute(): path for path in paths}.values())
-
-
 def _name(data: Sequence[str], taken: Sequence[str]) -> str:
     stems = [re.sub(r"(?i)\.(csv|csv\.gz|parquet|pq)$", "", Path(each).name) for each in data]
     stem = "-".join(stems)
@@ -152,54 +157,6 @@ def _name(data: Sequence[str], taken: Sequence[str]) -> str:
         number += 1
         name = f"{stem}-{number}"
     return name
-
-
-def _refuse_records_only(one: Input, request: Request) -> None:
-    """Refuse options whose figures assume independent records, which linked tables do not have."""
-    if one.schema.linked is None:
-        return
-    asked = {
-        "--target": request.target,
-        "--group": request.by_columns,
-        "--attacks": request.attacks,
-        "--formula": request.formulas,
-    }
-    for option, value in asked.items():
-        if value:
-            raise BadInput(
-                f"{option} needs independent records, but {one.name} are linked tables, in which"
-                f" the members of a household depend on each other; leave out {option}."
-            )
-
-
-def _check_target(one: Input, target: str) -> None:
-    domain = one.schema.domain
-    if target not in domain:
-        raise BadInput(
-            f"--target {target!r} is not a column of {one.name}.{nearest(target, domain.columns)}"
-        )
-    size = domain.size((target,))
-    if not 2 <= size <= MOST_CLASSES:
-        raise BadInput(
-            f"--target {target!r} has {size:,} codes in {one.name}; a column to predict has 2 to"
-            f" {MOST_CLASSES}."
-        )
-    if len(domain) == 1:
-        raise BadInput(f"--target {target!r} is the only column of {one.name}.")
-
-
-def _check_by(one: Input, column: str) -> None:
-    domain = one.schema.domain
-    if column not in domain:
-        raise BadInput(
-            f"--group {column!r} is not a column of {one.name}.{nearest(column, domain.columns)}"
-        )
-    size = domain.size((column,))
-    if not 2 <= size <= MOST_LEVELS:
-        raise BadInput(
-            f"--group {column!r} has {size:,} levels in {one.name}; a column of subgroups has 2 to"
-            f" {MOST_LEVELS}."
-        )
 
 
 def _check_folder(out: Path) -> None:

@@ -1,18 +1,26 @@
-"""A question as it was asked: a regression or a table, and the columns that it needs."""
+"""A question as it was asked (a regression or a table), and the release spec that answers it."""
 
 from __future__ import annotations
 
 import keyword
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
 
-from dp_core.analysis.query.changes.between_waves import read_any_question
 from dp_core.errors import BadInput
-from dp_core.inference.formulas.declared_formula import declared_analysis
+from dp_core.inference.formulas.declared_analysis import declared_analysis
+from dp_core.inference.questions.between_waves import read_any_question
+from dp_core.plan.data_location import DatabaseTable
+from dp_core.plan.plan import Plan
+from dp_core.plan.question_desk import QuestionDesk
+from dp_core.plan.reading.spec_file import read_plan
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
+from dp_core.schema.reading.restricted_schema import restricted_schema
+from dp_core.text.documents.node import from_plain
 from dp_core.text.documents.typed_text import printable
 
 Kind = Literal["regression", "table"]
@@ -22,6 +30,9 @@ HOW = (
     ' "mean of income by region".'
 )
 MOST_CHARACTERS = 2_000
+REGRESSION_SHARE = "0.8"
+"""Share of a regression's budget for its own sums; the rest is for the tables of the sets."""
+SETS = "5"
 _QUOTES = {"“": "”", "„": "“", "‘": "’", "«": "»", "'": "'", '"': '"', "`": "`"}
 
 
@@ -129,7 +140,8 @@ def _table(text: str, schema: Schema) -> AskedQuestion:
         if not schema.private:
             read_informative(text, schema)  # nobody pays for what every file answers alike
     except BadInput as error:
-        raise BadInput(f"{error.message}{_formula_meant(text, schema)}") from None
+        hint = f" {HOW}" if set(text) & {"=", "+"} else ""  # perhaps a formula
+        raise BadInput(f"{error.message}{hint}") from None
     columns = tuple(name for name in schema.names if name in question.columns)
     table = {origin(schema, name)[0] for name in columns}
     if schema.nested is not None:
@@ -148,20 +160,89 @@ def _table(text: str, schema: Schema) -> AskedQuestion:
     )
 
 
-def _formula_meant(text: str, schema: Schema) -> str:
-    """Return advice for a text that probably means a formula, such as `y = a + b`."""
-    meant = text.replace("=", "~", 1)
-    try:
-        if "=" in text:
-            return f' For a regression write "{_regression(meant, schema).text}".'
-    except BadInput:
-        pass
-    return f" {HOW}" if "+" in text else ""
-
-
 def _means(text: str, schema: Schema, words: str) -> bool:
     """Return whether a text is read as the question that these words describe."""
     try:
         return read_any_question(text, schema).in_words == words
     except BadInput:
         return False
+
+
+def question_schema(asked: AskedQuestion, schema: Schema) -> Schema:
+    """Return the schema of the columns that a question needs."""
+    return restricted_schema(schema, {*asked.columns, *asked.table})
+
+
+def answering_keys(asked: AskedQuestion, *, gaussian: bool = False) -> dict[str, Any]:
+    """Return the keys of a spec that say what is measured, as plain values.
+
+    Args:
+        asked: The question.
+        gaussian: Whether the noise of counts must be Gaussian; by default (False) the smaller of
+            Laplace and Gaussian noise is used.
+    """
+    if asked.kind == "table":
+        keys: dict[str, Any] = {
+            "method": "fixed",
+            "tables": [[*asked.table]],
+            "synthesize": {"sets": "0"},
+        }
+    else:
+        keys = {
+            "method": "auto",
+            "analyses": {"formulas": [asked.text], "share": REGRESSION_SHARE},
+            "synthesize": {"sets": SETS, "mode": "posterior"},
+        }
+    return keys | ({"measure": {"noise": "gaussian"}} if gaussian else {})
+
+
+def question_document(
+    desk: QuestionDesk,
+    asked: AskedQuestion,
+    *,
+    release: str,
+    account: str,
+    epsilon: Fraction,
+    schema: str,
+    gaussian: bool,
+) -> dict[str, Any]:
+    """Return the spec of a question as plain values.
+
+    Args:
+        desk: The desk.
+        asked: The question.
+        release: Name of its release.
+        account: Account that pays.
+        epsilon: Its epsilon.
+        schema: File of its schema.
+        gaussian: Whether the noise must be Gaussian.
+    """
+    place = desk.data.document() if isinstance(desk.data, DatabaseTable) else desk.data
+    return {
+        "version": "1",
+        "release": release,
+        "data": place,
+        "schema": schema,
+        "account": account,
+        "privacy": {
+            "epsilon": str(epsilon),
+            "delta": str(desk.delta),
+            "neighbours": desk.neighbours,
+        },
+        **answering_keys(asked, gaussian=gaussian),
+        **({} if desk.answers == "at-once" else {"publish": desk.answers}),
+    }
+
+
+def plan_of(document: Mapping[str, Any], schema: Schema, folder: Path) -> Plan:
+    """Return the plan of a question's spec.
+
+    Raises:
+        BadInput: if the question cannot be measured, for example because its table has too many
+            cells. The message names no key of the spec, because the asker did not write the spec.
+    """
+    try:
+        return read_plan(from_plain(document, source="question"), folder, schema=schema)
+    except BadInput as error:
+        said = error.faults[0].text if error.faults else error.message
+        raise BadInput(f"The question cannot be answered: {said}", row=error.row) from None

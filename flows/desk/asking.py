@@ -28,10 +28,16 @@ from dp_core.wall.ledger.account_balance import room
 from flows.answers.amounts import PrivacyAmount, amount_left, amount_of
 from flows.answers.forecast_answers import asked_of, fitting_now
 from flows.desk import own_process
-from flows.desk.asked_question import AskedQuestion, Kind, read_asked
+from flows.desk.asked_question import (
+    AskedQuestion,
+    Kind,
+    plan_of,
+    question_document,
+    question_schema,
+    read_asked,
+)
 from flows.desk.desk import Desk
 from flows.desk.kept_questions import KeptQuestion, KeptQuestions
-from flows.desk.question_spec import plan_of, question_document, question_schema
 from tasks.run.home import open_ledger
 from tasks.support.run_folder import write_atomically
 
@@ -276,21 +282,9 @@ def admit_question(
     """Store a question with its spec, and return its number; spends nothing.
 
     If the same question was admitted before and is not answered yet, it keeps its number. So it is
-    paid for once, however often it is asked.
-
-    Args:
-        desk: The desk.
-        question: A formula, or a question in the language of `query`.
-        epsilon: Epsilon of the answer; a text or fraction is exact.
-        user: User who asks; None (the default) for a desk without users.
-        anew: Whether to pay again if the question is already answered; False by default.
-
-    Raises:
-        BadInput: as for `plan_question`.
-        BudgetRefused: as for `plan_question`.
-        Unpublished: as for `plan_question`.
+    paid for once, however often it is asked. Arguments and errors are those of `plan_question`.
     """
-    with desk.locked():
+    with desk.admission_lock():
         found = _consider(desk, question, epsilon, user, anew)
         kept = KeptQuestions(desk, open_ledger(desk.home))
         answer, earlier, number = found.answer, found.earlier, found.answer.number
@@ -354,7 +348,7 @@ def answer_question(
     asked, make = kept.find(number), carry_out or own_process.in_own_process
     if kept.stage(asked) == "answered":
         return _answer(desk, number, level, sampling, make)
-    with desk.answering(asked.asks):
+    with desk.answer_lock(asked.asks):
         _use_earlier(desk, kept, number)
         return _answer(desk, number, level, sampling, make)
 
@@ -398,18 +392,18 @@ def _use_earlier(desk: Desk, kept: KeptQuestions, number: int) -> None:
     Raises:
         Held: if that answer awaits approval.
     """
-    with desk.locked():
+    with desk.admission_lock():
         asked = kept.find(number)
         if asked.anew or asked.answered_by is not None or kept.stage(asked) != "admitted":
             return
-        earlier = kept.answered(asked.asks, asked.cost)
+        earlier = kept.best_answered(asked.asks, asked.cost)
         if earlier is not None:
             answered = replace(asked, answered_by=earlier.number)
             kept.keep(replace(answered, epsilon=earlier.epsilon, delta=earlier.delta))
             return
-        held = kept.held(asked.asks, asked.cost)
-    if held is not None:
-        raise _waits(desk, held)
+        for each, stage in kept.about(asked.asks):
+            if each.cost >= asked.cost and stage == "held":
+                raise _waits(desk, each)
 
 
 def release_to_make(desk: Desk, number: int) -> Unanswered | None:
@@ -432,7 +426,7 @@ def release_to_make(desk: Desk, number: int) -> Unanswered | None:
     if stage == "ended":
         raise _no_answer(desk, number, release)
     if stage == "admitted":
-        _refuse_closed(desk)
+        _require_open(desk)
     if stage == "answered":
         return None
     return Unanswered(release, kept.spec(number), kept.bundle(number))
@@ -481,33 +475,13 @@ def _no_answer(desk: Desk, number: int, release: str) -> Unpublished:
     )
 
 
-def _refuse_closed(desk: Desk) -> None:
+def _closed(sentence: str) -> BudgetRefused:
+    return BudgetRefused(f"The question desk {sentence}", row="desk-closed")
+
+
+def _require_open(desk: Desk) -> None:
     if desk.closed:
-        raise BudgetRefused(
-            f"The question desk {desk.account!r} is closed; it takes no new questions.",
-            row="desk-closed",
-        )
-
-
-def _refuse_data_of_others(desk: Desk, ledger: Ledger) -> None:
-    """Refuse a desk whose data, as they were at its opening, belong to another account by now."""
-    if ledger.desk_data_owner(desk.account, desk.data) is not None:
-        raise BudgetRefused(
-            f"The question desk {desk.account!r} is closed, because its data belong to an account"
-            " of another family; a privacy officer can open it again with other data.",
-            row="desk-closed",
-        )
-
-
-def _require_recorded(desk: Desk, ledger: Ledger) -> None:
-    """Refuse a desk whose terms are not those that a person decided, by the ledger's entry."""
-    if ledger.desk_terms(desk.account) != desk.terms_hash:
-        raise BudgetRefused(
-            f"The terms of the question desk {desk.account!r} are not those that the ledger"
-            " recorded when a person opened it. Open the desk again: `dp-release desk open"
-            " FILE --by NAME --reason TEXT`.",
-            row="desk-closed",
-        )
+        raise _closed(f"{desk.account!r} is closed; it takes no new questions.")
 
 
 def _consider(
@@ -517,13 +491,22 @@ def _consider(
     asked = read_asked(question, terms.schema)
     cost, payer = _epsilon(desk, epsilon), _payer(desk, user)
     ledger = open_ledger(desk.home)
-    _refuse_data_of_others(desk, ledger)
+    if ledger.desk_data_owner(desk.account, desk.data) is not None:  # since it was opened
+        raise _closed(
+            f"{desk.account!r} is closed, because its data belong to an account of another family;"
+            " a privacy officer can open it again with other data."
+        )
     kept = KeptQuestions(desk, ledger)
     schema = question_schema(asked, terms.schema)
     asks = digest([[*asked.measured], schema_hash(schema), terms.document()["data"]])
-    earlier = None if anew else kept.answered(asks, cost)
-    again = None if earlier else kept.unfinished(asks, cost, payer)
-    if earlier is None and again is None and not anew and (gone := kept.withdrawn(asks)):
+    earlier = None if anew else kept.best_answered(asks, cost)
+    same = (
+        each
+        for each, stage in kept.about(asks)
+        if (each.cost, each.account) == (cost, payer) and stage in ("admitted", "begun", "held")
+    )
+    again = None if earlier else next(same, None)
+    if earlier is None and again is None and not anew and (gone := kept.withdrawn_one(asks)):
         raise _no_answer(desk, gone.number, kept.release(gone.number))
     number = again.number if again else kept.free_number()
     charters = [one.charter for one in ledger.lineage(payer)]
@@ -541,15 +524,19 @@ def _consider(
     awaits = False
     if earlier is None:
         if again is None or kept.stage(again) == "admitted":
-            _refuse_closed(desk)
-            _require_recorded(desk, ledger)
+            _require_open(desk)
+            if ledger.desk_terms(desk.account) != desk.terms_hash:
+                raise _closed(
+                    f"{desk.account!r} has terms that are not those that the ledger recorded when a"
+                    " person opened it. Open the desk again: `dp-release desk open FILE --by NAME"
+                    " --reason TEXT`."
+                )
             refusal = ledger.refusal(plan)
             if refusal is not None:
                 raise refusal
         awaits = any(each.approved_only for each in charters) and not ledger.approval(plan.hash)
-    accounts = _accounts(ledger, payer, plan, free=earlier is not None)
+    accounts, least = _accounts(ledger, payer, plan, free=earlier is not None)
     width, points = _width(plan)
-    least = accounts[_least(ledger, payer, plan)]
     answer = QuestionPlan(
         kind=asked.kind,
         question=asked.text,
@@ -619,34 +606,20 @@ def _payer(desk: Desk, user: str | None) -> str:
     return users[user]
 
 
-def _accounts(ledger: Ledger, payer: str, plan: Plan, *, free: bool) -> tuple[PayingAccount, ...]:
-    """Return the accounts that pay, the nearest first."""
+def _accounts(
+    ledger: Ledger, payer: str, plan: Plan, *, free: bool
+) -> tuple[tuple[PayingAccount, ...], PayingAccount]:
+    """Return the accounts that pay, the nearest first, and that which affords the fewest such."""
     account = ledger.find_account(payer)
     assert account is not None
-    found = []
+    found, affords = [], []
     for standing in ledger.balances(payer):
-        left, asked = room(standing, account.day), asked_of(standing, plan)
-        terms = standing.terms
-        after = left if free else left - asked
+        left, asked, terms = room(standing, account.day), asked_of(standing, plan), standing.terms
         cost = PrivacyAmount(Fraction(0), Fraction(0)) if free else amount_of(terms, asked)
-        found.append(
-            PayingAccount(
-                standing.name,
-                terms.composition,
-                cost,
-                amount_left(terms, left),
-                amount_left(terms, after),
-            )
-        )
-    return tuple(found)
-
-
-def _least(ledger: Ledger, payer: str, plan: Plan) -> int:
-    """Return the index of the account that can afford the fewest such questions."""
-    account = ledger.find_account(payer)
-    assert account is not None
-    counts = [fitting_now(each, plan, account.day) for each in ledger.balances(payer)]
-    return counts.index(min(counts))
+        before, after = amount_left(terms, left), amount_left(terms, left if free else left - asked)
+        found.append(PayingAccount(standing.name, terms.composition, cost, before, after))
+        affords.append(fitting_now(standing, plan, account.day))
+    return tuple(found), found[affords.index(min(affords))]
 
 
 def _width(plan: Plan) -> tuple[float | None, float | None]:

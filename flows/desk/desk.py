@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_core.errors import BadInput, BudgetRefused, DataRefused, StageFailed, similar
-from dp_core.plan.data_location import PartPlaces, store_of
-from dp_core.plan.desk.desk_reader import load_desk
-from dp_core.plan.desk.question_desk import QuestionDesk
-from dp_core.plan.reading.data_reader import read_data
+from dp_core.plan.data_location import PartPlaces, read_data, store_of
+from dp_core.plan.question_desk import QuestionDesk, load_desk
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.canonical import canonical_json, digest
 from dp_core.text.documents.node import from_plain
@@ -79,7 +77,7 @@ class Desk:
         return self.folder.parent.parent
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def admission_lock(self) -> Iterator[None]:
         """Keep other processes from admitting questions, so that no question is admitted twice."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.folder / _LOCK).open("w") as lock:
@@ -87,7 +85,7 @@ class Desk:
             yield
 
     @contextmanager
-    def answering(self, asks: str) -> Iterator[None]:
+    def answer_lock(self, asks: str) -> Iterator[None]:
         """Wait until no other process answers a question that measures the same; then keep it so.
 
         Args:
@@ -129,7 +127,7 @@ def open_desk(
     _check_answerable(terms)
     folder = home() / FOLDER / terms.account
     desk = Desk(folder, terms, path.absolute())
-    with desk.locked():
+    with desk.admission_lock():
         desk = replace(desk, terms=_with_link(terms, folder))
         desk = replace(desk, data=file_hashes(desk.terms.data, folder, ledger))
         if desk.data:
@@ -209,7 +207,7 @@ def close_desk(desk: Desk, ledger: Ledger, *, by: str, reason: str) -> Desk:
         by: Person who closes it.
         reason: Reason for the decision.
     """
-    with desk.locked():
+    with desk.admission_lock():
         closed = replace(desk, closed=True)
         # The desk is closed first: if the ledger cannot be written, it takes no questions.
         _keep(closed)
@@ -262,8 +260,7 @@ def _check_answerable(terms: QuestionDesk) -> None:
     Raises:
         BadInput: if they are such terms.
     """
-    from flows.desk.asked_question import read_asked
-    from flows.desk.question_spec import plan_of, question_document, question_schema
+    from flows.desk.asked_question import plan_of, question_document, question_schema, read_asked
 
     asked = read_asked("count", terms.schema)
     schema = question_schema(asked, terms.schema)

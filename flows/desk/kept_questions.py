@@ -7,6 +7,7 @@ folder of its release, so it cannot disagree with them.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -25,7 +26,7 @@ VERSION = 1
 Stage = Literal["admitted", "begun", "held", "answered", "ended"]
 """How far the release of a question is. `admitted`: nothing is reserved. `begun`: it is reserved.
 `held`: it awaits approval. `ended`: it ended without an answer. Users see the states of
-`service.desk_port` instead."""
+`service.service_records` instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +149,17 @@ class KeptQuestions:
         done = all(folder.done(stage) is not None for stage in ("publish", "tidy"))
         return "answered" if done else "begun"
 
-    def answered(self, asks: str, least: Fraction) -> KeptQuestion | None:
+    def about(self, asks: str) -> Iterator[tuple[KeptQuestion, Stage]]:
+        """Yield each question that measures something, and how far its own release is.
+
+        Args:
+            asks: What is measured, `KeptQuestion.asks`.
+        """
+        for each in self.all():
+            if each.asks == asks and each.answered_by is None:
+                yield each, self.stage(each)
+
+    def best_answered(self, asks: str, least: Fraction) -> KeptQuestion | None:
         """Return the answered question with the largest epsilon that measured the same.
 
         Args:
@@ -156,39 +167,14 @@ class KeptQuestions:
             least: Smallest epsilon that is enough.
         """
         found = [
-            each
-            for each in self.all()
-            if each.asks == asks
-            and each.answered_by is None
-            and each.cost >= least
-            and self.stage(each) == "answered"
+            each for each, stage in self.about(asks) if each.cost >= least and stage == "answered"
         ]
         return max(found, key=lambda each: each.cost, default=None)
 
-    def unfinished(self, asks: str, epsilon: Fraction, account: str) -> KeptQuestion | None:
-        """Return the open question with the same measurement, epsilon and account; None if none."""
-        for each in self.all():
-            same = (each.asks, each.cost, each.account) == (asks, epsilon, account)
-            if same and self.stage(each) in ("admitted", "begun", "held"):
-                return each
-        return None
-
-    def held(self, asks: str, least: Fraction) -> KeptQuestion | None:
-        """Return a question that measured the same, and whose answer awaits approval; or None.
-
-        Args:
-            asks: What was measured.
-            least: Smallest epsilon that is enough.
-        """
-        for each in self.all():
-            if each.asks == asks and each.cost >= least and self.stage(each) == "held":
-                return each
-        return None
-
-    def withdrawn(self, asks: str) -> KeptQuestion | None:
+    def withdrawn_one(self, asks: str) -> KeptQuestion | None:
         """Return a question that asks the same and whose answer was withdrawn; None if none."""
-        for each in self.all():
-            if each.asks == asks and each.answered_by is None:
+        for each, stage in self.about(asks):
+            if stage == "ended":
                 reservation = self.ledger.reservation(self.release(each.number))
                 if reservation is not None and reservation.outcome == "withdrawn":
                     return each

@@ -11,16 +11,15 @@ The cache is valid for this type of processor only.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.lab.field_scores.propensity import propensity_mse
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.plan.trial import trial_plan
+from dp_core.plan.reading.spec_file import memory_plan
+from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.counting import count_codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -49,13 +48,17 @@ def compile_all() -> None:
     for kind in (np.uint8, np.uint16):
         columns = [rng.integers(0, size, ROWS, kind) for size in MIXED]
         count_codes(columns, MIXED, [(0,), (0, 1), (0, 1, 2, 3, 4)])
-    file = Dataset(Domain(("a",), (2,)), rng.integers(0, 2, (1, ROWS), np.uint16))
-    propensity_mse(file, file)
     for method, sizes, options in RELEASES:
-        domain = Domain(("a", "b", "c", "d", "e"), sizes)
+        levels = {
+            name: {"type": "category", "levels": [f"{code}" for code in range(size)]}
+            for name, size in zip("abcde", sizes, strict=True)
+        }
+        schema = parse_schema({"version": 1, "title": "Random", "columns": levels})
+        one_set = {"synthesize": {"sets": 1, "mode": "shared"}}
+        stated = {"privacy": {"epsilon": 10, "delta": "1e-6"}, "method": method}
+        plan = memory_plan(schema, {**stated, **one_set, **options})
         codes = np.array([rng.integers(0, size, ROWS, np.uint16) for size in sizes])
-        plan = trial_plan(domain, method, Fraction(10), Fraction("1e-6"), **options)
-        outcome = carry_out(plan, MemoryCounter(Dataset(domain, codes)))
+        outcome = carry_out(plan, MemoryCounter(Dataset(schema.domain, codes)))
         sample(outcome.plan, outcome.models, 1)
     _draw_households(rng)
 

@@ -28,6 +28,34 @@ _KEY = "PREFECT_API_KEY"
 _AUTH = "PREFECT_API_AUTH_STRING"
 _HEADERS = "PREFECT_CLIENT_CUSTOM_HEADERS"
 
+_UNREACHABLE = (ConnectionRefusedError, TimeoutError, socket.gaierror)
+_CAUSES = (
+    (
+        ssl.SSLCertVerificationError,
+        "has a certificate that this machine does not trust",
+        f"set {_CERTIFICATE} to the certificate of its authority",
+    ),
+    (
+        ssl.SSLError,
+        "does not use TLS in the way that the URL asks for",
+        "correct http or https in {place}",
+    ),
+    (
+        (http.client.HTTPException, ConnectionResetError),
+        "does not speak HTTP",
+        "correct http or https, and the port, in {place}",
+    ),
+    (
+        ConnectionRefusedError,
+        "refuses the connection, because nothing listens there",
+        "start it, correct {place}, or remove it to use a temporary server",
+    ),
+    (TimeoutError, "cannot be reached", "check the network, its firewall and {place}"),
+    (socket.gaierror, "is on a host that is not found", "correct the host in {place}"),
+    (OSError, "cannot be reached", "check the network and {place}"),
+)
+"""Errors, what they say of a server, and what to do; the first that applies counts."""
+
 
 def require_server(url: str | None = None) -> None:
     """Raise unless Prefect's server answers; do nothing if none is named.
@@ -95,32 +123,17 @@ def shown_url(url: str) -> str | None:
 
 def _cause(url: str) -> tuple[str, str] | None:
     """Return what is wrong with the server at a URL and what to do; None if nothing is."""
+    place = place_of_setting(_NAME)
     try:
         status, body = _version_reply(url)
-    except ssl.SSLCertVerificationError:
-        return (
-            "has a certificate that this machine does not trust",
-            f"set {_CERTIFICATE} to the certificate of its authority",
-        )
-    except ssl.SSLError:
-        return (
-            "does not use TLS in the way that the URL asks for",
-            f"correct http or https in {place_of_setting(_NAME)}",
-        )
-    except (http.client.HTTPException, ConnectionResetError):
-        return (
-            "does not speak HTTP",
-            f"correct http or https, and the port, in {place_of_setting(_NAME)}",
-        )
-    except (ConnectionRefusedError, TimeoutError, socket.gaierror) as error:
-        if _goes_through_proxy(url):
+    except (http.client.HTTPException, OSError) as error:
+        if isinstance(error, _UNREACHABLE) and _goes_through_proxy(url):
             return (
                 "cannot be reached through the proxy that this environment sets",
                 "correct the proxy, or add the host to NO_PROXY",
             )
-        return _why_unreachable(error)
-    except OSError:
-        return "cannot be reached", f"check the network and {place_of_setting(_NAME)}"
+        says, remedy = next(row[1:] for row in _CAUSES if isinstance(error, row[0]))
+        return says, remedy.format(place=place)
     if status is None:
         return None  # it is slow; Prefect waits longer
     if status >= 500:
@@ -129,15 +142,10 @@ def _cause(url: str) -> tuple[str, str] | None:
     if os.environ.get(_KEY) or os.environ.get(_HEADERS):
         return None
     if status in (401, 403):
-        return (
-            "refuses the user or the password",
-            f"correct {place_of_setting(_AUTH)} (user:password)",
-        )
+        remedy = f"correct {place_of_setting(_AUTH)} (user:password)"
+        return "refuses the user or the password", remedy
     if status != http.client.OK or not _is_version(body):
-        return (
-            "answers, but not as Prefect's API",
-            f"correct {place_of_setting(_NAME)}, which usually ends in /api",
-        )
+        return "answers, but not as Prefect's API", f"correct {place}, which usually ends in /api"
     return None
 
 
@@ -147,18 +155,6 @@ def _goes_through_proxy(url: str) -> bool:
     return parts.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(
         parts.hostname or ""
     )
-
-
-def _why_unreachable(error: OSError) -> tuple[str, str]:
-    """Return why no connection to a server was made, and what to do."""
-    if isinstance(error, ConnectionRefusedError):
-        return (
-            "refuses the connection, because nothing listens there",
-            f"start it, correct {place_of_setting(_NAME)}, or remove it to use a temporary server",
-        )
-    if isinstance(error, TimeoutError):
-        return "cannot be reached", f"check the network, its firewall and {place_of_setting(_NAME)}"
-    return "is on a host that is not found", f"correct the host in {place_of_setting(_NAME)}"
 
 
 def _version_reply(url: str) -> tuple[int | None, bytes]:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import traceback
 from collections.abc import Callable
 
 from dp_core.errors import ReleaseError, StageFailed
 from flows.engine.configured_server import server_fault
 from flows.engine.own_server import PATIENCE, ServerSlow
-from flows.engine.settings import DEFAULTS, QUIET
+from flows.engine.settings import DEFAULTS, QUIET, require_room
 from tasks.run.home import home, open_ledger
 from tasks.support.run_folder import RunFolder, where_kept
-
-LEAST_ROOM = 2**20
-"""Free bytes below which the disk counts as full: Prefect's own server can no longer write."""
 
 _SERVER_SLOW = "Timed out while attempting to connect to ephemeral Prefect API server"  # Prefect's
 
@@ -35,14 +31,11 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
     """
     text = traceback.format_exc()
     next_step = _next_step(release)
-    # The database of Prefect's own server is in the home. If the disk is full, the server does not
-    # start and does not say why.
-    if _is_full():
-        return StageFailed(
-            f"The disk is full: {home()} has no room left ({type(error).__name__}). Free space"
-            f" there; nothing is lost: {next_step}",
-            row="disk-full",
-        )
+    # If the disk of Prefect's own server is full, the server does not start and does not say why.
+    try:
+        require_room(home())
+    except StageFailed as full:
+        return full
     file = RunFolder(home(), release).keep_detail(text)
     if isinstance(error, ServerSlow) or _SERVER_SLOW in str(error):
         return StageFailed(
@@ -63,14 +56,6 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
         f" {where_kept(file)}.{_suspects()} Nothing is lost: repair the cause, then {next_step}",
         row="outside-stages",
     )
-
-
-def _is_full() -> bool:
-    """Return whether the disk of the home is full; False if its free space cannot be read."""
-    try:
-        return shutil.disk_usage(home()).free < LEAST_ROOM
-    except OSError:
-        return False
 
 
 def _suspects() -> str:

@@ -29,7 +29,7 @@ _TYPE_CHECKS = LazyPackages([], {"key_value.aio": {}})
 """A package of Prefect's background jobs, whose `__init__` only switches on checks of types. They
 take a fifth of a second, and a release has no such jobs."""
 
-_PR_SET_PDEATHSIG = 1  # Linux only; elsewhere the next run ends an orphaned server
+_PR_SET_PDEATHSIG = 1  # Linux only
 _STDERR = 2
 _FEW_COLLECTIONS = 20_000  # imported modules are not garbage
 

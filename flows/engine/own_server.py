@@ -22,18 +22,23 @@ import atexit
 import contextlib
 import http.client
 import os
-import re
 import secrets
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flows.engine.forked_server import ForkedServer, can_fork, end_with_parent
-from flows.engine.orphaned_servers import SERVER
 from flows.engine.prefect_tables import lay_tables, need_whole_server
-from flows.engine.site_settings import leaves, prefect_settings, prefects_home, setting_files
+from flows.engine.site_settings import (
+    EPHEMERAL,
+    files_with,
+    leaves,
+    prefect_settings,
+    prefects_home,
+)
 
 if TYPE_CHECKING:
     from prefect.settings import Settings
@@ -46,6 +51,8 @@ _TEMPORARY = {
 }
 # As `python -m uvicorn`, but with few garbage collections: imported modules are not garbage.
 _LAUNCH = "import gc; gc.set_threshold(20_000); from uvicorn.main import main; main()"
+SERVER = "prefect.server.api.server:create_app"
+"""Application of Prefect's whole server."""
 _URL = "PREFECT_API_URL"
 _SECRETS = ("PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING")
 PATIENCE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
@@ -129,53 +136,76 @@ class OwnServer:
         for name in (_URL, *_SECRETS):
             os.environ.pop(name, None)
         if isinstance(self._process, subprocess.Popen):
-            self._require_health(self._process, seconds)
+            require_health(self._process, self._port, seconds)
 
     def _start_whole(self) -> subprocess.Popen[bytes]:
-        """Start Prefect's whole server in a new interpreter."""
-        command = [sys.executable, "-c", _LAUNCH, "--factory", SERVER]
-        command += ["--fd", str(self._listener.fileno())]
-        command += ["--log-level", "error", "--lifespan", "on"]
-        started = subprocess.Popen(
-            command,
-            env={**os.environ, **_TEMPORARY},
-            pass_fds=[self._listener.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._errors,
-            start_new_session=True,  # Ctrl-C is for this process, which reports its end to it
-            preexec_fn=end_with_parent,
-        )
+        started = start_whole_server(self._listener, {**os.environ, **_TEMPORARY}, self._errors)
         self._listener.close()
         return started
-
-    def _require_health(self, process: subprocess.Popen[bytes], seconds: float) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=seconds)
-        with contextlib.closing(connection):
-            try:
-                connection.request("GET", "/api/health")
-                status = connection.getresponse().status
-            except TimeoutError:
-                raise ServerSlow("Prefect's own server did not answer in time.") from None
-            except OSError:
-                code = process.wait()
-                raise RuntimeError(
-                    f"Prefect's own server ended with {code}; see {prefects_home() / ERRORS}."
-                ) from None
-        if status != http.client.OK:
-            raise RuntimeError(
-                f"Prefect's own server answers {status}; see {prefects_home() / ERRORS}."
-            )
 
     def _end(self) -> None:
         if self._process is None:  # its start failed
             return
-        self._process.terminate()
+        end_server(self._process, _FAREWELL)
+
+
+def start_whole_server(
+    listener: socket.socket, environment: Mapping[str, str], errors: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Start Prefect's whole server in a new interpreter.
+
+    Args:
+        listener: Socket that listens; the server accepts its connections.
+        environment: Its environment.
+        errors: Descriptor for its errors; None (the default) for the standard error.
+    """
+    command = [sys.executable, "-W", "ignore", "-c", _LAUNCH, "--factory", SERVER]
+    command += ["--fd", str(listener.fileno()), "--log-level", "error", "--lifespan", "on"]
+    return subprocess.Popen(
+        command,
+        env=environment,
+        pass_fds=[listener.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+        start_new_session=True,  # Ctrl-C is for this process, which reports its end to it
+        preexec_fn=end_with_parent,
+    )
+
+
+def require_health(process: subprocess.Popen[bytes], port: int, seconds: float) -> None:
+    """Wait until a server answers.
+
+    Raises:
+        ServerSlow: if it does not answer in time.
+        RuntimeError: if it ended, or answers with an error.
+    """
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    with contextlib.closing(connection):
         try:
-            self._process.wait(timeout=_FAREWELL)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            connection.request("GET", "/api/health")
+            status = connection.getresponse().status
+        except TimeoutError:
+            raise ServerSlow("Prefect's own server did not answer in time.") from None
+        except (OSError, http.client.HTTPException):
+            code = process.wait()
+            raise RuntimeError(
+                f"Prefect's own server ended with {code}; see {prefects_home() / ERRORS}."
+            ) from None
+    if status != http.client.OK:
+        raise RuntimeError(
+            f"Prefect's own server answers {status}; see {prefects_home() / ERRORS}."
+        )
+
+
+def end_server(process: subprocess.Popen[bytes] | ForkedServer, seconds: float) -> None:
+    """Ask a server to end; kill it if it takes more seconds than that."""
+    process.terminate()
+    try:
+        process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _error_file() -> int:
@@ -222,18 +252,6 @@ def has_plain_server(settings: Settings) -> bool:
 
 
 def _names_a_server() -> bool:
-    """Return whether the environment or one of Prefect's configuration files may name a server."""
+    """Return whether the environment or one of Prefect's configuration files names a server."""
     named = {name.upper(): value for name, value in os.environ.items()}
-    if named.get(_URL) or named.get("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE"):
-        return True
-    words = (r"api_url", r"", r"tool\W+prefect|^\s*prefect\s*=", r"prefect_")
-    for file, word in zip(setting_files(), words, strict=True):
-        try:
-            text = file.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return True
-        if re.search(word, text, re.IGNORECASE | re.MULTILINE):
-            return True
-    return False
+    return bool(named.get(_URL) or named.get(EPHEMERAL[0]) or files_with({_URL, *EPHEMERAL}))

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import secrets
 import signal
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from dp_core.errors import BadInput, StageFailed
 from flows.engine.configured_server import shown_url
+from flows.engine.own_server import end_server, require_health, start_whole_server
 from flows.engine.prefect_tables import lay_tables
 
 HOST = "127.0.0.1"
 _URL = "PREFECT_API_URL"
-_LOOK = 0.2
-"""Seconds between two checks whether the server answers."""
 _LONGEST = 300.0
 _FAREWELL = 10.0
 USER = "dp-release"
@@ -51,14 +46,12 @@ def show_pages(port: int, ready: Callable[[str, str], None]) -> None:
             f"{_URL} names a Prefect server, which has pages of its own. Open {named}, or unset"
             f" {_URL} to see the runs of this home."
         )
-    _require_free(port)
     folder = Path(os.environ["PREFECT_HOME"]).expanduser()
     lay_tables(folder)
     url, secret = f"http://{HOST}:{port}", f"{USER}:{secrets.token_urlsafe(24)}"
-    command = [sys.executable, "-W", "ignore", "-m", "prefect", "server", "start"]
-    command += ["--host", HOST, "--port", str(port), "--no-services"]
     environment = {
         **os.environ,
+        "PREFECT__SERVER_WEBSERVER_ONLY": "1",  # no schedulers
         "PREFECT_UI_API_URL": f"{url}/api",
         # Prefect copies its pages there; its own folder may be read-only.
         "PREFECT_UI_STATIC_DIRECTORY": str(folder / "pages"),
@@ -68,60 +61,33 @@ def show_pages(port: int, ready: Callable[[str, str], None]) -> None:
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": url,
         "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
     }
-    process = subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
+    with _listener(port) as listener:
+        process = start_whole_server(listener, environment)
     signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:
-        _wait(process, port)
+        require_health(process, port, _LONGEST)
         ready(url, secret)
         code = process.wait()
+    except RuntimeError:
+        raise StageFailed("Prefect's server did not start; its output above says why.") from None
     except KeyboardInterrupt:
         return
     finally:
-        _end(process)
+        end_server(process, _FAREWELL)
     if code not in (0, -signal.SIGTERM, 128 + signal.SIGTERM):
         raise StageFailed(f"Prefect's server ended with {code}; its output above says why.")
 
 
-def _require_free(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise BadInput(
-                f"Cannot listen on {HOST}:{port} ({error.strerror}); give another --port, or stop"
-                " the program that uses it."
-            ) from None
-
-
-def _wait(process: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until the server answers.
+def _listener(port: int) -> socket.socket:
+    """Return a socket that listens.
 
     Raises:
-        StageFailed: if it ends, or does not answer in time.
+        BadInput: if the port is taken.
     """
-    until = time.monotonic() + _LONGEST
-    while time.monotonic() < until and process.poll() is None:
-        connection = http.client.HTTPConnection(HOST, port, timeout=_LOOK * 10)
-        try:
-            connection.request("GET", "/api/health")
-            if connection.getresponse().status == http.client.OK:
-                return
-        except OSError:
-            time.sleep(_LOOK)
-        finally:
-            connection.close()
-    if process.poll() is None:
-        raise StageFailed("Prefect's server did not answer in time; this machine may be very busy.")
-    raise StageFailed(f"Prefect's server ended with {process.returncode} before it answered.")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
     try:
-        process.wait(timeout=_FAREWELL)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        return socket.create_server((HOST, port))
+    except OSError as error:
+        raise BadInput(
+            f"Cannot listen on {HOST}:{port} ({error.strerror}); give another --port, or stop the"
+            " program that uses it."
+        ) from None

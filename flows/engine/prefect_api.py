@@ -15,7 +15,7 @@ import base64
 import contextlib
 import hmac
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from importlib import import_module
 from typing import Any
 
@@ -85,10 +85,10 @@ class PrefectApi:
             openapi_url=None,
             lifespan=self._running,
             exception_handlers={
-                Exception: _server_error_reply,
-                RequestValidationError: _invalid,
-                IntegrityError: _conflicting,
-                ObjectNotFoundError: _not_found,
+                Exception: _answer_of("custom_internal_exception_handler"),
+                RequestValidationError: _answer_of("validation_exception_handler"),
+                IntegrityError: _answer_of("integrity_exception_handler"),
+                ObjectNotFoundError: _answer_of("prefect_object_not_found_exception_handler"),
             },
         )
         self._app.add_api_route(f"{BASE}/health", _health)
@@ -149,20 +149,12 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 # module of the whole server, which is imported only if there is an error.
 
 
-async def _server_error_reply(request: Request, error: Exception) -> Response:
-    return await _whole_server().custom_internal_exception_handler(request, error)
+def _answer_of(handler: str) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
+    async def reply(request: Request, error: Exception) -> Response:
+        found: Response = await getattr(_whole_server(), handler)(request, error)
+        return found
 
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    return await _whole_server().validation_exception_handler(request, error)
-
-
-async def _conflicting(request: Request, error: Exception) -> Response:
-    return await _whole_server().integrity_exception_handler(request, error)
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
-    return await _whole_server().prefect_object_not_found_exception_handler(request, error)
+    return reply
 
 
 def _is_retryable(error: Exception) -> bool:

@@ -25,7 +25,7 @@ _NOTHING = "This command spent nothing."
 _ROW = "environment"
 _DATABASE = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
 """Names of the setting that has the database of Prefect's server; not used if one is named."""
-_EPHEMERAL = ("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE", "PREFECT_SERVER_EPHEMERAL_ENABLED")
+EPHEMERAL = ("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE", "PREFECT_SERVER_EPHEMERAL_ENABLED")
 """Names of the setting that allows a temporary server."""
 
 
@@ -225,7 +225,7 @@ def place_of_setting(*names: str) -> str:
     for name in names:
         if os.environ.get(name):
             return name
-    found = [f"{name} in {file}" for name in names for file in _files_with({name})]
+    found = [f"{name} in {file}" for name in names for file in files_with({name})]
     return " or ".join(found or names)
 
 
@@ -246,7 +246,7 @@ def require_a_server(settings: Settings) -> None:
     """
     if settings.api.url is None and not settings.server.ephemeral.enabled:
         raise BadInput(
-            f"Prefect has no server here: {place_of_setting(*_EPHEMERAL)} forbids a temporary one,"
+            f"Prefect has no server here: {place_of_setting(*EPHEMERAL)} forbids a temporary one,"
             " and no PREFECT_API_URL names another. Remove the first, or set PREFECT_API_URL to"
             f" the URL of a server. {_NOTHING}",
             row=_ROW,
@@ -268,7 +268,7 @@ def _fault(error: Exception) -> str:
         return f"the value of {' and of '.join(names)} is not valid; correct or unset it"
     ends = {field.upper() for field, _ in _invalid_fields(error)}
     of = f" of {' and of '.join(sorted(ends))}" if ends else ""
-    files = _files_with(ends) or [file for file in setting_files() if file.exists()]
+    files = files_with(ends) or [file for file in setting_files() if file.exists()]
     where = " or in ".join(map(str, files)) or "the variables that begin with PREFECT_"
     return f"a value{of} is not valid ({type(error).__name__}); correct it in {where}"
 
@@ -293,7 +293,7 @@ def _invalid_fields(error: Exception) -> set[tuple[str, str]]:
     return {(name, kind) for name, kind in fields if name and kind != "default_factory_not_called"}
 
 
-def _files_with(ends: set[str]) -> list[Path]:
+def files_with(ends: set[str]) -> list[Path]:
     """Return the files that set something whose name ends so.
 
     Args:

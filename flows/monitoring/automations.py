@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from dp_core.errors import BadInput, StageFailed
 from dp_core.text.pages.answer import CommandAnswer
@@ -123,9 +122,14 @@ def apply(path: Path) -> CommandAnswer:
 
 def _action() -> Any:
     """Return a function that gives an automation's action, as the environment variables ask."""
+    from prefect.blocks.webhook import Webhook
+    from prefect.client.orchestration import get_client
+    from pydantic import SecretStr
+
     url, named = os.environ.get(WEBHOOK), os.environ.get(BLOCK)
     if url:
-        block = _webhook(url)
+        headers: Any = {"content-type": "application/json"}
+        block = Webhook(url=SecretStr(url), headers=headers).save(BLOCK_NAME, overwrite=True)
         return lambda _one: {
             "type": "call-webhook",
             "block_document_id": str(block),
@@ -133,7 +137,8 @@ def _action() -> Any:
         }
     if named:
         kind, _, name = named.partition("/")
-        block = _block(kind, name)
+        with get_client(sync_client=True) as client:
+            block = client.read_block_document_by_name(name, block_type_slug=kind).id
         return lambda one: {
             "type": "send-notification",
             "block_document_id": str(block),
@@ -141,23 +146,6 @@ def _action() -> Any:
             "body": f"{one['description']}\n\n{_RESOURCE}\n{_SENTENCE}\nRunbook: {_ROW}",
         }
     return lambda _one: {"type": "do-nothing"}
-
-
-def _webhook(url: str) -> UUID:
-    from prefect.blocks.webhook import Webhook
-    from pydantic import SecretStr
-
-    headers: Any = {"content-type": "application/json"}
-    saved = Webhook(url=SecretStr(url), headers=headers).save(BLOCK_NAME, overwrite=True)
-    assert isinstance(saved, UUID)
-    return saved
-
-
-def _block(kind: str, name: str) -> UUID:
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as client:
-        return client.read_block_document_by_name(name, block_type_slug=kind).id
 
 
 def _payload() -> str:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from prefect import Task
 
     from dp_core.plan.forecast.stage_pace import Moment
-    from flows.monitoring.outcome import Outcome
     from tasks.ledger.reservations import Charge
     from tasks.run.release_run import Run
 
@@ -136,7 +135,7 @@ def with_log_lines(perform: Callable[..., Any]) -> Callable[..., Any]:
         perform: Runs a task with the run and its further arguments.
     """
 
-    def noted(task: Task[..., Any], run: Run, *given: object) -> Any:
+    def perform_and_log(task: Task[..., Any], run: Run, *given: object) -> Any:
         if task.name.startswith(LEDGER) or run.folder.done(task.name) is not None:
             return perform(task, run, *given)
         started = time.monotonic()
@@ -155,7 +154,7 @@ def with_log_lines(perform: Callable[..., Any]) -> Callable[..., Any]:
             )
         return answer
 
-    return noted
+    return perform_and_log
 
 
 def log_progress(run: Run, moment: Moment) -> None:
@@ -175,21 +174,19 @@ def log_progress(run: Run, moment: Moment) -> None:
     )
 
 
-def log_end(outcome: Outcome, *, release: str, account: str | None) -> None:
+def log_end(
+    event: str, *, release: str, account: str | None, exit_code: int, sentence: str
+) -> None:
     """Log how a run ended.
 
     Args:
-        outcome: How the run ended.
+        event: How it ended, `Outcome.name`.
         release: Name of the release, or of the spec's file if the spec cannot be read.
         account: Account that pays; None if the spec cannot be read.
+        exit_code: Exit code of the command.
+        sentence: Message for people.
     """
-    _write(
-        outcome.name,
-        release,
-        account=account,
-        exit_code=outcome.exit_code,
-        sentence=outcome.sentence,
-    )
+    _write(event, release, account=account, exit_code=exit_code, sentence=sentence)
 
 
 def _write(event: str, release: str, **facts: str | float | int | None) -> None:

@@ -1,7 +1,10 @@
-"""How a run of the release flow ended: one word, one sentence, one exit code."""
+"""How a run of the release flow ended: one word, one sentence, one exit code; and who is told."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +16,8 @@ from dp_core.errors import (
     ReleaseError,
     Unpublished,
 )
+from flows.monitoring import log
+from flows.monitoring.prefect_events import tell_release
 
 OutcomeName = Literal["published", "held", "withdrawn", "refused", "failed", "waiting"]
 """How a run ended.
@@ -24,6 +29,16 @@ OutcomeName = Literal["published", "held", "withdrawn", "refused", "failed", "wa
 - `failed`: An external cause stopped the run. It can be resumed.
 - `waiting`: An account must approve the plan first. Nothing was spent.
 """
+
+STATES: dict[OutcomeName, str] = {
+    "published": "The release is published.",
+    "held": "The release awaits approval: a person decides whether it is published.",
+    "withdrawn": "The release was withdrawn; nothing is published.",
+    "refused": "The release was refused.",
+    "failed": "The release stopped and can be resumed.",
+    "waiting": "The plan of the release must be approved first.",
+}
+"""How a run ended, as a sentence on Prefect's pages."""
 
 TITLES: dict[OutcomeName, str] = {
     "held": "Held",
@@ -86,3 +101,51 @@ def outcome_of(release: str, failure: ReleaseError | None) -> Outcome:
             name = "failed"
     waits = failure if name in TITLES else None
     return Outcome(name, failure.message, failure.exit_code, waits, failure.row)
+
+
+_COLLECTED: ContextVar[list[Outcome] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collect_outcomes() -> Iterator[list[Outcome]]:
+    """Yield a list to which each run of the release flow in the block adds its outcome.
+
+    A caller that calls the flow as a function does not get the run's state from Prefect.
+    """
+    outcomes: list[Outcome] = []
+    token = _COLLECTED.set(outcomes)
+    try:
+        yield outcomes
+    finally:
+        _COLLECTED.reset(token)
+
+
+def announce(outcome: Outcome, *, release: str, account: str | None) -> None:
+    """Give the outcome of a run to its caller, write it to the log, and emit it as a Prefect event.
+
+    Call it once for each run, and for each `publish` and `withdraw` by a person. The latter are not
+    in a flow run, so there may be no Prefect server.
+
+    Args:
+        outcome: How the run ended.
+        release: Name of the release, or of the spec's file if the spec cannot be read.
+        account: Account that pays; None if the spec cannot be read.
+    """
+    outcomes = _COLLECTED.get()
+    if outcomes is not None:
+        outcomes.append(outcome)
+    log.log_end(
+        outcome.name,
+        release=release,
+        account=account,
+        exit_code=outcome.exit_code,
+        sentence=outcome.sentence,
+    )
+    tell_release(
+        outcome.name,
+        release,
+        account,
+        sentence=outcome.sentence,
+        code=outcome.exit_code,
+        row=outcome.row,
+    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial
@@ -31,17 +32,30 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.utilities.annotations import quote
 
 from dp_core.plan.plan import Plan
+from dp_core.schema.privacy import cost_unit
+from dp_core.wall.accounting.composition import Amount
+from dp_core.wall.stage_grant import PAYS
 from flows.monitoring import run_log
-from flows.monitoring.artifact_pages import (
-    account_page,
-    accuracy_rows,
-    outcome_page,
-    stage_rows,
-    unit_words,
-)
-from flows.monitoring.outcome import Outcome
+from flows.monitoring.outcome import STATES, Outcome
 from flows.monitoring.prefect_runs import heed_requests, is_deployed
+from flows.monitoring.run_log import unit_words
+from tasks.ledger.accounts import Account
 from tasks.run.release_run import Run
+
+_PAID_IN = {share: stage for stage, shares in PAYS.items() for share in shares}
+"""Stage of the flow that pays for a share of the plan; the last one, if there are two."""
+
+_WIDTH = 40
+"""Length of a budget bar in characters."""
+
+_NOT_BEGUN = "This run stopped before its first stage."
+"""The state of a run that failed before it reached its release, begun or not."""
+
+_RETRY = (
+    "press Retry on the page of this run. A worker continues the release where it stopped. Stages"
+    " that are done return at once, and nothing is charged twice."
+)
+_NO_RETRY = "Prefect has no Retry for this run, because a command started it."
 
 _BETWEEN = 1.0
 """Least seconds between two updates of the artifacts of a run that goes well."""
@@ -117,7 +131,13 @@ class ReleaseArtifacts:
                 return
             self._account(run)
             if outcome.name == "published":
-                link(run.out)
+                create_link_artifact(
+                    key="release-bundle",
+                    link=(run.out / "report.html").absolute().as_uri(),
+                    link_text=str(run.out),
+                    description="The bundle: its report, for whoever may read that folder from a"
+                    " browser.",
+                )
 
     def _show(
         self,
@@ -175,51 +195,33 @@ class ReleaseArtifacts:
         if known is not None:
             update_progress_artifact(artifact_id=known, progress=part)
             return
-        made = create_progress_artifact(
-            progress=part, key="release-progress", description=_words(plan)
-        )
-        self._remember("release-progress", made)
+        create = partial(create_progress_artifact, progress=part)
+        self._create("release-progress", create, _words(plan))
 
     def _account(self, run: Run) -> None:
         page = account_page(run.ledger.lineage(run.spec.account))
-        known = self._made.get("account-budget")
-        if known is not None:
-            _update(known, page)
-            return
         words = (
             "What the release's account has reserved, spent and left. The whole budget of an"
             " unfinished release is reserved, also what it has charged."
         )
-        self._remember(
-            "account-budget",
-            create_markdown_artifact(key="account-budget", markdown=page, description=words),
-        )
+        self._put("account-budget", page, partial(create_markdown_artifact, markdown=page), words)
 
     def _table(self, key: str, rows: list[dict[str, Any]], words: str) -> None:
-        known = self._made.get(key)
-        if known is not None:
-            _update(known, json.dumps(rows))
-            return
-        self._remember(key, create_table_artifact(key=key, table=rows, description=words))
+        self._put(key, json.dumps(rows), partial(create_table_artifact, table=rows), words)
 
-    def _remember(self, key: str, made: object) -> None:
+    def _put(self, key: str, data: str, create: Callable[..., object], words: str) -> None:
+        """Create an artifact, or give the one that was created before other data."""
+        known = self._made.get(key)
+        if known is None:
+            self._create(key, create, words)
+        else:
+            get_client(sync_client=True).update_artifact(known, ArtifactUpdate(data=data))
+
+    def _create(self, key: str, create: Callable[..., object], words: str) -> None:
+        made = create(key=key, description=words)
         # By its type it may be a coroutine; in a synchronous flow it is the identifier.
         assert isinstance(made, UUID)
         self._made[key] = made
-
-
-def link(out: Path) -> None:
-    """Create an artifact that links to the report of the bundle in the folder `out`."""
-    create_link_artifact(
-        key="release-bundle",
-        link=(out / "report.html").absolute().as_uri(),
-        link_text=str(out),
-        description="The bundle: its report, for whoever may read that folder from a browser.",
-    )
-
-
-def _update(made: UUID, data: str) -> None:
-    get_client(sync_client=True).update_artifact(made, ArtifactUpdate(data=data))
 
 
 def _words(plan: Plan) -> str:
@@ -230,3 +232,172 @@ def _words(plan: Plan) -> str:
         f"Release {spec.release}: epsilon {float(privacy.epsilon):g}, delta"
         f" {float(privacy.delta):g}, {privacy.neighbours}, account {spec.account}."
     )
+
+
+def stage_rows(
+    plan: Plan,
+    stages: Sequence[str],
+    *,
+    done: Collection[str],
+    failed: str | None,
+    spent: Mapping[str, Fraction],
+    stopped: str | None = None,
+) -> list[dict[str, Any]]:
+    """Return the table of stages: state, share in percent, budget, and budget spent so far.
+
+    Args:
+        plan: Plan of the release.
+        stages: Names of the flow's stages, in order.
+        done: Names of the stages that are done.
+        failed: Name of the stage that failed; None if none did.
+        spent: Budget charged so far by stage of the plan, in the release's currency.
+        stopped: Name of the stage at which the run was interrupted or cancelled; None (the default)
+            if it was not.
+
+    Returns:
+        One row for each stage, all values as texts. Budgets are in the release's unit, which has a
+        column of its own.
+    """
+    paying: dict[str, list[str]] = {}
+    for paid, cost in plan.costs.items():
+        if cost:
+            paying.setdefault(_PAID_IN.get(paid, paid), []).append(paid)
+    rows, at_work = [], failed is not None or stopped is not None
+    for stage in (*stages, *(name for name in paying if name not in stages)):
+        if stage in done:
+            state = "done"
+        elif stage == failed:
+            state = "failed"
+        elif stage == stopped:
+            state = "stopped"
+        elif not at_work and stage in stages:
+            state, at_work = "at work", True
+        else:
+            state = "open"
+        pays = paying.pop(stage, [])
+        budget = sum((plan.costs[paid] for paid in pays), Fraction(0))  # type: ignore[index]
+        charged = sum((spent.get(paid, Fraction(0)) for paid in pays), Fraction(0))
+        share = sum((plan.spec.shares[paid] for paid in pays), Fraction(0))  # type: ignore[index]
+        rows.append(
+            {
+                "stage": stage,
+                "state": state,
+                "share of the release": f"{float(100 * share):.4g} %" if pays else "",
+                "budget": f"{float(budget):.6g}" if pays else "",
+                "spent": f"{float(charged):.6g}" if pays else "",
+                "unit": cost_unit(plan.currency.kind) if pays else "",
+            }
+        )
+    return rows
+
+
+def account_page(accounts: Sequence[Account]) -> str:
+    """Return a Markdown page with the balance of each account that pays.
+
+    Args:
+        accounts: The release's account, then the accounts that limit it.
+    """
+    return "\n\n".join(map(_account, accounts))
+
+
+def _account(account: Account) -> str:
+    terms, balance = account.terms, account.balance
+    word = "epsilon" if terms.is_basic else "rho"
+    whole, left = terms.limit, account.total_left
+    parts = [("spent", balance.spent), ("reserved", balance.reserved), ("left", left)]
+    lines = [
+        f"**Account {account.name}**: {word} {float(whole.main):.4g}, delta"
+        f" {float(terms.delta):.4g} ({account.charter.neighbours}, {terms.composition})",
+        "",
+        bar(whole, balance.spent, balance.reserved),
+        "",
+        f"| | {word} | of the total | delta |",
+        "|---|---|---|---|",
+        *(
+            f"| {name} | {float(max(part.main, Fraction(0))):.4g} |"
+            f" {_percent(part.main, whole.main)} | {float(max(part.delta, Fraction(0))):.4g} |"
+            for name, part in parts
+        ),
+    ]
+    calendar = account.charter.calendar
+    if calendar is not None:
+        label = calendar.label(calendar.index(account.day))
+        lines += ["", f"Left in {label}: {word} {float(account.left.main):.4g}."]
+    return "\n".join(lines)
+
+
+def bar(whole: Amount, spent: Amount, reserved: Amount) -> str:
+    """Return a bar of text: █ spent, ▒ reserved, ░ left; a used part has at least one character.
+
+    >>> tenth = Amount(Fraction(1, 10), Fraction(0))
+    >>> bar(tenth.times(10), tenth.times(5), tenth)
+    '`████████████████████▒▒▒▒░░░░░░░░░░░░░░░░` spent 50 %, reserved 10 %, left 40 %'
+    """
+    used = [_signs(part.main, whole.main) for part in (spent, reserved)]
+    signs = ("█" * used[0] + "▒" * used[1])[:_WIDTH]
+    left = whole - spent - reserved
+    return (
+        f"`{signs:░<{_WIDTH}}` spent {_percent(spent.main, whole.main)}, reserved"
+        f" {_percent(reserved.main, whole.main)}, left {_percent(left.main, whole.main)}"
+    )
+
+
+def _signs(part: Fraction, whole: Fraction) -> int:
+    return max(round(_WIDTH * part / whole), 1) if part > 0 else 0
+
+
+def _percent(part: Fraction, whole: Fraction) -> str:
+    return f"{float(100 * max(part, Fraction(0)) / whole):.0f} %"
+
+
+def accuracy_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the table of planned and actual accuracy.
+
+    Args:
+        facts: Public figures that the stage `check` stored.
+    """
+    return [
+        {
+            # Runs of earlier versions lack this key, because they compared whole tables only.
+            "table": " x ".join(fit["columns"])
+            + (" (beyond its margins)" if fit.get("beyond") else ""),
+            "cells": fit["cells"],
+            "noise: a count is within": f"±{fit['within']}",
+            "TVD planned (noise and drawing)": f"{fit['expected_tvd']:.4f}",
+            "TVD found": f"{fit['tvd']:.4f}",
+            "ratio": f"{fit['ratio']:.2f}",
+        }
+        for fit in facts.get("fits", ())
+    ]
+
+
+def outcome_page(
+    outcome: Outcome, *, release: str | None, out: Path | None, deployed: bool = False
+) -> str:
+    """Return a Markdown page about how a run ended and what to do next.
+
+    Args:
+        outcome: How the run ended.
+        release: Name of the release; None if the run stopped before its first stage.
+        out: Folder of the bundle; None if the run stopped before its first stage.
+        deployed: Whether the run belongs to a deployment; False (the default) if a command
+            started it.
+    """
+    state = STATES[outcome.name]
+    if outcome.name == "failed" and release is None:
+        state = _NOT_BEGUN
+    lines = [f"**{state}**", "", outcome.sentence]
+    if outcome.row is not None:
+        lines += ["", f"What to do: docs/runbook.md, row `{outcome.row}`."]
+    if outcome.name == "published" and out is not None:
+        lines += ["", f"Bundle: `{out}`", "", f"Check it: `dp-release verify {out}`"]
+    elif outcome.is_failure and deployed:
+        lines += ["", f"After the cause is repaired: {_RETRY}"]
+    elif outcome.name == "failed" and release is not None:
+        resume = f"`dp-release resume {release}`"
+        lines += ["", f"After the cause is repaired: {resume}. {_NO_RETRY}"]
+    elif outcome.name == "failed":
+        lines += ["", "After the cause is repaired: repeat the same command."]
+    elif outcome.name in ("held", "waiting", "refused") and release is not None:
+        lines += ["", f"Current state: `dp-release status {release}`"]
+    return "\n".join(lines)

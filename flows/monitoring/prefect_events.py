@@ -14,12 +14,10 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Literal
 
 PATIENCE_S = 5.0
 """Seconds that a command waits for the server to answer."""
-
-LEDGER = "dp-release.ledger"
-BUNDLES = "dp-release.bundles"
 
 
 def tell_release(
@@ -50,39 +48,25 @@ def tell_release(
         "runbook": row,
     }
     _tell(
-        f"{LEDGER.partition('.')[0]}.release.{what}",
+        f"dp-release.release.{what}",
         _resource("release", release),
         account,
         payload,
     )
 
 
-def tell_ledger(what: str, sentence: str, *, row: str | None = None) -> None:
-    """Emit an event about a check of the ledger.
+def tell_check(of: Literal["ledger", "bundles"], what: str, sentence: str, row: str | None) -> None:
+    """Emit an event about a check of the ledger, or of all published bundles.
 
     Args:
+        of: What was checked.
         what: Last part of the event's name: `verified` or `verification-failed`.
         sentence: Message for people.
         row: Runbook row that says what to do; None for none.
     """
-    _tell_of(LEDGER, what, sentence, row)
-
-
-def tell_bundles(what: str, sentence: str, *, row: str | None = None) -> None:
-    """Emit an event about a check of all published bundles.
-
-    Args:
-        what: Last part of the event's name: `verification-failed`.
-        sentence: Message for people.
-        row: Runbook row that says what to do; None for none.
-    """
-    _tell_of(BUNDLES, what, sentence, row)
-
-
-def _tell_of(whole: str, what: str, sentence: str, row: str | None) -> None:
-    resource = {"prefect.resource.id": whole, "prefect.resource.name": whole.rpartition(".")[2]}
+    resource = {"prefect.resource.id": f"dp-release.{of}", "prefect.resource.name": of}
     payload: dict[str, object] = {"sentence": sentence, "runbook": row}
-    _tell(f"{whole}.{what}", resource, None, payload)
+    _tell(f"dp-release.{of}.{what}", resource, None, payload)
 
 
 def _resource(kind: str, name: str) -> dict[str, str]:

@@ -15,10 +15,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_core.schema.privacy import cost_unit
-from flows.monitoring.artifact_pages import unit_words
 from tasks.run.stage_table import stages_of
 
 if TYPE_CHECKING:
+    from dp_core.plan.plan import Plan
     from dp_core.wall.stage_grant import StageGrant
     from tasks.ledger.reservations import Charge
     from tasks.run.release_run import Run
@@ -36,6 +36,19 @@ def show_lines() -> None:
         logger = logging.getLogger(name)
         if logger.getEffectiveLevel() > logging.INFO:
             logger.setLevel(logging.INFO)
+
+
+def unit_words(plan: Plan) -> str:
+    """Return what the budgets of a release's stages add up to, in their unit and as epsilon."""
+    if plan.spec.measurements is not None:
+        return "Its stages have no budget, because nothing is measured."
+    unit, privacy = cost_unit(plan.currency.kind), plan.spec.privacy
+    total = f"epsilon {float(privacy.epsilon):g}"
+    if unit != "epsilon":
+        total = (
+            f"{float(plan.currency.limit):.4g}, which is {total} at delta {float(privacy.delta):g}"
+        )
+    return f"The budgets of its stages are in {unit} and add up to {total}."
 
 
 def say_opening(run: Run) -> None:

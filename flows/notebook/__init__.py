@@ -2,6 +2,6 @@
 
 `running` is what `from flows import run, resume` imports; read it first. Each call is a process of
 its own (`child`), so that a notebook's memory never holds rows or exact counts, its event loop is
-left alone, and an interruption is that of the command. `made_release` is what a call returns.
+left alone, and an interruption is that of the command.
 Imports `cli`; nothing imports this room but the public Python API.
 """

@@ -46,21 +46,13 @@ def perform(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_release(job: Mapping[str, Any]) -> CommandAnswer:
-    from flows.cli.actions.run_release import make
+    from flows.cli.actions.run_release import make, resume
     from flows.cli.arguments import check_release
-    from flows.cli.command_parts import existing_ledger, this_home
-    from tasks.support.run_folder import RunFolder
 
-    if "release" not in job:
-        spec, out = Path(job["spec"]), Path(job["out"])
-        return make(spec, out, verbose=False, as_json=False, **job["options"])
-    name = job["release"]
-    spec, out = RunFolder(this_home(), check_release(name)).remembered()
-    if job["stage"] is not None:
-        from flows.releases.stage_repetition import forget_from
-
-        forget_from(this_home(), existing_ledger(), name, job["stage"])
-    return make(spec, out, verbose=False, as_json=False, release=name, **job["options"])
+    options = {"verbose": False, "as_json": False, **job["options"]}
+    if "release" in job:
+        return resume(check_release(job["release"]), job["stage"], **options)
+    return make(Path(job["spec"]), Path(job["out"]), **options)
 
 
 def main() -> None:

@@ -21,6 +21,14 @@ PATIENCE = 60.0
 """Seconds that an interrupted process gets to stop by itself."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """An interruption, with a message about what was kept."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
 def environment() -> dict[str, str]:
     """Return the environment: UTF-8, and a PYTHONPATH on which the process finds this program."""
     root = str(Path(__file__).parents[2])

@@ -16,7 +16,7 @@ from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.export import read_export
 from dp_core.wall.ledger.signatures import read_public
 from flows.answers.ledger_answers import ledger_check
-from flows.monitoring.prefect_events import tell_ledger
+from flows.monitoring.prefect_events import tell_check
 from tasks.run.home_notes import record_check
 
 if TYPE_CHECKING:
@@ -136,9 +136,9 @@ def _check_event() -> Iterator[None]:
     try:
         yield
     except LedgerCorrupt as error:
-        tell_ledger("verification-failed", error.message, row=error.row)
+        tell_check("ledger", "verification-failed", error.message, error.row)
         raise
-    tell_ledger("verified", "The ledger verifies.")
+    tell_check("ledger", "verified", "The ledger verifies.", None)
 
 
 @contextlib.contextmanager
@@ -147,20 +147,6 @@ def progress(*, quiet: bool) -> Iterator[Callable[[float], None]]:
     if quiet or not sys.stderr.isatty():
         yield lambda _done: None
         return
-    moves: list[Callable[[float], None]] = []
-    with contextlib.ExitStack() as shown:
-
-        def update(done: float) -> None:
-            # The first call shows the bar; the check of a small ledger makes no call.
-            if not moves:
-                moves.append(_bar(shown))
-            moves[0](done)
-
-        yield update
-
-
-def _bar(shown: contextlib.ExitStack) -> Callable[[float], None]:
-    """Show a bar until the stack is closed; return the function that moves it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -173,5 +159,13 @@ def _bar(shown: contextlib.ExitStack) -> Callable[[float], None]:
         transient=True,
     )
     task = bar.add_task("Check the entries", total=1.0)
-    shown.enter_context(bar)
-    return lambda done: bar.update(task, completed=done)
+
+    def update(done: float) -> None:
+        # The first call shows the bar; the check of a small ledger makes no call.
+        bar.start()
+        bar.update(task, completed=done)
+
+    try:
+        yield update
+    finally:
+        bar.stop()

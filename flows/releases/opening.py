@@ -14,6 +14,7 @@ from flows.monitoring.prefect_runs import end_dead_runs
 from flows.releases.start_check import check_start, is_publishing, require_known_results
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
+from tasks.ledger.reservations import Reservation
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.earlier_releases import keep_plan
 from tasks.run.home import home, home_id, open_ledger
@@ -55,10 +56,13 @@ class Opening:
         return self._run
 
     def open(self) -> None:
-        """Take the lease, reserve the cost, and open the run.
+        """Take the lease, reserve the cost, and open the run; if it is refused, write nothing.
 
         Raises:
-            ReleaseError: if the release may not start or continue.
+            BadInput: if the output folder cannot be used, or the name is used.
+            BudgetRefused: if the account does not allow the release.
+            StageFailed: if the release was charged in another home, or its folder is gone.
+            ReleaseError: if the release may not start or continue for another reason.
         """
         check_start(self.plan, self.out)
         ledger, where = open_ledger(home()), home()
@@ -66,48 +70,32 @@ class Opening:
         # this release.
         lease = ledger.lease(self.plan.spec.release, home_id(where))
         writer = self.until_the_end.enter_context(lease)
-        self._run = open_run(
-            self.plan,
-            self.spec,
-            self.out,
-            ledger,
-            writer,
+        # Check again under the lease: another process may have changed what the first check saw.
+        check_start(self.plan, self.out)
+        reservation = _reserve(self.plan, where, ledger, writer)
+        folder = RunFolder(where, self.plan.spec.release, reservation.link)
+        if folder.exists():
+            tell_release("resumed", reservation.release, reservation.account)
+            end_dead_runs(reservation.release)
+        spec, out = self.spec.absolute(), self.out.absolute()
+        folder.begin(spec=spec, out=out)
+        keep_plan(folder, self.plan.document())
+        self._run = ConfidentialRun(
+            planned=self.plan,
+            spec_path=spec,
+            out=out,
+            home=where,
+            ledger=ledger,
+            writer=writer,
+            reservation=reservation,
             keep_confidential=self.keep_confidential,
             progress=self.progress,
         )
         run_log.say_opening(self._run)
 
 
-def open_run(
-    plan: Plan,
-    spec_path: Path,
-    out: Path,
-    ledger: Ledger,
-    writer: ReleaseWriter,
-    *,
-    keep_confidential: bool = False,
-    progress: Progress = silent,
-) -> ConfidentialRun:
-    """Return a run with its reservation; if the release is refused, nothing is written.
-
-    Args:
-        plan: Plan of the release.
-        spec_path: Path of the spec.
-        out: Folder of the bundle; new or empty.
-        ledger: Ledger of the home.
-        writer: Writes the release's entries; holds its lease.
-        keep_confidential: Keep the confidential codes and counts when the release is finished;
-            False by default.
-        progress: Called with a stage's name and the part of it that is done; by default nothing.
-
-    Raises:
-        BadInput: if the output folder cannot be used, or the name is used.
-        BudgetRefused: if the account does not allow the release.
-        StageFailed: if the release was charged in another home, or its folder is gone.
-    """
-    # Check again under the lease: another process may have changed what the first check saw.
-    check_start(plan, out)
-    where = home()
+def _reserve(plan: Plan, where: Path, ledger: Ledger, writer: ReleaseWriter) -> Reservation:
+    """Return the reservation of a release that may start or continue."""
     reservation = writer.reservation()
     if reservation and not reservation.outcome and ledger.charges(reservation):
         folder = RunFolder(where, plan.spec.release, reservation.link)
@@ -120,37 +108,21 @@ def open_run(
                 " folder. Noisy results that were paid for are never drawn again.",
                 row="other-home",
             )
-    if not is_publishing(reservation, plan):
-        if (
-            reservation
-            and not reservation.outcome
-            and reservation.plan != plan.hash
-            and not ledger.charges(reservation)
-        ):
-            # Nothing was charged, so the release may start again with a corrected spec.
-            require_known_results(where, ledger, reservation)
-            reservation = writer.settle(reservation, "returned")
-        if reservation is None or reservation.outcome is not None:
-            RunFolder(where, plan.spec.release).refuse_results()
-        reservation = writer.reserve(plan)
-    assert reservation is not None
-    folder = RunFolder(where, plan.spec.release, reservation.link)
-    if folder.exists():
-        tell_release("resumed", reservation.release, reservation.account)
-        end_dead_runs(reservation.release)
-    folder.begin(spec=spec_path.absolute(), out=out.absolute())
-    keep_plan(folder, plan.document())
-    return ConfidentialRun(
-        planned=plan,
-        spec_path=spec_path.absolute(),
-        out=out.absolute(),
-        home=where,
-        ledger=ledger,
-        writer=writer,
-        reservation=reservation,
-        keep_confidential=keep_confidential,
-        progress=progress,
-    )
+    if is_publishing(reservation, plan):
+        assert reservation is not None
+        return reservation
+    if (
+        reservation
+        and not reservation.outcome
+        and reservation.plan != plan.hash
+        and not ledger.charges(reservation)
+    ):
+        # Nothing was charged, so the release may start again with a corrected spec.
+        require_known_results(where, ledger, reservation)
+        reservation = writer.settle(reservation, "returned")
+    if reservation is None or reservation.outcome is not None:
+        RunFolder(where, plan.spec.release).refuse_results()
+    return writer.reserve(plan)
 
 
 def give_back(run: Run) -> bool:

@@ -102,20 +102,12 @@ class RunRecords:
 
     def begin(self, flow_run: str, flow: str) -> RunRecord:
         """Record that this process executes a run; keep what is known of the run."""
-        before = self.find(flow_run)
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        now = RunRecord(
-            flow_run=flow_run,
-            flow=flow,
-            holder=this_process(home_id(self._home)),
-            number=before.number + 1 if before else 1,
-            began=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            moment=before.moment if before else None,
-            release=before.release if before else None,
-            spec=before.spec if before else None,
-            failures=before.failures if before else 0,
-        )
-        return self.note(now)
+        holder = this_process(home_id(self._home))
+        began = datetime.now(UTC).isoformat(timespec="milliseconds")
+        before = self.find(flow_run) or RunRecord(flow_run, flow, holder, 0, began)
+        now = replace(before, holder=holder, number=before.number + 1, began=began)
+        return self.note(replace(now, waits=False, ended=None))
 
     def note(self, record: RunRecord) -> RunRecord:
         """Write the record of a run, and return it."""

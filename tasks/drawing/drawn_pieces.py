@@ -23,7 +23,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     silent,
     step_of,
 )
-from dp_core.plan.procedure import SetDrawing, decode_piece, decoded_tables, piece_sizes
+from dp_core.plan.procedure import SetDrawing, decode_piece, piece_sizes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.processors import threads
 
@@ -94,8 +94,7 @@ def drawn_pieces(
         lane = drawing.lanes[position % len(drawing.lanes)]
         sampler = WithListener(lane.sampler, step_of(listener, 0.0, _DRAWN))
         piece = replace(lane, sampler=sampler).draw(position)
-        values = decode_piece if plan.spec.schema.linked is None else decoded_tables
-        drawn: Drawn = piece, values(plan, piece, number, position)
+        drawn: Drawn = piece, decode_piece(plan, piece, number, position)
         listener(1.0)
         return drawn
 

@@ -131,7 +131,7 @@ def linked_sections(
     """Return the sections of linked tables and the sets of their bundle. CONFIDENTIAL."""
     from dp_core.bundle.files.linked_sets import codes_of_set, read_linked_set
     from dp_core.confidential.linked.linked_source import read_households
-    from dp_core.lab.evaluation.linked_scores import score_linked_sets
+    from dp_core.lab.evaluation.release_scores import score_linked_sets
     from dp_core.tables.household_rows import pair_row_pieces
 
     linked = schema.linked

@@ -68,7 +68,7 @@ def write_comparison(
         whatever the data are, nothing is printed, and no error is raised because of them.
     """
     from dp_core.confidential.original_values import original_values
-    from dp_core.inference.formulas.comparable_formula import named_columns
+    from dp_core.inference.formulas.formula import named_columns
     from dp_core.lab.comparison.formula_comparison import analyse, compare_formulas
     from dp_core.lab.measures.inference_agreement import Agreement
 
@@ -119,8 +119,8 @@ def _texts(found: Comparison, name: str) -> dict[str, bytes]:
 
 def _picture(found: Comparison, name: str) -> dict[str, bytes]:
     """Return a picture with one stacked bar for each formula, empty if it was not compared."""
-    from dp_core.lab.comparison.significance_plot import Bar, Panel, significance_png
-    from dp_core.lab.measures.significance import shares
+    from dp_core.lab.comparison.plots import Bar, Panel, significance_png
+    from dp_core.lab.measures.inference_agreement import shares
 
     bars = tuple(
         Bar(one.formula, shares(one.outcomes) if one.outcomes else {}) for one in found.agreements

@@ -87,7 +87,7 @@ class Run:
                 return chosen
             from dp_core.bundle.files.codebook import MARGINALS
             from dp_core.bundle.files.marginals_file import read_marginals
-            from dp_core.plan.steps.fitted_densities import with_fitted_densities
+            from dp_core.plan.chosen_domain import with_fitted_densities
 
             # Computed from the noisy tables, so it needs no trust in another file.
             try:

@@ -188,7 +188,7 @@ def tally_sets(run: Run, progress: Callable[[float], None] = lambda _: None) -> 
         progress: Called with the part that is done, 0 to 1; does nothing by default.
     """
     from dp_core.bundle.quality.table_fit import needed_counts
-    from dp_core.metrics.household_tally import tally_of
+    from dp_core.metrics.marginal_error import tally_of
     from dp_core.tables.dataset import Dataset
 
     schema = run.spec.schema

@@ -32,7 +32,7 @@ from tests.measured import method_inputs
 BINARY = Domain(tuple("abcdef"), (2,) * 6)
 MIXED = Domain(tuple("abcdefgh"), (2, 3, 4, 2, 5, 3, 2, 4))
 WIDE = Domain(tuple(f"c{place:02d}" for place in range(66)), (3,) * 66)
-OPTIONS = {"fixed": {"cliques": (("a", "b"),)}, "dualquery": {"records": 6, "samples": 3}}
+OPTIONS = {"fixed": {"cliques": (("a", "b"),)}, "dualquery": {"records": 3}}
 LIMIT = largest_limit("zcdp", Fraction(1), Fraction("1e-9"))
 
 

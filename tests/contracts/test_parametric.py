@@ -15,7 +15,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.parametric.adapters import Modelling, measuring
-from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms
+from dp_core.methods.parametric.column_histograms import ColumnHistograms
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.plan.presets import PRESETS
 from dp_core.schema.variables import Variable, Variables
@@ -143,6 +143,18 @@ def test_the_parts_of_what_is_asked_are_a_whole(name, columns):
     asks = made(name).asks(variables)
     assert not asks or sum(ask.share for ask in asks) == 1
     assert len({ask.step for ask in asks}) == len(asks)
+
+
+def test_an_average_can_tell_by_the_round_what_a_model_measured():
+    variables = COLUMNS["both"]
+    for name in METHODS:
+        method = made(name)
+        if method.draws or method.chooses or name == "average":
+            continue
+        session = session_of(method, "1", "0", "add-remove")
+        curator = Curator(variables.domain, MemoryCounter(file_of(variables)), session)
+        inputs = method_inputs(curator, variables.domain, measure_cost=Fraction(1), round=7)
+        assert {item.round for item in method.measure(inputs, variables)} == {7}, name
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.bundle.verification.charges_check import _sensitive_enough
 from dp_core.bundle.verification.claims import Charge
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import carry_out
-from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -23,7 +23,7 @@ from dp_core.tables.domain import Domain
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 2))
 OPTIONS: dict[str, dict[str, Any]] = {
     "fixed": {"select": {"cliques": (("a", "b"), ("c",))}},
-    "dualquery": {"select": {"records": 6, "samples": 3}},
+    "dualquery": {"select": {"records": 3}},
     "average": {"synthesize": {"models": ("modips", "sequential_regression")}},
 }
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import get_args
 
@@ -19,12 +16,13 @@ import pytest
 import yaml
 
 from dp_core.errors import BadInput
-from flows.engine.orphaned_servers import SERVER
+from flows.engine.own_server import SERVER
 from flows.monitoring.automations import apply, read_automations
-from flows.monitoring.home_state import read_health
-from flows.monitoring.metrics import families
+from flows.monitoring.metrics import read_metrics
 from flows.monitoring.outcome import OutcomeName
+from tests.deployments.site import free_port
 from tests.full import at_full_size
+from tests.http_listener import listening
 
 DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
 AUTOMATIONS = DEPLOYMENTS / "automations.yaml"
@@ -88,7 +86,7 @@ def test_every_rule_is_about_a_metric_that_there_is(home):
 
     open_town(open_ledger(home))
     write_verified(home, passed=True)
-    names = {family.name for family in families(read_health())}
+    names = {family.name for family in read_metrics().families}
     groups = yaml.safe_load((DEPLOYMENTS / "prometheus.yaml").read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     page = (DEPLOYMENTS.parent / "docs" / "runbook.md").read_text(encoding="utf-8")
@@ -123,12 +121,6 @@ def test_the_dashboard_shows_metrics_that_there_are():
 
 
 # -- a real server
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def wait_for(what, seconds=120.0):
@@ -173,23 +165,9 @@ def environment(tmp_path, with_prefects_tables):
 
 @pytest.fixture
 def hook():
-    """Return the address of something that listens, and what it heard."""
-    heard = []
-
-    class Listener(BaseHTTPRequestHandler):
-        def do_POST(self):
-            heard.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_): ...
-
-    with HTTPServer(("127.0.0.1", 0), Listener) as listener:
-        thread = threading.Thread(target=listener.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.server_port}/", heard
-        listener.shutdown()
-        thread.join()
+    """Something that listens."""
+    with listening() as listener:
+        yield listener
 
 
 NEXT = "=== once more\n"
@@ -213,7 +191,7 @@ main()
 def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
     environment, hook, tmp_path, monkeypatch
 ):
-    address, heard = hook
+    address = f"{hook.url}/"
     path = tmp_path / "alerts.yaml"
     path.write_text(AUTOMATIONS.read_text().replace("259200", "10"))  # the least that there is
     applied = subprocess.run(
@@ -230,7 +208,7 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
     assert address not in applied.stdout
 
     monkeypatch.setenv("PREFECT_API_URL", environment["PREFECT_API_URL"])
-    from flows.monitoring.prefect_events import tell_ledger, tell_release
+    from flows.monitoring.prefect_events import tell_check, tell_release
 
     # Its own words may hold anything that JSON and templates give a meaning.
     sentence = 'The disk is full: "a" {{ b }}\\ could not be written.'
@@ -238,9 +216,9 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
     held = ("city", "village") if at_full_size() else ()
     for name in held:
         tell_release("held", name, name)
-    tell_ledger("verification-failed", "Entry 2.")
+    tell_check("ledger", "verification-failed", "Entry 2.", None)
     # The server may look at two events at once: what follows another waits until that is known.
-    wait_for(lambda: heard)
+    wait_for(lambda: hook.posted)
     tell_release("published", "village", "village")
     tell_release("failed", "town", "town", sentence=sentence, code=4, row="disk-full")
     expected = {
@@ -251,9 +229,9 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
         expected.add(("dp-release held too long", "dp-release.release.city"))
 
     def told():
-        return [(one["alert"], one["about"]) for one in heard]
+        return [(one["alert"], one["about"]) for _, one in hook.posted]
 
     wait_for(lambda: expected <= {*told()})
     assert sorted(told()) == sorted(expected)
-    failed = next(one for one in heard if one["alert"] == "dp-release failed")
+    failed = next(one for _, one in hook.posted if one["alert"] == "dp-release failed")
     assert (failed["sentence"], failed["runbook"]) == (sentence, "disk-full")

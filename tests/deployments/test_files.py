@@ -18,6 +18,7 @@ import yaml
 from cryptography import x509
 
 from tests.deployments.site import local
+from tests.processes import settings
 
 FOLDER = Path(__file__).parents[2] / "deployments"
 ROOT = FOLDER.parent
@@ -140,7 +141,6 @@ def test_the_image_copies_what_there_is_and_is_no_roots():
         assert (ROOT / source).exists(), source
     assert {"dp_core", "tasks", "flows", "deployments/image/requirements.lock"} <= set(sources)
     assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
-    assert "--no-deps --require-hashes --requirement /build/requirements.lock" in DOCKERFILE
 
 
 def locked(path):
@@ -264,12 +264,15 @@ def test_every_file_makes_the_settings_that_the_flows_ask_for(tmp_path, monkeypa
     """One truth, of which some files must hold a copy."""
     from flows.engine.settings import DEFAULTS, QUIET
 
-    for name in (*QUIET, *DEFAULTS):
+    for name in [*QUIET, *DEFAULTS, *(each for each in os.environ if each.startswith("DASK_"))]:
         monkeypatch.delenv(name, raising=False)
     asked = {name: value for name, value in QUIET.items() if name.startswith(("PREFECT", "DO_NOT"))}
     for each in PREFECT["deployments"]:
         assert asked.items() <= each["work_pool"]["job_variables"]["env"].items()
-    assert QUIET.items() <= local().Installation(tmp_path).environment().items()
+    of_dask = {name: value for name, value in settings().items() if "TTL" not in name}
+    assert {**QUIET, **of_dask}.items() <= local().Installation(tmp_path).environment().items()
+    systemd = (FOLDER / "systemd" / "environment.example").read_text()
+    assert asked.items() <= dict(re.findall(r"^([A-Z_]+)=(.*)$", systemd, re.MULTILINE)).items()
     image = dict(re.findall(r"^(?:ENV| ) +([A-Z_]+)=(\S+)", DOCKERFILE, re.MULTILINE))
     assert asked.items() <= image.items()
 

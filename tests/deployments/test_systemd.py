@@ -122,13 +122,6 @@ def test_all_that_is_written_lies_where_the_services_may_write():
     assert not places["DP_RELEASE_STATE"].startswith(places["DP_RELEASE_HOME"])
 
 
-def test_the_environment_has_the_settings_that_the_flows_ask_for():
-    from flows.engine.settings import QUIET
-
-    asked = {name: value for name, value in QUIET.items() if name.startswith(("PREFECT", "DO_NOT"))}
-    assert asked.items() <= settings().items()
-
-
 def test_the_services_run_commands_that_there_are():
     from flows.cli.main import cli
 

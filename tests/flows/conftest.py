@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -155,6 +156,23 @@ class Project:
             return True
         return set(self.kinds()) <= {"ledger", "open"}
 
+    def statement(self) -> Any:
+        """Return the statement of the bundle."""
+        return json.loads((self.out / "release.json").read_bytes())
+
+    def sets(self) -> list[Any]:
+        """Return the published sets of a single table, as Arrow tables."""
+        import pyarrow.parquet as pq
+
+        return [pq.read_table(path) for path in sorted(self.out.glob("synthetic/*.parquet"))]
+
+    def faults(self) -> dict[str, str]:
+        """Return the sentence of each check that the bundle does not pass, by its name."""
+        from dp_core.bundle.verification.verify import verify
+
+        checks = verify(self.out).checks
+        return {check.name: check.sentence for check in checks if not check.passed}
+
     def release(
         self, out: Path | None = None, perform: Callable[[Any, Any], None] | None = None
     ) -> Any:
@@ -164,11 +182,11 @@ class Project:
         return carry_out(self.spec, out or self.out, perform=perform or plainly)
 
 
-def assert_charged_once(project: Project, *, keeps_confidential: bool = False) -> None:
+def assert_charged_once(project: Project, *, out: Path | None = None) -> None:
     """The bundle verifies, and the ledger holds exactly what the plan says, once."""
     from dp_core.bundle.verification.verify import verify
 
-    assert verify(project.out).passed
+    assert verify(out or project.out).passed
     ledger = project.ledger()
     reservation = ledger.reservation("town")
     charges = ledger.charges(reservation)
@@ -179,7 +197,7 @@ def assert_charged_once(project: Project, *, keeps_confidential: bool = False) -
     assert project.kinds().count("settle") == 1
     balance = ledger.account("town").balance
     assert (balance.spent.main, balance.reserved.main) == (1, 0)
-    assert (project.run_folder / "confidential").exists() == keeps_confidential
+    assert not (project.run_folder / "confidential").exists()
 
 
 def plainly(task: Any, *given: Any) -> Any:
@@ -278,7 +296,7 @@ def command(
 
     monkeypatch.setattr(release, "release", without_engine)
     monkeypatch.chdir(tmp_path)
-    before = dict(os.environ)
+    before, ended_by = dict(os.environ), signal.getsignal(signal.SIGTERM)
 
     def run(*words: object) -> Answer:
         monkeypatch.setattr(sys, "argv", ["dp-release", *map(str, words)])
@@ -289,5 +307,6 @@ def command(
         return Answer(int(ended.value.code or 0), captured.out, captured.err)
 
     yield run
+    signal.signal(signal.SIGTERM, ended_by)
     os.environ.clear()
     os.environ.update(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from dp_core.errors import Held
-from tests.flows.conftest import Project, make_project
+from tests.flows.conftest import Project, make_project, plainly
 from tests.plain_judge import PlainJudge, users
 
 MACHINE = "of the tests"
@@ -89,6 +90,32 @@ class Corpus:
         if key not in self._made:
             self._made[key] = KeptRelease(self._folders.mktemp("corpus"), text, make, **usual)
         return self._made[key]
+
+
+class Later:
+    """Another release of a project: its spec, its folders, and how to make it."""
+
+    def __init__(self, project: Project, name: str, **lines: str) -> None:
+        """Name the release; `lines` are those of its spec beside version, schema and account."""
+        self.project, self.name, self._lines = project, name, lines
+        self.spec, self.out = project.folder / f"{name}.yaml", project.folder / name
+        self.run_folder = project.home / "runs" / name
+
+    def write(self, text: str = "", **changes: str) -> None:
+        """Write the spec; `text` is added to it, and a change replaces a line's value."""
+        usual = {"schema": "town.schema.yaml", "account": "town", **self._lines}
+        lines = {"version": "1", "release": self.name, **usual, **changes}
+        self.spec.write_text("".join(f"{key}: {value}\n" for key, value in lines.items()) + text)
+
+    def make(self, perform: Callable[..., Any] = plainly) -> Any:
+        """Make the release, or go on with it, without Prefect's engine; return the run."""
+        from flows.release import carry_out
+
+        return carry_out(self.spec, self.out, perform=perform)
+
+    def statement(self) -> Any:
+        """Return the statement of the bundle."""
+        return json.loads((self.out / "release.json").read_bytes())
 
 
 def hold(project: Project) -> None:

@@ -23,14 +23,6 @@ CHECKS = "checks: {share: 0.2, tables: [[sex, age], [marital]]}\n"
 BY = {"by": "Ana", "reason": "read it"}
 
 
-def statement(project):
-    return json.loads((project.out / "release.json").read_bytes())
-
-
-def failed(project):
-    return {check.name for check in verify(project.out).checks if not check.passed}
-
-
 def exact_distances(project, run):
     """Count file and sets by hand, from the confidential codes and the published files."""
     from dp_core.confidential.code_store import CodeStore
@@ -40,8 +32,8 @@ def exact_distances(project, run):
     file = np.concatenate(
         [np.stack([np.asarray(c) for c in codes.read(i)]) for i in range(codes.chunks)], axis=1
     )
-    sets = [pq.read_table(project.out / f) for f in statement(project)["files"] if "set-" in f]
-    records = statement(project)["sets"]["records"]["value"]
+    sets = [pq.read_table(project.out / f) for f in project.statement()["files"] if "set-" in f]
+    records = project.statement()["sets"]["records"]["value"]
     found = []
     for table in (("sex", "age"), ("marital",)):
         sizes = schema.domain.project(table).sizes
@@ -96,12 +88,12 @@ def test_without_noise_they_are_the_distances_and_the_bundle_verifies(
     project.write_spec(CHECKS + more, method=method, privacy="{epsilon: 2, delta: 1e-6}")
     monkeypatch.setattr("flows.release.tidy", lambda _run: None)
     run = project.release()
-    assert failed(project) == set()
-    charged = statement(project)["checks"]["charged"]
+    assert project.faults() == {}
+    charged = project.statement()["checks"]["charged"]
     assert [one["table"] for one in charged] == [["sex", "age"], ["marital"]]
     if method != "modips":  # there the codes are positions on a grid
         assert [one["distance"] for one in charged] == exact_distances(project, run)
-    receipts = statement(project)["ledger"]["receipts"]
+    receipts = project.statement()["ledger"]["receipts"]
     paid = [row for row in receipts if row["kind"] == "charge" and row["body"]["stage"] == "checks"]
     assert {one["receipt"] for one in charged} == {paid[0]["number"]}
     assert len(paid) == 1
@@ -113,7 +105,7 @@ released = lent(CHECKS + "synthesize: {sets: 2}\n")
 
 
 def reseal(project, change):
-    document = statement(project)
+    document = project.statement()
     change(document)
     document["sha256"] = digest({k: v for k, v in document.items() if k != "sha256"})
     from dp_core.bundle.statement.release_json import render
@@ -148,40 +140,27 @@ def test_a_figure_that_was_not_paid_for_is_found(released):
     ):
         (released.out / "release.json").write_bytes(original)
         reseal(released, change)
-        assert "checks" in failed(released)
+        assert "checks" in released.faults()
 
 
 @pytest.mark.parametrize("checks", some(["", CHECKS], lambda checks: checks == ""))
 def test_a_changed_public_figure_is_found_whether_or_not_it_decided(project, checks):
     project.write_spec(checks)
     project.release()
-    assert failed(project) == set()
+    assert project.faults() == {}
     original = (project.out / "release.json").read_bytes()
-    names = [one["figure"] for one in statement(project)["checks"]["public"]]
-    assert names[-1] == "fit"
-    for place, name in enumerate(names):
+    assert project.statement()["checks"]["public"][-1]["figure"] == "fit"
+
+    def told(place, value):
         (project.out / "release.json").write_bytes(original)
-        reseal(
-            project,
-            lambda d, place=place: d["checks"]["public"][place].update(
-                value=d["checks"]["public"][place]["value"] + 0.001
-            ),
-        )
-        (wrong,) = [one for one in verify(project.out).failures if one.name == "checks"]
-        assert repr(name) in wrong.sentence
+        reseal(project, lambda document: document["checks"]["public"][place].update(value=value))
+        assert project.faults().keys() == {"checks"}, value
+        return project.faults()["checks"]
 
-
-def test_a_public_figure_that_is_no_number_is_found(project):
-    project.write_spec()
-    project.release()
+    for place, figure in enumerate(project.statement()["checks"]["public"]):
+        assert repr(figure["figure"]) in told(place, figure["value"] + 0.001)
     for place, value in ((0, "nan"), (0, "1"), (1, "nan"), (1, None)):
-        original = (project.out / "release.json").read_bytes()
-        reseal(
-            project,
-            lambda d, place=place, value=value: d["checks"]["public"][place].update(value=value),
-        )
-        assert failed(project) == {"checks"}, value
-        (project.out / "release.json").write_bytes(original)
+        assert told(place, value)
 
 
 def test_other_sets_than_those_that_were_checked_are_found(released):
@@ -214,13 +193,13 @@ def test_it_is_asked_once_whatever_is_interrupted(project):
         with pytest.raises(Interrupted):
             project.release(perform=perform)
     project.release()
-    assert failed(project) == set()
-    stages = [row["body"].get("stage") for row in statement(project)["ledger"]["receipts"]]
+    assert project.faults() == {}
+    stages = [row["body"].get("stage") for row in project.statement()["ledger"]["receipts"]]
     assert stages.count("checks") == 1
 
 
 def test_the_committed_result_is_what_is_published(released):
-    document = statement(released)
+    document = released.statement()
     rows = document["ledger"]["receipts"]
     charge = next(row for row in rows if row["body"].get("stage") == "checks")
     commit = next(
@@ -243,15 +222,15 @@ def test_a_release_beyond_its_threshold_waits_for_a_person(project):
     with pytest.raises(Held, match="beyond a threshold"):
         project.release()
     publication_decisions.publish(project.home, project.ledger(), "town", out=None, **BY)
-    assert failed(project) == set()
-    decision = statement(project)["decision"]
+    assert project.faults() == {}
+    decision = project.statement()["decision"]
     assert (decision["mode"], decision["cause"]) == ("at-once", "thresholds")
     assert [one["verdict"] for one in decision["thresholds"]] == ["hold", "publish"]
     told = (project.out / "report.html").read_text()
     assert "exceeded a threshold" in told
     # A lie about a public figure that could have decided is found as well.
     reseal(project, lambda d: d["checks"]["public"][-1].update(value=0.5))
-    assert {"checks", "decision"} <= failed(project)
+    assert {"checks", "decision"} <= project.faults().keys()
 
 
 @pytest.mark.parametrize("ignored", [False, True])
@@ -272,7 +251,7 @@ def test_sets_that_ignore_the_measured_interactions_are_stopped(project, monkeyp
     )
     if not ignored:
         project.release()
-        assert failed(project) == set()
+        assert project.faults() == {}
         report = (project.out / "report.html").read_text()
         assert 'id="beyond"' in report
         return

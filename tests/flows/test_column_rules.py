@@ -83,10 +83,6 @@ def prepare(project, data=None, rules=RULES, **columns):
     (project.folder / "town.csv").write_text("\n".join(lines) + "\n")
 
 
-def released(project):
-    return [pq.read_table(path) for path in sorted((project.out / "synthetic").glob("*.parquet"))]
-
-
 CASES = [
     ("privsyn", "posterior", "{epsilon: 1, delta: 1e-6}"),
     ("privsyn", "shared", "{epsilon: 0.3, delta: 0}"),
@@ -107,10 +103,9 @@ def test_rules_hold_in_every_released_row(project, method, mode, privacy):
     prepare(project)
     project.write_spec(f"synthesize: {{sets: 2, mode: {mode}}}\n", privacy=privacy, method=method)
     project.release()
-    for table in released(project):
+    for table in project.sets():
         assert all(map(obeys, table.to_pylist()))
-    found = verify(project.out)
-    assert found.passed, [check.sentence for check in found.failures]
+    assert project.faults() == {}
 
 
 @pytest.mark.usefixtures("quick")
@@ -139,13 +134,12 @@ def test_rules_hold_with_bins_that_are_chosen_privately(project, method, mode):
 
     project.release()
 
-    for table in released(project):
+    for table in project.sets():
         for row in table.to_pylist():
             assert obeys(row)
             late = row["hours"] is not None and row["hours"] >= 45 and row["end"] is not None
             assert not (late and row["end"] < datetime.date(2000, 6, 1))
-    found = verify(project.out)
-    assert found.passed, [check.sentence for check in found.failures]
+    assert project.faults() == {}
 
 
 @pytest.mark.usefixtures("quick")
@@ -162,7 +156,7 @@ def test_a_value_that_would_be_rounded_before_a_rule_is_judged_does_not_verify(p
         table.set_column(place, schema.field(place), pa.array(values, pa.float64())), path
     )
 
-    reseal(project.out, json.loads((project.out / "release.json").read_text()))
+    reseal(project.out, project.statement())
 
     assert "more decimals" in failed(verify(project.out))["rules"]
 
@@ -212,8 +206,8 @@ def test_out_of_range_missing_settles_rows_that_break_a_rule(project):
 
     project.release()
 
-    assert verify(project.out).passed
-    for row in released(project)[0].to_pylist():
+    assert project.faults() == {}
+    for row in project.sets()[0].to_pylist():
         assert row["end"] is None or row["start"] <= row["end"]
         assert row["status"] == "adult" or row["hours"] is None
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import html
 import json
-import re
 import shutil
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.analysis.notebook.open_bundle import read_bundle as open_bundle
 from dp_core.analysis.regression import regression_inference
 from dp_core.analysis.regression.interval_warnings import Concern
 from dp_core.analysis.regression.regression_inference import infer
@@ -36,7 +32,7 @@ from tests.flows.releases.test_resume import (
     work_done,
 )
 from tests.flows.test_reuse import Second
-from tests.full import full, some
+from tests.full import some
 
 __all__ = ["work_done"]  # a fixture
 
@@ -101,16 +97,7 @@ def test_each_sum_is_paid_by_its_part_of_the_share(made):
     ]
     assert sum(found.values()) == total * Fraction(3, 10)
     assert {*questions(project)} == {*STEPS}
-    assert verify(project.out).passed
-
-
-def test_the_file_of_noisy_results_holds_the_sums_as_they_were_asked(made):
-    project, second = made
-    asked = [json.loads(questions(project)[step]) for step in STEPS]
-    for out in (project.out, second.out):
-        of = pq.read_table(out / "marginals.parquet", columns=["stage", "of"]).to_pylist()
-        found = [json.loads(row["of"]) for row in of if row["stage"] == "analyses"]
-        assert [each for place, each in enumerate(found) if each not in found[:place]] == asked
+    assert project.faults() == {}
 
 
 @pytest.mark.parametrize(
@@ -233,22 +220,6 @@ def test_a_formula_that_was_not_declared_is_still_refused_if_a_set_lacks_a_level
         infer(bundle, "age ~ sex")
 
 
-def test_the_plan_says_why_it_has_no_expected_width(project, command, monkeypatch):
-    monkeypatch.setenv("DP_RELEASE_HOME", str(project.home))
-    schema = project.folder / "town.schema.yaml"
-    text = re.sub("^rows_about.*\n", "", schema.read_text(), flags=re.MULTILINE)
-
-    def planned(more):
-        schema.write_text(more + text)
-        return " ".join(command("plan", project.spec).out.split())
-
-    assert re.search(
-        r"Declared: income ~ sex \+ age: intervals about [\d.]+ times as wide",
-        planned("rows_about: 5000\n"),
-    )
-    assert "sex + age: no expected width, because the schema has no rows_about." in planned("")
-
-
 def test_statement_and_report_name_the_declared_analyses(made, tmp_path):
     for project in made:
         stated = statement_of(project.out)["method"]["analyses"]
@@ -271,23 +242,6 @@ def test_statement_and_report_name_the_declared_analyses(made, tmp_path):
         assert "method.analyses" in resealed(copy, document)["wording"]
 
 
-def test_a_statement_of_format_4_need_not_name_its_analyses(made, tmp_path):
-    copy = shutil.copytree(made[0].out, tmp_path / "copy")
-    document = statement_of(copy)
-    document["format"]["version"] = 4
-    del document["method"]["analyses"]
-    reseal(copy, document)
-
-    found = verify(copy)
-    assert found.undecided
-    assert all(not check.decided for check in found.failures)
-
-
-def test_a_bundle_in_python_names_its_declared_analyses(made):
-    facts = {each.label: each.text for each in open_bundle(made[0].out).page()[1:]}
-    assert facts["Declared"] == "; ".join(FORMULAS)
-
-
 def test_json_and_text_say_what_the_answer_is_from(made, command):
     out = made[0].out
     assert command("infer", out, FORMULAS[0], "--json").json["answered_from"] == "declared"
@@ -305,30 +259,6 @@ def test_sets_of_another_mode_are_made_of_the_tables_alone(made, monkeypatch):
     other.make()
     assert verify(other.out).passed
     assert infer(read_bundle(other.out), FORMULAS[0]).answered_from == "sets"
-
-
-@pytest.mark.parametrize(
-    ("text", "right"),
-    [
-        (f"analyses: {json.dumps(FORMULAS)}\n", True),
-        (f"analyses: {{formulas: {json.dumps(FORMULAS)}, share: 0.3}}\n", True),
-        (f"analyses: {json.dumps(FORMULAS[:1])}\n", False),
-        (f"analyses: {{formulas: {json.dumps(FORMULAS)}, share: 0.2}}\n", False),
-    ],
-)
-def test_a_release_that_uses_the_sums_cannot_declare_others(made, text, right):
-    from dp_core.plan.reading.spec_file import load_spec
-    from tasks.run.earlier_releases import find_earlier
-
-    other = Second(made[0])
-    other.spec = other.project.folder / "declared.yaml"
-    other.write(text, release="declared")
-    find = partial(find_earlier, made[0].home)
-    if right:
-        assert [each.formula for each in load_spec(other.spec, find=find).analyses] == FORMULAS
-        return
-    with pytest.raises(BadInput, match=r"analyses.* is not what release 'town' was measured with"):
-        load_spec(other.spec, find=find)
 
 
 # -- failures and crashes
@@ -377,20 +307,6 @@ def test_a_lost_file_of_noisy_results_is_written_again(stopped, content):
     assert_complete(stopped)
     assert (path.read_bytes(), noisy(stopped), questions(stopped)) == (whole, before, asked)
     assert stopped.redraws() == 0
-
-
-@full  # as where the file is gone
-def test_a_file_of_noisy_results_without_the_sums_gets_them_again(stopped):
-    path = stopped.run_folder / "public/marginals.parquet"
-    whole = path.read_bytes()
-    table = pq.read_table(path)
-    kept = [stage != "analyses" for stage in table["stage"].to_pylist()]
-    pq.write_table(table.filter(kept).replace_schema_metadata(table.schema.metadata), path)
-
-    stopped.release()
-
-    assert_complete(stopped)
-    assert path.read_bytes() == whole
 
 
 @pytest.mark.parametrize("committed", some([True, False], lambda committed: not committed))
@@ -504,34 +420,6 @@ def test_a_statement_that_leaves_its_analyses_out_does_not_verify(forged):
     assert not verify(forged).passed
 
 
-# -- other guarantees
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "privacy",
-    some(
-        [
-            "{epsilon: 2}",
-            "{epsilon: 2, neighbours: replace-one}",
-            "{epsilon: 2, delta: 1e-6, neighbours: replace-one}",
-        ],
-        # The other releases here have Gaussian noise, under add-remove.
-        lambda privacy: privacy == "{epsilon: 2, neighbours: replace-one}",
-    ),
-)
-def test_every_guarantee_can_be_spent_on_analyses(project, privacy):
-    relation = "replace-one" if "replace-one" in privacy else "add-remove"
-    project.open_account("other", neighbours=relation)
-    noise = "gaussian" if "delta" in privacy else "laplace"
-    project.write_spec(TEXT, privacy=privacy, account="other", measure=f"{{noise: {noise}}}")
-    project.release()
-    assert verify(project.out).passed
-    answer = infer(read_bundle(project.out), FORMULAS[0])
-    assert answer.answered_from == "declared"
-    assert all(np.isfinite(row.combined.std_error) for row in answer.coefficients)
-
-
 # -- where the stage is named
 
 
@@ -546,12 +434,3 @@ def test_plan_status_and_statement_name_the_stage(project, command):
     assert "analyses" in command("status", "town", "--json").json["stages_open"]
     project.release()
     assert "declared analyses" in (project.out / "report.html").read_text()
-
-
-def test_a_release_without_analyses_has_no_such_stage(project, command):
-    project.write_spec("synthesize: {sets: 2}\n")
-    plan = command("plan", project.spec, "--json").json
-    assert "analyses" not in [row["stage"] for row in plan["stages"]]
-    project.release()
-    assert not (project.run_folder / "public/analyses").exists()
-    assert "analyses" not in statement_of(project.out)["method"]["plan"]["spec"]

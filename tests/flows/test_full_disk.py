@@ -8,25 +8,12 @@ import subprocess
 import pytest
 import sqlalchemy as sa
 
-from dp_core.bundle.verification.verify import verify
 from dp_core.errors import StageFailed
-from dp_core.wall.accounting.composition import NOTHING
 from flows.engine.settings import require_room
-from tests.flows.conftest import make_project
+from tests.flows.conftest import assert_charged_once, make_project
 from tests.full import some
 
 pytestmark = pytest.mark.usefixtures("quick")
-
-
-def assert_whole(project, out):
-    assert verify(out).passed
-    ledger = project.ledger()
-    reservation = ledger.reservation("town")
-    charges = ledger.charges(reservation)
-    assert sum(charge.cost for charge in charges) == reservation.currency.limit
-    assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
-    balance = ledger.account("town").balance
-    assert (balance.spent.main, balance.reserved) == (1, NOTHING)
 
 
 @pytest.fixture
@@ -64,7 +51,7 @@ def test_a_full_disk_stops_a_release_and_room_lets_it_go_on(
     ballast.unlink()
     answer = command("run", project.spec, "--out", disk / "bundle")
     assert (answer.code, "Traceback" in answer.err) == (0, False)
-    assert_whole(project, disk / "bundle")
+    assert_charged_once(project, out=disk / "bundle")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +110,7 @@ def test_a_write_that_fails_anywhere_is_one_sentence(project, command, monkeypat
         assert not project.out.exists()
 
     project.release()
-    assert_whole(project, project.out)
+    assert_charged_once(project)
     assert project.redraws() == 1
 
 
@@ -146,4 +133,4 @@ def test_a_ledger_that_cannot_grow_is_one_sentence(project):
             sa.event.remove(sa.Engine, "connect", limit)
 
     project.release()
-    assert_whole(project, project.out)
+    assert_charged_once(project)

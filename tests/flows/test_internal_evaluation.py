@@ -15,6 +15,8 @@ from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
 from tests.flows.conftest import SCHEMA
 from tests.flows.corpus import lent
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -25,7 +27,6 @@ def public_files(project):
     return {path: path.read_bytes() for path in project.out.rglob("*") if path.is_file()}
 
 
-@pytest.mark.usefixtures("quick")
 def test_scores_are_in_the_internal_folder_and_not_in_the_bundle(command, published):
     found = json.loads((published.internal / "utility.json").read_text())["scores"]
 
@@ -68,7 +69,6 @@ def test_scores_are_in_the_internal_folder_and_not_in_the_bundle(command, publis
     assert published.kinds() == charges
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_release_on_a_grid_is_compared_in_the_bins_of_its_schema(command, project):
     persons = SCHEMA.replace("unit: row", "unit: {column: interview, max_rows: 2}")
     schema = persons.replace("ignore: [interview]\n", "")
@@ -91,7 +91,6 @@ def test_a_release_on_a_grid_is_compared_in_the_bins_of_its_schema(command, proj
     assert found["scores"]["mean"]["propensity"] == pytest.approx(before["mean"]["propensity"])
 
 
-@pytest.mark.usefixtures("quick")
 def test_what_cannot_be_evaluated_is_one_sentence(command, published):
     spec = published.spec.read_text()
     published.spec.write_text(spec.replace("sets: 2", "sets: 3"))
@@ -115,7 +114,6 @@ def test_what_cannot_be_evaluated_is_one_sentence(command, published):
     assert not list(published.internal.glob("evaluation*"))
 
 
-@pytest.mark.usefixtures("quick")
 def test_an_error_that_depends_on_the_data_stays_inside(command, published, monkeypatch):
     import dp_core.lab.evaluation.release_scores as scores
 
@@ -156,7 +154,6 @@ def confidential(published):
     return {path.name for path in folder.rglob("*")} if folder.exists() else None
 
 
-@pytest.mark.usefixtures("quick")
 def test_what_a_killed_evaluation_read_is_deleted_by_the_next_or_by_the_sweep(command, published):
     assert confidential(published) is None
 
@@ -177,7 +174,6 @@ def test_what_a_killed_evaluation_read_is_deleted_by_the_next_or_by_the_sweep(co
     assert clear_all_leftovers(published.home, published.ledger()) == []
 
 
-@pytest.mark.usefixtures("quick")
 def test_the_rest_of_an_interrupted_deletion_is_deleted(published):
     """The lock may be the first file that is deleted."""
     left = folder_of(published).confidential / "reading-half"
@@ -187,7 +183,6 @@ def test_the_rest_of_an_interrupted_deletion_is_deleted(published):
     assert confidential(published) is None
 
 
-@pytest.mark.usefixtures("quick")
 def test_two_evaluations_at_a_time_have_their_own_folders(published):
     folder = folder_of(published)
     with reading_folder(folder) as one:
@@ -200,7 +195,6 @@ def test_two_evaluations_at_a_time_have_their_own_folders(published):
     assert confidential(published) is None
 
 
-@pytest.mark.usefixtures("quick")
 def test_an_evaluation_deletes_what_it_read_after_an_error_and_an_interruption(
     command, published, monkeypatch
 ):
@@ -220,7 +214,6 @@ def test_an_evaluation_deletes_what_it_read_after_an_error_and_an_interruption(
         assert confidential(published) is None
 
 
-@pytest.mark.usefixtures("quick")
 def test_an_evaluation_leaves_the_files_that_the_release_kept(command, project):
     from flows.release import carry_out
     from tests.flows.conftest import plainly

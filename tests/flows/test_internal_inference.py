@@ -17,6 +17,8 @@ from tests.flows.conftest import as_csv, make_project, survey
 from tests.flows.corpus import lent
 from tests.full import some
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 FORMULAS = """\
 synthesize: {sets: 3, mode: split}
 checks: {formulas: ["income ~ age + sex", "sex ~ age"]}
@@ -24,7 +26,6 @@ checks: {formulas: ["income ~ age + sex", "sex ~ age"]}
 FILES = ("inference.html", "inference.json", "inference.png")
 
 
-@pytest.mark.usefixtures("quick")
 def test_formulas_of_the_spec_are_compared_in_the_internal_folder_only(project):
     project.write_spec(FORMULAS, privacy="{epsilon: 2, delta: 1e-6}", method="independent")
 
@@ -50,41 +51,17 @@ def test_formulas_of_the_spec_are_compared_in_the_internal_folder_only(project):
     assert not {path.name for path in public} & set(FILES)
     assert not any(estimate in path.read_bytes() for path in public)
     assert all(check.passed for check in verify(project.out).checks)
-    plan = json.loads((project.out / "release.json").read_text())
-    assert "income ~ age + sex" in json.dumps(plan)
+    assert "income ~ age + sex" in json.dumps(project.statement())
 
-
-@pytest.mark.usefixtures("quick")
-def test_the_file_is_fitted_as_it_is_not_as_its_bins(project):
-    """Least squares on the complete rows by NumPy: the bins would give another slope."""
-    project.write_spec(FORMULAS, method="independent")
-    project.release()
-
+    # Least squares on the complete rows by NumPy: the bins would give another slope.
     rows = [row for row in survey() if row[4]]
     age = np.array([int(row[1]) for row in rows])
     female = np.array([row[2] == "2" for row in rows])
     income = np.array([float(row[4]) for row in rows])
     x = np.column_stack([np.ones(len(rows)), female, age])
     slopes = np.linalg.lstsq(x, income, rcond=None)[0]
-    (first, _) = json.loads((project.internal / "inference.json").read_text())["formulas"]
     shown = [one["file"]["estimate"] for one in first["coefficients"]]
     assert shown == pytest.approx(slopes.tolist(), rel=1e-9)
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_formula_that_has_no_solution_stops_no_release(project, monkeypatch):
-    def gives_up(*_):
-        raise ValueError("1234.56 is an income")
-
-    monkeypatch.setattr("dp_core.lab.comparison.formula_comparison.analyse", gives_up)
-    project.write_spec(FORMULAS, method="independent")
-
-    project.release()
-
-    found = json.loads((project.internal / "inference.json").read_text())
-    assert found["formulas"][0]["problem"] == "The fit stopped with ValueError."
-    assert (project.internal / "inference.png").is_file()
-    assert "Not compared" in (project.internal / "inference.html").read_text()
 
 
 def stops(where, error):
@@ -96,7 +73,6 @@ def stops(where, error):
     return (where, stop)
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("where", "error"),
     some(
@@ -106,7 +82,7 @@ def stops(where, error):
             # What catches this catches the others.
             ("dp_core.confidential.original_values.original_values", BaseException()),
             ("dp_core.lab.comparison.formula_comparison.compare_formulas", BaseException()),
-            ("dp_core.lab.measures.significance.shares", BaseException()),
+            ("dp_core.lab.measures.inference_agreement.shares", BaseException()),
         ],
         lambda case: type(case[1]) is BaseException and "formulas" not in case[0],
     ),
@@ -125,7 +101,6 @@ def test_nothing_that_the_data_can_raise_stops_a_release(project, monkeypatch, w
     assert "Not compared" in (project.internal / "inference.html").read_text()
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, TerminationSignal(signal=15)])
 def test_a_person_and_the_engine_can_stop_it(project, monkeypatch, error):
     monkeypatch.setattr(*stops("dp_core.confidential.original_values.original_values", error))
@@ -135,7 +110,6 @@ def test_a_person_and_the_engine_can_stop_it(project, monkeypatch, error):
         project.release()
 
 
-@pytest.mark.usefixtures("quick")
 def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd):
     """Neither what Python prints and warns of, nor what a library writes past it, is passed on."""
     facts = []
@@ -176,7 +150,6 @@ def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd)
     assert capfd.readouterr() == ("heard again\n", "and this\n")
 
 
-@pytest.mark.usefixtures("quick")
 def test_without_formulas_nothing_is_written(published):
     assert (published.internal / "utility.html").is_file()
     assert not [path for path in published.internal.iterdir() if "inference" in path.name]
@@ -195,7 +168,6 @@ def ask(command, project, *words):
     return command("infer", project.out, *(words or ("income ~ age + sex",)), AGAINST)
 
 
-@pytest.mark.usefixtures("quick")
 def test_staff_may_ask_for_another_formula_and_see_where_it_is(command, published):
     before = {path: path.read_bytes() for path in published.out.rglob("*") if path.is_file()}
     charges = published.kinds()
@@ -219,19 +191,6 @@ def test_staff_may_ask_for_another_formula_and_see_where_it_is(command, publishe
     assert published.kinds() == charges
 
 
-@pytest.mark.usefixtures("quick")
-def test_another_file_in_its_place_is_refused(command, published):
-    data = published.folder / "town.csv"
-    data.write_text(data.read_text().replace("i0,", "i00,", 1))
-
-    answer = ask(command, published)
-
-    assert answer.code == 2
-    assert "not those that it was made of" in answer.err
-    assert not list(published.internal.glob("inference-asked*"))
-
-
-@pytest.mark.usefixtures("quick")
 def test_a_bundle_of_another_home_is_refused(command, published, tmp_path, monkeypatch):
     other = make_project(tmp_path / "elsewhere", tmp_path / "other-home")
     monkeypatch.setenv("DP_RELEASE_HOME", str(other.home))
@@ -242,7 +201,6 @@ def test_a_bundle_of_another_home_is_refused(command, published, tmp_path, monke
     assert "was not made with the ledger of this home" in answer.err
 
 
-@pytest.mark.usefixtures("quick")
 def test_what_the_comparison_does_not_take_is_said(command, published):
     answer = ask(command, published, "income ~ age", "--level", "0.9")
 
@@ -251,7 +209,6 @@ def test_what_the_comparison_does_not_take_is_said(command, published):
     assert ask(command, published, "income ~ center(age)").code == 2
 
 
-@pytest.mark.usefixtures("quick")
 def test_what_is_told_does_not_depend_on_one_person(command, tmp_path, monkeypatch):
     """In one file a person is older than 70, in the other nobody; in the sets many are."""
     told = []

@@ -13,11 +13,9 @@ import json
 import os
 import pickle
 import resource
-import signal
 import sqlite3
 import subprocess
 import sys
-import textwrap
 import zlib
 from collections.abc import Callable
 from fractions import Fraction
@@ -407,53 +405,23 @@ def test_a_number_of_rows_is_found_where_it_stands_by_itself():
         assert not holds_count(text, ROWS), text
 
 
-CRASH = """
-import os, sys
+def unlimited() -> None:
+    most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (most, most))
+
+
+LIMIT = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])"
+PREPARED = f"""
+import sys
 from pathlib import Path
-if sys.argv[1] == "fenced":
-    from flows.engine.settings import prepare
-    prepare(Path(sys.argv[2]))
-row = "".join(["zqx", "canary"]) * 1000
-os.abort()
+from flows.engine.settings import prepare
+prepare(Path(sys.argv[1]))
+{LIMIT}
 """
-
-
-@pytest.mark.skipif(
-    Path("/proc/sys/kernel/core_pattern").is_file()
-    and Path("/proc/sys/kernel/core_pattern").read_text()[0] in "|/",
-    reason="here the system puts core files elsewhere",
-)
-def test_a_crash_leaves_no_picture_of_the_memory(tmp_path):
-    def crash(mode: str) -> list[Path]:
-        folder = tmp_path / mode
-        folder.mkdir()
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(CRASH), mode, str(tmp_path / "home")],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            preexec_fn=unlimited,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == -signal.SIGABRT
-        return files(folder)
-
-    def unlimited() -> None:
-        most = resource.getrlimit(resource.RLIMIT_CORE)[1]
-        resource.setrlimit(resource.RLIMIT_CORE, (most, most))
-
-    left = crash("open")
-    if not left:
-        pytest.skip("the system writes no core files")
-    assert any("zqxcanary" in hit for hit in hits(tmp_path / "open", ("zqxcanary",)))
-    assert crash("fenced") == []
-
-
-COMMAND = """
-import atexit, resource, sys
+COMMAND = f"""
+import atexit, sys
 from flows.cli.main import main
-
-atexit.register(lambda: print(resource.getrlimit(resource.RLIMIT_CORE)[0]))
+atexit.register(lambda: exec({LIMIT!r}))
 sys.argv = ["dp-release", "--version"]
 main()
 """
@@ -462,92 +430,22 @@ main()
 @pytest.mark.skipif(
     resource.getrlimit(resource.RLIMIT_CORE)[1] == 0, reason="here core files are off for all"
 )
-def test_no_command_writes_a_core_file():
+@pytest.mark.parametrize(
+    ("script", "fenced"),
+    [(LIMIT, False), (PREPARED, True), (COMMAND, True)],
+    ids=["without", "engine", "command"],
+)
+def test_a_crash_leaves_no_picture_of_the_memory(tmp_path, script, fenced):
     """`evaluate`, `infer --against-confidential` and `schema check` read the file too."""
-
-    def unlimited() -> None:
-        most = resource.getrlimit(resource.RLIMIT_CORE)[1]
-        resource.setrlimit(resource.RLIMIT_CORE, (most, most))
-
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND],
+        [sys.executable, "-c", script, str(tmp_path / "home")],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         preexec_fn=unlimited,
         capture_output=True,
         check=True,
         text=True,
     )
-    assert done.stdout.splitlines()[-1] == "0"
-
-
-CLUSTER = """
-import sys, time
-from pathlib import Path
-
-import numpy as np
-from distributed import Client, LocalCluster
-
-from dp_core.confidential.code_store import CodeStore, StoreWriter
-from dp_core.tables.domain import Domain
-from tasks.counting import dask_counter
-
-place, mode, canary = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-domain = Domain(("a", "b"), (3, 4))
-with StoreWriter(place / "confidential", domain, chunk_rows=10) as writer:
-    writer.append([np.zeros(95, np.uint16), np.ones(95, np.uint16)])
-count_chunk = dask_counter._count_chunk
-
-def broken(store, chunk, plan):
-    if chunk == 3:
-        raise ValueError(f"cannot count {canary}", canary)
-    return count_chunk(store, chunk, plan)
-
-dask_counter._count_chunk = broken
-if mode == "open":
-    dask_counter._count_remotely = lambda _, store, plan: broken(store, 3, plan)
-with (
-    LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", host="127.0.0.1",
-        dashboard_address=None, local_directory=str(place / "dask"),
-    ) as cluster,
-    Client(cluster, set_as_default=False) as client,
-):
-    try:
-        counter = dask_counter.DaskCounter(
-            CodeStore(place / "confidential", domain), domain, client
-        )
-        counter.count([("a", "b")])
-    except Exception as error:
-        (place / "internal").write_text(repr(error))
-    client.dump_cluster_state(str(place / "state"))
-"""
-
-
-@pytest.mark.slow
-def test_a_cluster_keeps_and_logs_nothing_of_what_failed_on_it(tmp_path):
-    def counted(mode: str) -> list[str]:
-        folder = tmp_path / mode
-        for name in ("tmp", "dask", "person"):
-            (folder / name).mkdir(parents=True)
-        with (folder / "out.txt").open("w") as out:
-            done = subprocess.run(
-                [sys.executable, "-W", "ignore", "-c", CLUSTER, str(folder), mode, TEXT],
-                cwd=folder,
-                env=environment(folder),
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-        assert done.returncode == 0, (folder / "out.txt").read_text()
-        assert TEXT in (folder / "internal").read_text()
-        assert (folder / "state.msgpack.gz").is_file()
-        return [hit for hit in hits(folder, (TEXT,)) if not hit.startswith("internal:")]
-
-    assert counted("fenced") == []
-    if at_full_size():  # where it is raised, it would be found
-        raised = counted("open")
-        assert f"out.txt: {TEXT} (text)" in raised
-        assert f"state.msgpack.gz: {TEXT} (text)" in raised
+    assert (done.stdout.splitlines()[-1] == "0") == fenced
 
 
 def test_a_worker_returns_what_failed_and_raises_our_own_sentences_only(monkeypatch):

@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_core.lab.evaluation.linked_scores import NOTES
+from dp_core.lab.evaluation.release_scores import NOTES
 from dp_core.lab.measures.kind_error import KINDS
 from tasks.support.run_folder import INTERNAL_NOTICE
 from tests.flows.linked_project import linked_project, tables
 from tests.specs import SCHEMA as SINGLE
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture
@@ -21,7 +23,6 @@ def town(tmp_path, home):
     return project
 
 
-@pytest.mark.usefixtures("quick")
 def test_the_kinds_of_pairs_are_in_the_internal_folder_and_not_in_the_bundle(command, town):
     before = {path: path.read_bytes() for path in town.out.rglob("*") if path.is_file()}
     charges = town.kinds()
@@ -67,7 +68,6 @@ def test_the_kinds_of_pairs_are_in_the_internal_folder_and_not_in_the_bundle(com
     assert town.kinds() == charges
 
 
-@pytest.mark.usefixtures("quick")
 def test_each_evaluation_that_is_not_possible_is_refused(command, town):
     for words in (
         ("--group", "tenure"),
@@ -96,36 +96,3 @@ def test_each_evaluation_that_is_not_possible_is_refused(command, town):
     assert "is of two linked tables, but the spec" in answer.err
     assert spec != town.spec.read_text()
     assert not list(town.internal.glob("evaluation*"))
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_release_of_a_single_table_is_not_compared_with_two_files(
-    command, project, tmp_path, home
-):
-    project.write_spec(method="independent")
-    project.release()
-    other = linked_project(tmp_path / "linked", home, name="other")
-    for name in ("town.schema.yaml", "homes.csv", "people.csv"):
-        (project.folder / name).write_bytes((other.folder / name).read_bytes())
-    project.spec.write_text(other.spec.read_text())
-    answer = command("release", "evaluate", project.out)
-    assert answer.code == 2, answer.out
-    assert "is of a single table, but the spec" in answer.err
-
-
-@pytest.mark.usefixtures("quick")
-def test_an_error_that_depends_on_the_data_stays_inside(command, town, monkeypatch):
-    import dp_core.lab.evaluation.linked_scores as scores
-
-    def broken(*_arguments):
-        print("secret")  # noqa: T201
-        raise RuntimeError("secret 4711")
-
-    monkeypatch.setattr(scores, "score_linked_sets", broken)
-    answer = command("release", "evaluate", town.out)
-
-    assert (answer.code, answer.err) == (0, "")
-    assert "secret" not in answer.out
-    text = (town.internal / "evaluation-1.json").read_text()
-    assert "stopped with RuntimeError" in text
-    assert "4711" not in text

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.files.marginals_file import read_marginals
-from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.code_store import CodeStore
-from dp_core.errors import BadInput, SchemaViolation
+from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.tables.linked_columns import MEMBERS, OTHER
 from dp_core.wall.released import Measurement
@@ -24,7 +21,6 @@ from tests.flows.conftest import STAGES, stopping
 from tests.flows.linked_project import (
     DATA,
     SCHEMA,
-    SHARES,
     linked_project,
     tables,
     write_linked_spec,
@@ -75,8 +71,8 @@ def codes_of(column):
 def test_a_release_has_linked_sets_and_verifies(town):
     run = town.release()
 
-    assert [check.name for check in verify(town.out).checks if not check.passed] == []
-    statement = json.loads((town.out / "release.json").read_bytes())
+    assert town.faults() == {}
+    statement = town.statement()
     assert statement["guarantee"]["unit"] == "household"
     assert statement["guarantee"]["max_members"] == 4
     for number in (1, 2):
@@ -122,24 +118,9 @@ def test_noisy_tables_count_each_household_once(town):
 
 
 @pytest.mark.usefixtures("quick")
-def test_events_are_in_shares_and_sensitivity_is_that_of_all_shares(town):
-    town.release()
-    charges = town.ledger().entries(kinds=("charge",))
-    counts = [e.body["event"] for e in charges if e.body["stage"] == "one_way"]
-    assert counts
-    for event in counts:
-        if "l2_sensitivity_squared" in event:
-            assert event["l2_sensitivity_squared"] == SHARES**2
-        else:
-            assert event["l1_sensitivity"] == SHARES
-    (reserved,) = town.ledger().entries(kinds=("reserve",))
-    assert (reserved.body["unit"], reserved.body["max_members"]) == ("household", 4)
-
-
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     "stage",
-    some(STAGES, {"discretize", "count", "measure", "synthesize", "publish"}.__contains__),
+    some(STAGES, {"count", "synthesize"}.__contains__),
 )
 def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
     with pytest.raises(KeyboardInterrupt):
@@ -152,29 +133,7 @@ def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
     steps = [(e.body["stage"], e.body["step"]) for e in charges]
     assert len(set(steps)) == len(steps)
     assert town.redraws() == 0
-    assert [check for check in verify(town.out).checks if not check.passed] == []
-
-
-@pytest.mark.usefixtures("quick")
-def test_lost_codes_are_written_again_and_are_the_same(town):
-    until_counted = stopping("count")
-
-    with pytest.raises(KeyboardInterrupt):
-        town.release(perform=until_counted)
-    schema = load_schema(town.folder / "town.schema.yaml")
-    folder = town.run_folder / "confidential/codes"
-    first = CodeStore(folder, schema.domain)
-    codes = np.concatenate([first.codes(chunk) for chunk in range(first.chunks)], axis=1)
-    (folder / "manifest.json").unlink()
-    with pytest.raises(KeyboardInterrupt):
-        town.release(perform=until_counted)
-    second = CodeStore(folder, schema.domain)
-    again = np.concatenate([second.codes(chunk) for chunk in range(second.chunks)], axis=1)
-    assert np.array_equal(codes, again)
-    assert second.identity != first.identity
-
-    found = (pa.Table.from_pandas(frame) for frame in tables().values())
-    assert np.array_equal(codes, pair_row_codes(schema, *found).codes)
+    assert town.faults() == {}
 
 
 # -- what is refused, and what it costs
@@ -182,29 +141,6 @@ def test_lost_codes_are_written_again_and_are_the_same(town):
 
 def orphan(found):
     found["people"].loc[5, "home_id"] = "999999"
-
-
-def empty_home(found):
-    found["people"] = found["people"][found["people"]["home_id"] != "10"]
-
-
-def repeated_home(found):
-    found["homes"] = pd.concat([found["homes"], found["homes"].iloc[:1]])
-
-
-def repeated_person(found):
-    found["people"] = pd.concat([found["people"], found["people"].iloc[:1]])
-
-
-def institution(found):
-    more = [
-        {"home_id": "10", "nr": str(number), "age": "30", "work": "1"} for number in range(50, 90)
-    ]
-    found["people"] = pd.concat([found["people"], pd.DataFrame(more)])
-
-
-def no_key(found):
-    found["homes"].loc[3, "home"] = ""
 
 
 def other_value(found):
@@ -220,11 +156,6 @@ def working_child(found):
     ("spoil", "said"),
     [
         (orphan, "are not in column 'home' of the table homes"),
-        (empty_home, "households in the table homes have no members in the table people"),
-        (repeated_home, "repeats a key"),
-        (repeated_person, "repeats a key within a household"),
-        (institution, "more than 4 members"),
-        (no_key, "rows without a key"),
         (other_value, "column 'work' holds texts that are not among its levels"),
         (working_child, "`impossible` rule"),
     ],
@@ -277,8 +208,8 @@ def test_every_household_of_a_release_obeys_the_rules_that_count_its_members(tow
     write_tables(town.folder, obedient())
     town.release()
 
-    assert [check.name for check in verify(town.out).checks if not check.passed] == []
-    stated = json.loads((town.out / "release.json").read_bytes())["sets"]["rules"]
+    assert town.faults() == {}
+    stated = town.statement()["sets"]["rules"]
     assert stated["hold_in_every_row"] == []
     assert stated["hold_in_every_household"] == ["at least one age >= 18", "at most two age >= 65"]
     assert stated["tables"] > 0
@@ -314,36 +245,6 @@ def test_a_household_that_breaks_a_rule_about_its_members_is_refused_and_costs_n
     assert "1 household breaks the rule `at least one age >= 18`. household 10 Correct" in said
 
 
-def test_a_rule_that_no_household_obeys_is_refused_by_the_plan(town, command):
-    rule = "rules:\n  - exactly five age >= 65\n"
-    (town.folder / "town.schema.yaml").write_text(SCHEMA + rule)
-    ended = command("plan", town.spec)
-
-    assert ended.code == 2
-    assert "no household obeys `exactly five age >= 65`" in " ".join(ended.err.split())
-
-
-@pytest.mark.usefixtures("quick")
-def test_keys_and_ignored_columns_never_leave_the_confidential_side(town):
-    found = tables()
-    key = {old: f"zqx{old}canary" for old in found["homes"]["home"]}
-    found["homes"]["home"] = found["homes"]["home"].map(key)
-    found["people"]["home_id"] = found["people"]["home_id"].map(key)
-    found["homes"]["street"] = "zqx street canary"
-    write_tables(town.folder, found)
-    town.release()
-    looked = 0
-    for path in [*town.home.rglob("*"), *town.out.rglob("*")]:
-        inside = {"confidential", "internal"} & {*path.parts}
-        if path.is_file() and not inside:
-            looked += 1
-            content = path.read_bytes()
-            assert b"canary" not in content, path
-            if path.suffix == ".parquet":
-                assert "canary" not in repr(pq.read_table(path).to_pydict()), path
-    assert looked > 10
-
-
 WAYS = {
     "pure": {"privacy": "{epsilon: 2, delta: 0}"},
     "gaussian": {"measure": "{noise: gaussian}"},
@@ -362,8 +263,8 @@ def test_a_release_may_be_made_in_every_way_that_is_not_refused(tmp_path, home, 
     town = linked_project(tmp_path / "work", home, neighbours=neighbours)
     write_linked_spec(town, **WAYS[way])
     town.release()
-    assert [check.sentence for check in verify(town.out).checks if not check.passed] == []
-    sets = json.loads((town.out / "release.json").read_bytes())["sets"]
+    assert town.faults() == {}
+    sets = town.statement()["sets"]
     if way == "replaced":
         assert (sets["records"]["value"], sets["records"]["how"]) == (300, "public")
     elif way == "fewer households":
@@ -379,7 +280,7 @@ def test_a_release_of_linked_tables_waits_for_approval_and_is_published(town, co
     words = ("--by", "Ana", "--reason", "looked")
     assert command("release", "look", "town", *words).code == 0
     assert command("release", "publish", "town", *words).code == 0
-    assert [check.sentence for check in verify(town.out).checks if not check.passed] == []
+    assert town.faults() == {}
 
 
 @pytest.mark.usefixtures("quick")
@@ -416,16 +317,6 @@ def test_a_draft_of_two_files_is_completed_and_fits(town, command):
     assert command("schema", "check", file, homes, people).code == 0
 
 
-def test_files_that_fit_are_said_to_fit(town, command):
-    homes, people = (town.folder / f"{name}.csv" for name in ("homes", "people"))
-    shown = command("schema", "check", town.folder / "town.schema.yaml", homes, people)
-    assert shown.code == 0
-    assert "fits the schema" in " ".join(shown.out.split())
-    alone = command("schema", "check", town.folder / "town.schema.yaml", homes)
-    assert alone.code == 2
-    assert "name 2 files, of the tables homes, people" in alone.err
-
-
 @pytest.mark.usefixtures("quick")
 def test_a_missing_file_is_no_attempt_on_the_data(town, command):
     (town.folder / "people.csv").unlink()
@@ -438,19 +329,8 @@ def test_a_missing_file_is_no_attempt_on_the_data(town, command):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"data": "homes.csv"}, "names one place, but the schema has 2 tables"),
-        ({"data": "{homes: homes.csv}"}, "people"),
         ({"data": "{homes: homes.csv, persons: people.csv}"}, "persons"),
-        ({"data": "{homes: homes.csv, people: homes.csv}"}, "the same place as homes"),
-        (
-            {"data": "{homes: homes.csv, people: {database: DB, table: people}}"},
-            "stored in another kind of place than homes",
-        ),
-        ({"method": "privsyn"}, "cannot release linked tables yet"),
-        ({"select": "{method: aim}"}, "cannot release linked tables yet"),
-        ({"reconstruct": "{method: pgm}"}, "cannot release linked tables yet"),
         ({"synthesize": "{sets: 2, mode: split}"}, "not a mode of linked tables"),
-        ({"analyses": "['income ~ tenure']"}, "no declared analyses yet"),
         ({"checks": "{share: 0.1, tables: [[tenure]]}"}, "no charged checks"),
     ],
 )
@@ -479,14 +359,6 @@ def test_an_account_of_another_unit_refuses_households(tmp_path, home, command, 
     assert town.untouched()
 
 
-def test_an_account_of_households_refuses_rows(project, command):
-    project.open_account("homes", unit="household")
-    project.write_spec(account="homes")
-    ended = command("run", project.spec, "--out", project.out)
-    assert ended.code == 3
-    assert "protects one household, but the schema's unit is one row" in ended.err
-
-
 def test_a_plan_says_who_is_protected(town, command):
     ended = command("plan", town.spec)
     assert ended.code == 0
@@ -494,22 +366,6 @@ def test_a_plan_says_who_is_protected(town, command):
     assert "other.age" in ended.out
     answer = command("plan", town.spec, "--json").json
     assert (answer["unit"], answer["max_members"]) == ("household", 4)
-
-
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("larger", ["reject", "clip"])
-def test_members_beyond_the_limit_are_left_out_if_the_schema_says_so(town, larger):
-    found = tables()
-    institution(found)
-    write_tables(town.folder, found)
-    schema = SCHEMA.replace("max_members: 4", f"max_members: 4, larger: {larger}")
-    (town.folder / "town.schema.yaml").write_text(schema)
-    if larger == "reject":
-        with pytest.raises(SchemaViolation, match="do not fit its schema"):
-            town.release()
-        return
-    town.release()
-    assert [check for check in verify(town.out).checks if not check.passed] == []
 
 
 @pytest.mark.usefixtures("quick")
@@ -548,19 +404,6 @@ def test_other_places_give_the_same_codes(town, kind, monkeypatch):
     assert np.array_equal(codes, expected.codes)
 
 
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("name", ["homes", "people"])
-def test_a_release_goes_on_with_the_same_two_files_only(town, name):
-    with pytest.raises(KeyboardInterrupt):
-        town.release(perform=stopping("identify", after=True))
-    found = tables()
-    column = {"homes": "tenure", "people": "work"}[name]
-    found[name][column] = found[name][column].map({"1": "2", "2": "2"})
-    write_tables(town.folder, found)
-    with pytest.raises(BadInput, match="changed since it began"):
-        town.release()
-
-
 def test_exchanged_files_are_said_to_be_swapped(town, command):
     homes, people = (town.folder / f"{name}.csv" for name in ("homes", "people"))
     shown = command("schema", "check", town.folder / "town.schema.yaml", people, homes)
@@ -573,26 +416,6 @@ def test_exchanged_files_are_said_to_be_swapped(town, command):
     assert "seem to be swapped" in ended.err
     assert "charge" not in town.kinds()
     assert not town.out.exists()
-
-
-def test_a_missing_column_is_not_taken_for_exchanged_files(town, command):
-    found = tables()
-    del found["homes"]["income"]
-    write_tables(town.folder, found)
-    homes, people = (town.folder / f"{name}.csv" for name in ("homes", "people"))
-    shown = command("schema", "check", town.folder / "town.schema.yaml", homes, people)
-    assert "income" in shown.out
-    ended = command("run", town.spec, "--out", town.out)
-    assert (shown.code, ended.code) == (2, 2)
-    assert "lacks column" in ended.err
-    assert "swapped" not in shown.err + ended.err
-
-
-def test_without_an_account_the_sentence_names_its_unit(town, command):
-    write_linked_spec(town, account="nobody")
-    for words in (("plan", town.spec), ("run", town.spec, "--out", town.out)):
-        ended = command(*words)
-        assert "--unit household" in " ".join((ended.out + ended.err).split())
 
 
 @pytest.mark.usefixtures("quick")
@@ -646,23 +469,3 @@ def test_a_linked_table_gets_no_fresh_budget_alone_in_another_account(town, tabl
     with pytest.raises(BadInput, match="belongs to account 'town'"):
         town.release(town.folder / "second")
     assert town.ledger().account("other").balance.used.main == 0
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_table_of_another_account_gets_no_fresh_budget_as_a_linked_one(town):
-    town.open_account("other")
-    _write_alone(town, "people", release="first", account="other")
-    town.release(town.folder / "first")
-    write_linked_spec(town)
-    with pytest.raises(BadInput, match="belongs to account 'other'"):
-        town.release()
-
-
-@pytest.mark.usefixtures("quick")
-def test_households_get_no_fresh_budget_with_other_persons(town):
-    town.release()
-    write_tables(town.folder, {"people": tables()["people"].iloc[::-1]})
-    town.open_account("other", unit="household")
-    write_linked_spec(town, release="second", account="other")
-    with pytest.raises(BadInput, match="belongs to account 'town'"):
-        town.release(town.folder / "second")

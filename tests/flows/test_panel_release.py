@@ -50,10 +50,6 @@ def town(tmp_path, home):
     return opened(tmp_path / "work", home)
 
 
-def faults(folder):
-    return [check.name for check in verify(folder).checks if not check.passed]
-
-
 def assert_consistent(frame):
     """Check that in every wave all columns agree on whether the person takes part."""
     here = [frame[f"in_{wave}"] == "yes" for wave in WAVES]
@@ -67,8 +63,8 @@ def assert_consistent(frame):
 def test_a_release_has_a_record_for_each_person_and_verifies(town):
     run = town.release()
 
-    assert faults(town.out) == []
-    statement = json.loads((town.out / "release.json").read_bytes())
+    assert town.faults() == {}
+    statement = town.statement()
     guarantee = statement["guarantee"]
     assert (guarantee["unit"], guarantee["max_rows"]) == ("person", 1)
     assert (
@@ -105,22 +101,21 @@ def test_another_method_has_as_many_records_as_there_are_persons_if_that_is_publ
     )
     write_schema(town, wave=None)
     town.release()
-    assert faults(town.out) == []
+    assert town.faults() == {}
     frame = pd.read_parquet(town.out / "synthetic/set-1.parquet")
     assert len(frame) == 400
     assert_consistent(frame)
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("data", ["town.csv", BY_WAVE])
-def test_noisy_tables_count_each_person_once_within_and_across_waves(town, data):
+def test_noisy_tables_count_each_person_once_within_and_across_waves(town):
     across = "  - of: [work_2023, work_2024, work_2025]\n"
     town.write_spec(
         f"tables:\n{across}  - of: [sex, income_2023, in_2025]\nsynthesize: {{sets: 1}}\n",
         privacy=HIGH,
-        data=data,
+        data=BY_WAVE,
     )
-    write_schema(town, wave=None if data == BY_WAVE else "year")
+    write_schema(town, wave=None)
     town.release()
     rows = panel_frame()
     wide = rows.pivot(index="id", columns="year", values="work").fillna("3")
@@ -147,23 +142,7 @@ def test_noisy_tables_count_each_person_once_within_and_across_waves(town, data)
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_person_changes_each_table_by_one(town):
-    town.write_spec(synthesize="{sets: 1}")
-    town.release()
-    (reserved,) = town.ledger().entries(kinds=("reserve",))
-    assert (reserved.body["unit"], reserved.body["max_rows"]) == ("person", 1)
-    counts = [
-        entry.body["event"]
-        for entry in town.ledger().entries(kinds=("charge",))
-        if entry.body["stage"] == "one_way"
-    ]
-    assert counts
-    for event in counts:
-        assert event.get("l2_sensitivity_squared", event.get("l1_sensitivity")) == 1
-
-
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("stage", some(STAGES, {"discretize", "count", "measure"}.__contains__))
+@pytest.mark.parametrize("stage", some(STAGES, lambda stage: stage == "measure"))
 def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
     with pytest.raises(KeyboardInterrupt):
         town.release(perform=stopping(stage, after=True))
@@ -171,16 +150,7 @@ def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
     steps = [(e.body["stage"], e.body["step"]) for e in town.ledger().entries(kinds=("charge",))]
     assert len({*steps}) == len(steps)
     assert town.redraws() == 0
-    assert faults(town.out) == []
-
-
-@pytest.mark.usefixtures("quick")
-def test_records_are_made_again_if_their_codes_are_lost(town):
-    with pytest.raises(KeyboardInterrupt):
-        town.release(perform=stopping("count"))
-    (town.run_folder / "confidential/codes/manifest.json").unlink()
-    town.release()
-    assert faults(town.out) == []
+    assert town.faults() == {}
 
 
 # -- what is refused, and what it costs
@@ -188,18 +158,6 @@ def test_records_are_made_again_if_their_codes_are_lost(town):
 
 def repeated(rows):
     return pd.concat([rows, rows.iloc[[5]].assign(income="7")])
-
-
-def unknown_wave(rows):
-    return pd.concat([rows, rows.iloc[[5]].assign(year="1066")])
-
-
-def nobody(rows):
-    return rows.assign(id=rows["id"].where(rows.index != 5, ""))
-
-
-def no_income(rows):
-    return rows.assign(income=rows["income"].where(rows.index != 5, ""))
 
 
 def other_value(rows):
@@ -211,9 +169,6 @@ def other_value(rows):
     ("spoil", "internal", "shown"),
     [
         (repeated, "persons with several rows in wave 20", "1 person has several rows in wave 20"),
-        (unknown_wave, "rows of a wave that the schema does not name", "'1066' (1)"),
-        (nobody, "rows without an identifier in 'id'", "1 row has no identifier"),
-        (no_income, "in_20", "1 row breaks the `impossible` rule {in_20"),
         (other_value, "work_20", "work_20"),
     ],
 )
@@ -225,8 +180,7 @@ def test_a_faulty_file_is_refused_and_costs_nothing(town, command, spoil, intern
     assert town.kinds() == ["ledger", "open", "reserve", "settle"]
     told = (town.internal / "refusal.txt").read_text()
     assert internal in told
-    for secret in ("1066", "secret-word"):
-        assert secret not in told
+    assert "secret-word" not in told
 
     checked = command("schema", "check", town.folder / "town.schema.yaml", town.folder / "town.csv")
     assert checked.code == 2
@@ -287,21 +241,9 @@ def cross_section(project, data, most, account="town"):
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("data", "most"), [("town.csv", 3), ("wave-2024.csv", 1)])
-def test_releases_of_one_wave_and_of_the_panel_are_charged_to_one_account(town, data, most):
-    by_wave = data != "town.csv"
-    town.write_spec(data=BY_WAVE if by_wave else "town.csv", synthesize="{sets: 1}")
-    write_schema(town, wave=None if by_wave else "year")
-    town.release()
-    cross_section(town, data, most)
-    town.release(town.folder / "rows")
-    assert faults(town.folder / "rows") == []
-    spent = json.loads((town.folder / "rows/release.json").read_bytes())
-    assert spent["ledger"]["account"] == "town"
-
-
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(("data", "most"), [("town.csv", 3), ("wave-2024.csv", 1)])
-def test_the_same_rows_under_a_second_account_are_refused(town, data, most):
+def test_one_wave_and_the_panel_are_charged_to_one_account_and_refused_under_another(
+    town, data, most
+):
     by_wave = data != "town.csv"
     town.write_spec(data=BY_WAVE if by_wave else "town.csv", synthesize="{sets: 1}")
     write_schema(town, wave=None if by_wave else "year")
@@ -310,3 +252,6 @@ def test_the_same_rows_under_a_second_account_are_refused(town, data, most):
     cross_section(town, data, most, account="second")
     with pytest.raises(DataRefused, match="account"):
         town.release(town.folder / "rows")
+    cross_section(town, data, most)
+    town.release(town.folder / "rows")
+    assert verify(town.folder / "rows").passed

@@ -1,4 +1,7 @@
-"""Every preset as a release with the real ledger: stopped amid its questions, and gone on with."""
+"""Every preset as a release with the real ledger: stopped amid its questions, and gone on with.
+
+An outsider's recomputation arrives at the guarantee that it states.
+"""
 
 from contextlib import suppress
 from fractions import Fraction
@@ -9,6 +12,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
 from dp_core.plan.presets import PRESETS
 from tasks.ledger.ledger_session import LedgerSession
+from tests.dp_core.bundle import recomputed
 from tests.flows.conftest import SCHEMA
 from tests.full import some
 
@@ -22,7 +26,7 @@ BINARY = "".join(
     line for line in BINARY.splitlines(True) if "impossible" not in line and "- {age" not in line
 )
 STAGES = {
-    "dualquery": "select: {records: 5, samples: 2}\n",
+    "dualquery": "select: {records: 3}\n",
     "fixed": "select: {cliques: [[age, sex], [sex, income]]}\n",
     "pegs": "select: {records: 20}\n",
     "mwem": "select: {picks: 3}\n",
@@ -49,10 +53,13 @@ def town(project):
 def write(project, name, *, sets="sets: 1"):
     if name == "average":
         sets += ", models: [modips, sequential_regression]"
+    neighbours = "replace-one" if name in REPLACED else "add-remove"
+    project.open_account("people", neighbours=neighbours)
     project.write_spec(
         STAGES.get(name, "") + f"synthesize: {{{sets}}}\n",
         method=name,
-        privacy="{epsilon: 2, delta: 1e-6}",
+        account="people",
+        privacy=f"{{epsilon: 2, delta: {0 if name in PURE else '1e-6'}, neighbours: {neighbours}}}",
     )
 
 
@@ -73,8 +80,30 @@ def stop_at(monkeypatch, question):
 
 SPLIT = ("mwem", "aim", "sba", "pegs", "privsyn")
 """Made in sets of which each has a measurement of its own."""
-KINDS = ("fixed", "modips", "mwem", "sba")
-"""Marginals, choices by what was measured, thresholds, and a parametric one."""
+PURE = ("mwem", "privbayes", "laplace-sanitizer", "efpa", "multinomial-dirichlet")
+REPLACED = ("aim", "privbayes", "sba", "efpa")
+SUMS = ("modips", "slomag", "sequential-regression", "average")
+"""Methods that measure sums, of which the outsider knows nothing."""
+KINDS = {
+    "aim": {"discrete-gaussian", "noisy-max"},
+    "mwem": {"discrete-laplace", "noisy-max"},
+    "sba": {"stability-histogram"},
+    "multinomial-dirichlet": {"polya-urn"},
+}
+"""What noise is drawn by methods that draw every kind between them."""
+
+
+def assert_recomputed(project, name):
+    """An outsider arrives at what is stated."""
+    document = project.statement()
+    epsilon, delta = recomputed.recompute(project.out)
+    enforced = document["guarantee"]["enforced"]
+    # What follows is no more than was promised, and nearly all of it.
+    assert 1.999 <= epsilon <= float(Fraction(enforced["epsilon"]["exact"])) + 1e-9
+    assert delta <= Fraction(enforced["delta"]["exact"])
+    used = document["accounting"]["mechanisms"]
+    assert {*used} >= KINDS.get(name, set())
+    assert all(mechanism["cost"] for mechanism in used.values())
 
 
 # beta-binomial takes no numbers, which this file has; it draws as smoothed-histogram does.
@@ -100,3 +129,5 @@ def test_a_release_stopped_amid_its_questions_asks_the_same_and_pays_once(town, 
     assert all(charge.result for charge in charges)
     assert town.redraws() == 0
     assert set(asked) == {charge.batch for charge in charges}
+    if name not in SUMS:
+        assert_recomputed(town, name)

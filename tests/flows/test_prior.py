@@ -1,6 +1,5 @@
 """A release with an earlier release or a public file as its prior: from the spec to `verify`."""
 
-import json
 import shutil
 
 import pandas as pd
@@ -13,8 +12,8 @@ from dp_core.plan.plan import make_plan
 from flows.answers.plan_answers import plan_answer
 from tasks.run.earlier_releases import load_release
 from tests.dp_core.bundle.forgery import failed, reseal
-from tests.flows.conftest import plainly, stopping
-from tests.flows.corpus import lent
+from tests.flows.conftest import stopping
+from tests.flows.corpus import Later, lent
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -23,34 +22,10 @@ BUNDLE = "prior: bundle\n"
 FILE = "prior: {file: public.csv, by: officer, reason: open data}\n"
 
 
-class Second:
-    """The release of the next year: its spec, its folders, and how to make it."""
-
-    def __init__(self, project):
-        self.project = project
-        self.spec = project.folder / "next.yaml"
-        self.out = project.folder / "next"
-
-    def write(self, prior, **changes):
-        lines = {
-            "version": "1",
-            "release": "next",
-            "data": "town.csv",
-            "schema": "town.schema.yaml",
-            "account": "town",
-            "privacy": "{epsilon: 1, delta: 1e-6}",
-            "synthesize": "{sets: 2, mode: posterior}",
-            **changes,
-        }
-        self.spec.write_text("".join(f"{key}: {value}\n" for key, value in lines.items()) + prior)
-
-    def make(self, perform=plainly):
-        from flows.release import carry_out
-
-        return carry_out(self.spec, self.out, perform=perform)
-
-    def statement(self):
-        return json.loads((self.out / "release.json").read_bytes())
+def Second(project):
+    """Return the release of the next year."""
+    privacy, sets = "{epsilon: 1, delta: 1e-6}", "{sets: 2, mode: posterior}"
+    return Later(project, "next", data="town.csv", privacy=privacy, synthesize=sets)
 
 
 last_year = lent(FIRST)

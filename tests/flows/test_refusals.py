@@ -7,11 +7,9 @@ import json
 import pytest
 
 from dp_core.bundle.statement.release_json import NOT_COVERED
-from dp_core.bundle.verification.verify import verify
-from dp_core.errors import BadInput, BudgetRefused, SchemaViolation
+from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.reading import expectation_reader
 from flows.cli.actions import run_release
-from flows.release import carry_out
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.validation import expectations
 from tasks.validation.suite_judge import SuiteJudge
@@ -80,7 +78,7 @@ def test_every_refusal_is_counted_and_the_fourth_opens_no_data(project, command)
     allowed = command("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "corrected")
     assert (allowed.code, "allows further attempts" in allowed.out) == (0, True)
     assert command(*run).code == 0
-    statement = json.loads((project.out / "release.json").read_bytes())
+    statement = project.statement()
     shown = command("ledger", "show", "town", "--json").json
     (retry,) = shown["allowed_retries"]
     assert (retry["by"], retry["reason"]) == ("Ana", "corrected")
@@ -88,7 +86,7 @@ def test_every_refusal_is_counted_and_the_fourth_opens_no_data(project, command)
     assert (said["refused_attempts"], said["open_attempts"]) == (3, 0)
     assert said["allowed_retries"] == [retry["day"]]
     assert "Ana" not in json.dumps(statement)
-    assert verify(project.out).passed
+    assert project.faults() == {}
     assert command("ledger", "verify").code == 0
 
 
@@ -129,15 +127,6 @@ def test_data_that_cannot_be_read_are_no_refusal(project, spoil):
     assert (found.refused, found.open) == (0, 0)
 
 
-def test_a_schema_with_two_levels_of_one_number_is_no_attempt(project):
-    schema = project.folder / "town.schema.yaml"
-    schema.write_text(schema.read_text().replace("{1: male, 2: female}", '["1", "01", "2"]'))
-    with pytest.raises(BadInput, match=r"'1' and '01', which are one number"):
-        project.release()
-    found = project.ledger().attempts("town")
-    assert (found.refused, found.open) == (0, 0)
-
-
 def test_an_expectation_that_cannot_be_judged_is_no_attempt(project, monkeypatch):
     """The trial uses the library; only the check at reading is left out."""
     monkeypatch.setattr(expectations, "SuiteJudge", SuiteJudge)
@@ -159,15 +148,6 @@ def test_a_file_without_a_row_is_an_answer_about_its_rows(project):
     with pytest.raises(BadInput):
         project.release()
     assert project.ledger().attempts("town").refused == 1
-
-
-def test_a_guess_of_another_accounts_data_is_counted(project):
-    project.release()
-    project.open_account("city")
-    project.write_spec(release="city", account="city")
-    with pytest.raises(BadInput, match="belongs to account 'town'"):
-        project.release(project.folder / "other")
-    assert project.ledger().attempts("city").refused == 1
 
 
 def test_a_run_that_is_killed_before_its_verdict_has_not_asked_for_nothing(project, monkeypatch):
@@ -213,73 +193,6 @@ def test_a_verdict_that_cannot_be_recorded_does_not_make_the_data_unreadable(
             project.release()
     found = project.ledger().attempts("town")
     assert (found.refused, found.open) == (1, 0)
-
-
-def test_another_spec_after_a_kill_leaves_the_attempt_refused(project):
-    with pytest.raises(KeyboardInterrupt):
-        project.release(perform=stopping("discretize"))
-    project.write_spec("synthesize: {sets: 3}\n")
-    project.release()
-    found = project.ledger().attempts("town")
-    assert (found.refused, found.open) == (1, 0)
-
-
-def test_a_series_of_schemas_that_fit_is_counted(project, command):
-    """Formerly only the last question of a series that finds a largest value was counted."""
-
-    for number in range(3):
-        project.write_spec(f"synthesize: {{sets: {number + 1}}}\n")  # for a rule that fits
-        with pytest.raises(KeyboardInterrupt):
-            project.release(perform=stopping("count"))
-        found = project.ledger().attempts("town")
-        assert (found.refused, found.open) == (number, 1)
-    assert command("abandon", "town").code == 0
-    assert project.ledger().attempts("town").refused == 3
-    project.write_spec(release="again")
-    with pytest.raises(BudgetRefused):
-        project.release()
-
-
-def test_a_night_of_interrupted_releases_is_ended_release_by_release(project, command):
-    """Nobody's data refused anything, and yet the account takes no new attempt."""
-
-    def spec(name):
-        project.write_spec(
-            release=name, privacy="{epsilon: 0.1, delta: 1e-7}", method="independent"
-        )
-        return project.spec.rename(project.folder / f"{name}.release.yaml")
-
-    def start(name):
-        return command("run", spec(name), "--out", project.folder / name)
-
-    for name in ("one", "two", "three"):
-        with pytest.raises(KeyboardInterrupt):
-            carry_out(spec(name), project.folder / name, perform=stopping("count"))
-    allow = ("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "the host failed")
-    blocked, refused_retry = start("four"), command(*allow)
-    assert (blocked.code, refused_retry.code) == (4, 2)
-    for answer in (blocked, refused_retry):
-        assert "Interrupted: 'one', 'two', 'three'; type `dp-release resume NAME`" in answer.err
-
-    assert command("resume", "one").code == 0
-    assert command("resume", "four").code == 0
-    assert command("abandon", "two").code == 0
-    assert command("abandon", "three").code == 0
-    found = project.ledger().attempts("town")
-    assert (found.refused, found.open) == (2, 0)
-    assert command(*allow).code == 2  # one more attempt may be made, so nothing stops the account
-    assert start("five").code == 0
-
-
-def test_an_account_that_is_stopped_is_refused_before_a_reservation(project):
-    data = project.folder / "town.csv"
-    data.write_text(data.read_text().replace(",single,", ",bachelor,", 1))
-    for _ in range(3):
-        refused(project)
-    before = project.kinds()
-    with pytest.raises(BudgetRefused):
-        project.release()
-    assert project.kinds() == before
 
 
 # -- what the statement says about clip and missing

@@ -95,8 +95,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 @pytest.mark.slow
-def test_a_release_is_made_behind_a_proxy_without_utf8_and_under_any_umask(tmp_path):
+def test_a_release_is_made_behind_a_proxy_without_utf8_and_under_any_umask(
+    tmp_path, with_prefects_tables
+):
     site = Site(tmp_path)
+    with_prefects_tables(site.home / "prefect")
     strange = {
         **dict.fromkeys(("HTTP_PROXY", "http_proxy", "https_proxy"), NOBODY),
         "ALL_PROXY": "socks5://127.0.0.1:9",
@@ -270,18 +273,6 @@ def test_a_profile_with_a_database_for_the_own_server_is_named(monkeypatch):
 
     assert f"in {file} holds no URL of a database" in message
     assert "hunter2" not in message
-
-
-@pytest.mark.usefixtures("clear")
-def test_only_the_variable_at_fault_is_named(monkeypatch):
-    for innocent, value in DEFAULTS.items():
-        monkeypatch.setenv(innocent, value)
-    monkeypatch.setenv("PREFECT_LOGGING_LEVEL", "LOUD")
-    assert "the value of PREFECT_LOGGING_LEVEL is not valid" in python("prefect_settings")
-
-    monkeypatch.setenv("DASK_DISTRIBUTED", "x")
-    monkeypatch.setenv("DASK_DISTRIBUTED__DASHBOARD__LINK", "")
-    assert "the value of DASK_DISTRIBUTED" in python("require_dask_configuration")
 
 
 def python(check: str, options: str = "") -> str:

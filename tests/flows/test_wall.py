@@ -8,6 +8,7 @@ import sqlite3
 import uuid
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -143,6 +144,41 @@ def outside(folder):
     return found
 
 
+def seen_after(tmp_path, monkeypatch, files, make):
+    """Make a release of each file at the same place.
+
+    Args:
+        tmp_path: Folder for all of it.
+        monkeypatch: Sets the home.
+        files: What `make` is given, besides the place.
+        make: Makes the release of a file at a place; returns its project.
+
+    Returns:
+        For each file what is outside afterwards, and the hashes of its inputs.
+    """
+    seen = []
+    for file in files:
+        place = tmp_path / "place"
+        monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
+        # The ledgers of all files have the same identity here, and are no copies of each other.
+        monkeypatch.setenv("DP_RELEASE_STATE", str(place / "state"))
+        project = make(place, file)
+        seen.append((outside(place), inputs_of(project.home / "ledger.db")))
+        place.rename(tmp_path / f"kept-{len(seen)}")
+    return seen
+
+
+def assert_alike(seen):
+    """Check that the inputs differed, and that nothing outside does; return what is outside."""
+    (first, first_inputs), *others = seen
+    for found, inputs in others:
+        assert inputs != first_inputs  # the comparison is of two inputs, not of one with itself
+        assert len(inputs) == len(first_inputs)
+        assert found.keys() == first.keys()
+        assert [name for name in first if first[name] != found[name]] == []
+    return first
+
+
 FILE_COLUMNS = {
     "survey": (*COLUMNS, "stage"),
     "binary": COLUMNS,
@@ -205,11 +241,8 @@ def text_of(rows, schema, relation):
     return text.getvalue()
 
 
-def make(place, rows, configuration, relation, schema, monkeypatch):
-    """Make a release whose every path is the same."""
-    monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
-    # The ledgers of both files have the same identity here, and are no copies of each other.
-    monkeypatch.setenv("DP_RELEASE_STATE", str(place / "state"))
+def make(place, rows, configuration, relation, schema):
+    """Make a release of rows."""
     project = make_project(place / "work", place / "home")
     project.open_account(
         "people",
@@ -316,29 +349,16 @@ def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
 ):
     relation, schema = unit_of(configuration)
     rows = inhabitants(schema)
-    seen = []
-    for each in (rows, neighbour(rows, relation)):
-        place = tmp_path / "place"
-        project = make(place, each, configuration, relation, schema, monkeypatch)
-        seen.append((outside(place), inputs_of(project.home / "ledger.db")))
-        place.rename(tmp_path / f"kept-{len(seen)}")
-
-    (first, first_inputs), (second, second_inputs) = seen
-    assert first_inputs != second_inputs  # the comparison is of two inputs, not of one with itself
-    assert first.keys() == second.keys()
-    assert [name for name in first if first[name] != second[name]] == []
+    made = partial(make, configuration=configuration, relation=relation, schema=schema)
+    files = (rows, neighbour(rows, relation))
+    first = assert_alike(seen_after(tmp_path, monkeypatch, files, made))
     assert "home/ledger.db" in first
     published = {"bundle/release.json", "bundle/marginals.parquet"}
     assert published & first.keys() == (set() if configuration.name == FAILING else published)
 
 
-def make_linked(place, found, configuration, neighbours, monkeypatch):
-    """Make a release of two linked tables, at the same paths every time.
-
-    Households may be without members.
-    """
-    monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
-    monkeypatch.setenv("DP_RELEASE_STATE", str(place / "state"))
+def make_linked(place, found, configuration, neighbours):
+    """Make a release of two linked tables; households may be without members."""
     project = linked_project(place / "work", place / "home", neighbours=neighbours)
     write_tables(project.folder, found)
     schema = project.folder / "town.schema.yaml"
@@ -397,34 +417,23 @@ def test_files_that_differ_in_one_household_leave_equal_files(
         return SHARES * values.astype(np.int64)
 
     monkeypatch.setattr(curator.granted_noise, "add", noisy)
-    found, seen = linked_tables(), []
+    found = linked_tables()
     others = (another_household(found, neighbours, vacant=vacant) for vacant in (False, True))
-    for each in (found, *others):
-        place = tmp_path / "place"
-        project = make_linked(place, each, configuration, neighbours, monkeypatch)
-        seen.append((outside(place), inputs_of(project.home / "ledger.db")))
-        place.rename(tmp_path / f"kept-{len(seen)}")
-
-    first, first_inputs = seen[0]
-    assert len(first_inputs) == 3
-    for second, second_inputs in seen[1:]:
-        assert first_inputs != second_inputs
-        assert len(second_inputs) == 3
-        assert first.keys() == second.keys()
-        assert [name for name in first if first[name] != second[name]] == []
+    made = partial(make_linked, configuration=configuration, neighbours=neighbours)
+    seen = seen_after(tmp_path, monkeypatch, (found, *others), made)
+    first, inputs = assert_alike(seen), seen[0][1]
+    assert len(inputs) == 3
     assert {"bundle/release.json", "bundle/synthetic/set-1/people.parquet"} <= first.keys()
 
 
 def degenerate(rows, relation):
     """Return files as different as data may be; under replace-one, with as many units each."""
-    found = {
-        "equal rows": [rows[3] | {PERSON: row[PERSON]} for row in rows],
-        "missing values": [row | dict.fromkeys(("age", "marital", "income"), "NA") for row in rows],
-        "broken rules": [row | {"age": "99", "marital": "married", "income": "0"} for row in rows],
-    }
-    if relation.neighbours == "add-remove":
-        found["one row"] = rows[:1]
-    return found
+    found = [
+        [rows[3] | {PERSON: row[PERSON]} for row in rows],
+        [row | dict.fromkeys(("age", "marital", "income"), "NA") for row in rows],
+        [row | {"age": "99", "marital": "married", "income": "0"} for row in rows],
+    ]
+    return [*found, rows[:1]] if relation.neighbours == "add-remove" else found
 
 
 @pytest.mark.slow
@@ -441,16 +450,9 @@ def test_no_file_makes_a_stage_fail_or_take_another_path(tmp_path, monkeypatch, 
     """With equal noisy answers, all files of a schema, not only neighbours, leave equal bytes."""
     relation, schema = unit_of(configuration)
     rows = inhabitants(schema)
-    seen = {}
-    for name, each in {"usual": rows, **degenerate(rows, relation)}.items():
-        place = tmp_path / "place"
-        make(place, each, configuration, relation, schema, monkeypatch)
-        seen[name] = outside(place)
-        place.rename(tmp_path / name)
-    usual = seen.pop("usual")
-    for name, found in seen.items():
-        assert found.keys() == usual.keys(), name
-        assert [file for file in usual if usual[file] != found[file]] == [], name
+    made = partial(make, configuration=configuration, relation=relation, schema=schema)
+    files = (rows, *degenerate(rows, relation))
+    assert_alike(seen_after(tmp_path, monkeypatch, files, made))
 
 
 def test_what_the_test_of_the_wall_always_makes_exists():
@@ -464,7 +466,8 @@ def test_what_the_test_of_the_wall_always_makes_exists():
 def test_the_exceptions_are_the_only_files_that_hold_the_input(tmp_path, monkeypatch):
     (independent,) = (each for each in configurations() if each.name == "independent")
     rows = inhabitants("survey")
-    project = make(tmp_path / "p", rows, independent, UNITS[0], "survey", monkeypatch)
+    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "p" / "home"))
+    project = make(tmp_path / "p", rows, independent, UNITS[0], "survey")
     ((keyed, seal),) = inputs_of(project.home / "ledger.db")
     key = (project.home / "input.key").read_bytes()
     for name, content in outside(tmp_path / "p").items():
@@ -478,7 +481,7 @@ def test_the_exceptions_are_the_only_files_that_hold_the_input(tmp_path, monkeyp
 def test_the_link_that_is_published_is_salted_and_the_salts_are_not(project):
     """Without them nobody can try inputs, or times, until the link fits."""
     project.release()
-    published = json.loads((project.out / "release.json").read_bytes())["ledger"]["place"]["link"]
+    published = project.statement()["ledger"]["place"]["link"]
     found = project.ledger().entries()
     (settled,) = [entry for entry in found if entry.link == published]
     assert settled.kind == "settle"

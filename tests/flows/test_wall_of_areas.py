@@ -18,12 +18,12 @@ from tests.flows.test_wall import (
     SHARES,
     Terms,
     another_household,
+    assert_alike,
     curator,
     frozen,  # noqa: F401 (a fixture)
-    inputs_of,
     linked_tables,
     make_project,
-    outside,
+    seen_after,
 )
 
 PLACES = dict(zip("uvwxyz", "aabbcc", strict=True))
@@ -56,28 +56,6 @@ totals:
 """
 
 
-def _seen(tmp_path, monkeypatch, files, make):
-    """Return what is outside after a release of each file, and the hashes of its inputs."""
-    seen = []
-    for number, file in enumerate(files):
-        place = tmp_path / "place"
-        monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
-        monkeypatch.setenv("DP_RELEASE_STATE", str(place / "state"))
-        project = make(place, file)
-        project.release(place / "bundle")
-        seen.append((outside(place), inputs_of(project.home / "ledger.db")))
-        place.rename(tmp_path / f"kept-{number}")
-    return seen
-
-
-def _alike(seen):
-    """Check that the inputs differed and that nothing outside does."""
-    (one, its_input), (other, other_input) = seen
-    assert its_input != other_input
-    assert one.keys() == other.keys()
-    assert [name for name in one if one[name] != other[name]] == []
-
-
 @pytest.mark.usefixtures("quick", "frozen")
 @pytest.mark.parametrize("totals", ["", TOTALS])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
@@ -107,9 +85,10 @@ def test_nothing_outside_depends_on_a_record_in_an_area_of_its_own(
         project.write_spec(
             "synthesize: {sets: 2}\n", privacy=privacy, account="people", method="auto"
         )
+        project.release(place / "bundle")
         return project
 
-    _alike(_seen(tmp_path, monkeypatch, (town, pd.concat([kept, alone])), make))
+    assert_alike(seen_after(tmp_path, monkeypatch, (town, pd.concat([kept, alone])), make))
 
 
 @pytest.mark.usefixtures("quick", "frozen")
@@ -141,6 +120,9 @@ def test_nothing_outside_depends_on_a_household_with_areas_totals_and_counted_me
         write_tables(project.folder, {"homes": homes, "people": file["people"]})
         (project.folder / "town.schema.yaml").write_text(schema)
         write_linked_spec(project, privacy=privacy)
+        project.release(place / "bundle")
         return project
 
-    _alike(_seen(tmp_path, monkeypatch, (town, another_household(town, neighbours)), make))
+    assert_alike(
+        seen_after(tmp_path, monkeypatch, (town, another_household(town, neighbours)), make)
+    )

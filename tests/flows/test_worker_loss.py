@@ -1,16 +1,14 @@
 """A release that counts on a cluster which loses workers: paid once, drawn once, or resumed."""
 
 from contextlib import contextmanager
-from itertools import permutations
 
-import numpy as np
 import pytest
 
-from dp_core.confidential.code_store import CodeStore, StoreWriter
+from dp_core.confidential.code_store import StoreWriter
 from dp_core.wall.noise import granted_noise
 from tasks.support import dask_cluster as cluster_module
 from tests.flows.conftest import assert_charged_once
-from tests.workers import a_task_for_each_chunk, can_draw, meanwhile, trapped_cluster
+from tests.workers import a_task_for_each_chunk, meanwhile, trapped_cluster
 
 pytestmark = [
     pytest.mark.slow,
@@ -48,64 +46,6 @@ def draws(monkeypatch):
 
         patch.setattr(granted_noise, "add", perturb)
         yield seen
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("chunks", "forgetful")
-def test_a_release_outlives_lost_workers_and_draws_every_result_once(
-    project, command, monkeypatch, tmp_path
-):
-    # The 12th chunk of a worker comes after the first charge: each pass has eight.
-    with trapped_cluster(tmp_path, 2, at=12) as killer:
-
-        def kill():
-            killer.kill(killer.held(1)[0])
-            charged.append(project.kinds().count("charge"))
-            killer.go()
-
-        charged = []
-        with meanwhile(kill), draws(monkeypatch) as drawn:
-            address = killer.cluster.scheduler_address
-            answer = command(
-                *("run", project.spec, "--out", project.out, "--dask", address),
-                "--keep-confidential",
-            )
-        assert set(killer.client.run(can_draw).values()) == {()}
-    assert answer.code == 0, answer.err
-    assert charged[0] > 0
-    assert_charged_once(project, keeps_confidential=True)
-    assert project.redraws() == 0
-    ledger = project.ledger()
-    charges = ledger.charges(ledger.reservation("town"))
-    assert drawn.keys() == {(charge.stage, charge.step) for charge in charges}
-    exact = undisturbed(project, drawn)
-    assert drawn.keys() - exact.keys() == {("select", "indif")}  # not a table, but made of tables
-    for step, counts in exact.items():
-        assert np.array_equal(drawn[step], counts), step
-
-
-def undisturbed(project, steps):
-    """Return the counts of the same file by threads of this process."""
-    from dp_core.plan.reading.spec_file import load_spec
-    from dp_core.text.names import interaction_step, table_step
-    from dp_core.wall.statistics.interactions import Interaction
-    from tasks.counting.dask_counter import DaskCounter
-
-    domain = load_spec(project.spec).schema.domain
-    store = CodeStore(project.run_folder / "confidential/codes", domain)
-    assert store.chunks == 8
-    counter = DaskCounter(store, domain)
-    possible = [(), *(c for size in (1, 2, 3) for c in permutations(domain.columns, size))]
-    named = {table_step(clique, 0): clique for clique in possible}
-    beyond = {interaction_step(clique, 0, 0): clique for clique in possible if clique}
-    asked = {step: (named | beyond)[step[1]] for step in steps if step[1] in named | beyond}
-    found = counter.count(list(asked.values()))
-    return {
-        step: Interaction(clique, found[clique].counts.shape).of_table(found[clique].counts)
-        if step[1] in beyond
-        else found[clique].counts
-        for step, clique in asked.items()
-    }
 
 
 @pytest.mark.full

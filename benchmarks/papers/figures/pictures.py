@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.papers.figures.store import Point, Store
 from benchmarks.papers.figures.view import Drawing, Figure, View
-from dp_core.lab.comparison.significance_plot import Bar, Panel, significance_png
-from dp_core.lab.measures.significance import Outcome
+from dp_core.lab.comparison.plots import Bar, Panel, significance_png
+from dp_core.lab.measures.inference_agreement import Outcome
 
 MOST_BYTES = 150_000
 """Of a picture; a larger one is written again in fewer colours."""

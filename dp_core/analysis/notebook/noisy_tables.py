@@ -56,6 +56,7 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
 
     def __init__(self, bundle: Bundle) -> None:
         self._schema = bundle.claims.schema
+        self._shares = self._schema.domain.shares
         self._measured = bundle.measured
         self._held: dict[frozenset[str], tuple[Clique, list[int]]] = {}
         for place, item in enumerate(self._measured):
@@ -104,14 +105,11 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
         """
         import pandas as pd
 
-        shares = self._schema.domain.shares
-        rows = [_row(number, item, shares) for number, item in enumerate(self._measured, start=1)]
-        return pd.DataFrame(rows, columns=_COLUMNS).set_index("table")
+        return pd.DataFrame(self._rows(), columns=_COLUMNS).set_index("table")
 
     def page(self) -> Page:
         """Return the measurements, and where their frames are."""
-        shares = self._schema.domain.shares
-        rows = [_row(number, item, shares) for number, item in enumerate(self._measured, start=1)]
+        rows = self._rows()
         shown = tuple(
             (
                 *(row[name] for name in ("columns", "kind", "stage", "table", "values")),
@@ -124,6 +122,9 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
             Sentence(f"{len(rows):,} measurements; tables[COLUMNS] has the counts of a table."),
             Listing(columns, shown),
         )
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [_row(place, item, self._shares) for place, item in enumerate(self._measured, 1)]
 
     def _cliques(self, item: Measured) -> Sequence[Clique]:
         """Return the columns of every table of counts in a measurement."""
@@ -138,11 +139,11 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
         """Yield the noisy counts of cells of these columns in a measurement."""
         item, number = self._measured[place], place + 1
         if isinstance(item, SparseTable):
-            margin = self._margin(item)
+            margin = _margin(item, self._shares)
             yield _Counts(number, item.clique, item.cells, item.values, margin)
         elif isinstance(item, Answers):
             assert isinstance(item.queries, Cells)
-            margin = self._margin(item)
+            margin = _margin(item, self._shares)
             asked = zip(item.queries.of, item.queries.codes, item.values, strict=True)
             for clique, codes, value in asked:
                 if frozenset(clique) == key:
@@ -155,12 +156,8 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
             every: NDArray[np.int64] = np.empty((1, 0), dtype=np.int64)
             if sizes:
                 every = np.stack(np.unravel_index(np.arange(values.size), sizes), axis=1)
-            margin = self._margin(table)
+            margin = _margin(table, self._shares)
             yield _Counts(number, table.clique, every, values, margin)
-
-    def _margin(self, item: Paid) -> float:
-        """Return the margin of a count; of linked tables rounded up to 0.01 households."""
-        return _margin(item, self._schema.domain.shares)
 
     def _missing(self, key: frozenset[str]) -> str:
         for name in sorted(key):

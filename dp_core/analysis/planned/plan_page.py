@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dp_core.analysis.planned.plan_values import plan_values
 from dp_core.plan.forecast.error_forecast import SetError
 from dp_core.plan.forecast.stage_pace import span
+from dp_core.plan.plan import Plan
 from dp_core.plan.presets import PRESETS
-from dp_core.schema.privacy import cost_unit, unit_words
+from dp_core.schema.privacy import Privacy, cost_unit, unit_words
 from dp_core.text.pages.number_texts import number, plural
-from dp_core.text.pages.page import Bars, Block, Fact, Listing, Sentence, Title, numbers, texts
+from dp_core.text.pages.page import (
+    Bars,
+    Block,
+    Fact,
+    Listing,
+    Page,
+    Sentence,
+    Title,
+    numbers,
+    texts,
+)
+from dp_core.text.pages.printed import Printed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 MOST_TABLES = 40
 """Most tables that a terminal shows."""
@@ -289,3 +306,54 @@ def _planned_totals(plan: Mapping[str, Any]) -> Iterator[Block]:
 def _error(within: float, tvd: float | None) -> tuple[str, str | None]:
     """Return the two cells with the error of a table or sum."""
     return f"±{number(within)}", None if tvd is None else f"{tvd:.3f}"
+
+
+_COLUMNS = ("stage", "columns", "kind", "cells", "noise", "scale", "margin", "tvd")
+
+
+class PlanPage(Printed):
+    """The plan of a release.
+
+    Attributes:
+        plan: The plan itself.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The tables that are certain to be measured: one row for each.
+
+        `scale` is the parameter of the noise, `margin` half of the width of the 95 % interval of
+        the noise of a cell, records, and `tvd` the distance that the noise alone causes (NaN
+        without `rows_about` in the schema).
+        """
+        import pandas as pd
+
+        rows = (
+            {
+                **table,
+                "columns": ", ".join(table["columns"]),
+                "kind": "interaction" if "interaction" in table else "table",
+                "margin": table["within"],
+            }
+            for table in plan_values(self.plan)["tables"]
+        )
+        return pd.DataFrame(list(rows), columns=_COLUMNS)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan's document: the resolved spec, and the budget of each stage."""
+        return self.plan.document()
+
+    def page(self) -> Page:
+        """Return the cost of each stage, and the tables with their noise."""
+        return (*plan_page(plan_values(self.plan)),)
+
+
+def privacy_words(privacy: Privacy) -> str:
+    """Return epsilon, delta and what they protect."""
+    return (
+        f"epsilon {float(privacy.epsilon):.6g}, delta {float(privacy.delta):.6g}, for"
+        f" {privacy.unit_in_words.rstrip(',')} ({privacy.neighbours})"
+    )

@@ -10,10 +10,10 @@ from typing import Any, cast
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.methods.bin_density.outer_bins import outer_bins
-from dp_core.methods.prior.public_prior import PublicPrior
+from dp_core.methods.prior import PublicPrior
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
-from dp_core.methods.selection.budget.wanted_margins import Margin, margins
+from dp_core.methods.selection.budget.wanted_shares import Margin, margins
 from dp_core.plan.forecast.error_forecast import forecast_error
 from dp_core.plan.forecast.machine_speed import REFERENCE, Machine
 from dp_core.plan.forecast.many_levels import many_levels

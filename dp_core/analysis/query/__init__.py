@@ -1,9 +1,8 @@
 """Answers from the noisy tables of a release, each with its margin of error. Post-processing.
 
-Read `question` first, then `question_grammar` with `question_tokens` and `level_conditions` (text
-to question), `asked_counts` (question to sums of counts), and `answering` (estimates and
-intervals). `query_answer` is what the command and the library return. What cannot be answered is in
-`undetermined`. The estimates themselves are in
+Read `question` first, then `question_grammar` (text to question), `asked_counts` (question to sums
+of counts), and `answering` with `term_intervals` (estimates and intervals, or why there are none).
+`query_answer` is what the command and the library return. The estimates themselves are in
 `dp_core.methods.reconstruction.estimates` (`pooled_functionals`, `functional_noise`). This room
 reads a bundle; it may import `bundle` and the rooms below it, never `confidential` or the noise.
 """

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dp_core.analysis.query.asked_counts import Asked
-from dp_core.analysis.query.question import Question
+from dp_core.analysis.query.asked_counts import Asked, QueryCell
 from dp_core.analysis.query.sources import Sources
+from dp_core.inference.questions.question import Question
 from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
@@ -25,36 +25,30 @@ _UNUSED = {
 def notes_of(
     sources: Sources,
     asked: Asked,
+    cells: Sequence[QueryCell] = (),
     *,
-    unbounded: bool,
     beyond: bool,
-    uninformed: int,
-    exact: bool,
+    uninformed: int = 0,
     sampling: bool,
-    from_bins: Sequence[float] = (),
-    ends: Sequence[tuple[float, float]] = (),
 ) -> tuple[str, ...]:
     """Return the notes on an answer.
 
     Args:
         sources: What it was answered from.
         asked: The question on the measured columns.
-        unbounded: Whether some group has no bounded interval.
+        cells: The answer of each group; empty (the default) for a side of a change.
         beyond: Whether the noise put an estimate outside the possible values.
-        uninformed: Number of groups whose interval contains every possible value.
-        exact: Whether every group has a margin of 0.
+        uninformed: Number of groups whose interval contains every possible value; 0 by default.
         sampling: Whether the intervals include the error of the file as a simple random sample.
-        from_bins: Part of each interval's width that comes from bins; empty (the default) if bins
-            do not matter.
-        ends: Both ends of each interval, in the column's unit or in codes of levels; only needed
-            for quantiles.
     """
+    known = [cell for cell in cells if cell.determined]
+    exact = bool(cells) and all(cell.margin == 0 for cell in cells) and not asked.in_bins
     found = (
         *_of_totals(sources, exact),
-        *_of_bins(sources, asked, from_bins),
-        *_of_quantile(asked, ends),
+        *_of_bins(sources, asked, [cell.from_bins for cell in known] if asked.in_bins else []),
+        *_of_quantile(asked, known),
         *(() if exact else _of_areas(sources, asked)),
-        *_notes(sources, asked, unbounded, beyond, uninformed),
+        *_notes(sources, asked, len(known) < len(cells), beyond, uninformed),
     )
     if asked.earlier is not None:
         found = (*_of_waves(asked), *found)
@@ -233,7 +227,7 @@ def _of_waves(asked: Asked) -> Iterator[str]:
         )
 
 
-def _of_quantile(asked: Asked, ends: Sequence[tuple[float, float]]) -> Iterator[str]:
+def _of_quantile(asked: Asked, known: Sequence[QueryCell]) -> Iterator[str]:
     """Yield that some interval of a quantile reaches the first or last possible value."""
     if asked.question.measure != "quantile":
         return
@@ -244,6 +238,7 @@ def _of_quantile(asked: Asked, ends: Sequence[tuple[float, float]]) -> Iterator[
     else:
         low, high = asked.bounds[0][0], asked.bounds[1][column.bins - 1]
         names = [column.scale.text(each) for each in legal_range(column)]
+    ends = [(c.low, c.high) for c in known if c.low is not None and c.high is not None]
     reached = [
         f"{name}, the {word} possible value,"
         for name, word, met in (

@@ -21,77 +21,33 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
 from dp_core.analysis.query.answer_notes import notes_of, outside_note
-from dp_core.analysis.query.asked_counts import Asked, Counted
-from dp_core.analysis.query.changes.between_waves import read_any_question
-from dp_core.analysis.query.declared.declared_sums import (
+from dp_core.analysis.query.asked_counts import Asked, Counted, QueryCell
+from dp_core.analysis.query.declared_sums import (
     DeclaredAnswer,
     answer_declared,
     unused_declaration,
 )
-from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
-from dp_core.analysis.query.possible_answers import Ends, check_informative, possible_answers
-from dp_core.analysis.query.quantile_answers import quantile_answers
-from dp_core.analysis.query.question import Question
-from dp_core.analysis.query.sources import Sources, sources_of
-from dp_core.analysis.query.term_intervals import Intervals, Pair
-from dp_core.analysis.query.undetermined import Undetermined
-from dp_core.bundle.reading import Bundle
+from dp_core.analysis.query.possible_answers import check_informative, possible_answers
+from dp_core.analysis.query.sources import NOTE, Sources, asked_groups
+from dp_core.analysis.query.term_intervals import (
+    Ends,
+    Intervals,
+    Pair,
+    Undetermined,
+    quantile_answers,
+)
 from dp_core.errors import BadInput
+from dp_core.inference.questions.between_waves import read_any_question
+from dp_core.inference.questions.question import Question
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.schema.definition import Schema
 
 _ESTIMATED_AT = 0.95
 """Level of the intervals from which the estimate of a declared quantile follows."""
-
-AnsweredFrom = Literal["tables", "declared"]
-"""What an answer is computed from."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryCell:
-    """One answer.
-
-    Attributes:
-        codes: Codes of its group, one for each of `QueryResult.columns`.
-        estimate: Estimate: records (count), a share or ratio, or the unit of the column (mean,
-            total, quantile; day ordinals of a date, codes of an ordinal). None if it is not
-            determined at this noise.
-        low, high: Ends of its interval; None if it is not determined at this noise.
-        margin_without_bins: Half of the width that the interval would have if the mean value of
-            each bin were known; of a quantile, if the distribution of values within each bin were.
-            None if bins do not matter, or if it is not determined.
-    """
-
-    codes: tuple[int, ...]
-    estimate: float | None
-    low: float | None
-    high: float | None
-    margin_without_bins: float | None = None
-
-    @property
-    def determined(self) -> bool:
-        """Whether the interval is bounded."""
-        return self.low is not None
-
-    @property
-    def margin(self) -> float | None:
-        """Distance from the estimate to the farther end of the interval; None if unbounded."""
-        if self.estimate is None or self.low is None or self.high is None:
-            return None
-        return max(self.high - self.estimate, self.estimate - self.low)
-
-    @property
-    def from_bins(self) -> float:
-        """Part of the interval's width that comes from bins, from 0 to 1."""
-        if self.margin_without_bins is None or self.low is None or self.high is None:
-            return 0.0
-        width = self.high - self.low
-        return max(1 - 2 * self.margin_without_bins / width, 0.0) if width > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +66,7 @@ class QueryResult:
         undetermined: Why there is no answer; None if there is one.
         counted: What is counted: `records` (the default) or, of linked tables, `households` or
             `persons`.
-        answered_from: `tables` (the default), or `declared` for the sums of a declared statistic.
+        declared: Whether it is computed from what was measured for a declared statistic.
     """
 
     question: Question
@@ -122,17 +78,15 @@ class QueryResult:
     notes: tuple[str, ...] = ()
     undetermined: Undetermined | None = None
     counted: Counted = "records"
-    answered_from: AnsweredFrom = "tables"
+    declared: bool = False
 
 
-def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
+def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
     """Return the answer to a question about the file of a release, with its margin of error.
 
-    For several questions it is quicker to call `sources_of(bundle)` once, then `ask` for each.
-
     Args:
-        bundle: The release, as `dp_core.bundle.reading.read_bundle` returns it.
-        text: The question (`dp_core.analysis.query.question_grammar`).
+        sources: What the release answers from (`sources_of`).
+        text: The question (`dp_core.inference.questions.question_grammar`).
         level: Confidence level of the intervals; 0.95 by default.
         sampling: Whether intervals also include the error of the file as a simple random sample;
             False by default.
@@ -143,11 +97,6 @@ def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = Fa
     Raises:
         BadInput: if the text is not a question about this release.
     """
-    return ask(sources_of(bundle), text, level=level, sampling=sampling)
-
-
-def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
-    """Return the answer to a question; arguments as for `query`."""
     question, asked, work = prepared(sources, text, level, sampling)
     if (declared := _from_declared(sources, asked, text, level, sampling)) is not None:
         return declared
@@ -157,20 +106,14 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         if (drawn := _from_draws(sources, question, level, sampling)) is not None:
             return drawn
         return QueryResult(
-            question,
-            question.groups,
-            (),
-            level,
-            sampling,
-            asked.in_bins,
+            *(question, question.groups, (), level, sampling, asked.in_bins),
             undetermined=absent,
             counted=asked.counted,
         )
     possible = possible_answers(asked, parts)
     if question.measure == "quantile":
-        found = quantile_answers(work, asked)
-        plain = found.values, found.lows, found.highs
-        margins = np.maximum(found.plain_highs - found.plain_lows, 0.0) / 2
+        plain, (_, lows, highs) = quantile_answers(work, asked)
+        margins = np.maximum(highs - lows, 0.0) / 2
     else:
         plain = flat(work.answer(parts[0]))
         _, lows, highs = possible.cut(plain)
@@ -188,19 +131,10 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         for codes, *numbers in sorted(zip(asked.labels(), *ends, margins, strict=True))
     )
     notes = notes_of(
-        sources,
-        asked,
-        unbounded=not all(cell.determined for cell in cells),
+        *(sources, asked, cells),
         beyond=possible.outside(plain),
         uninformed=possible.uninformed(ends),
-        exact=all(cell.margin == 0 for cell in cells) and not asked.in_bins,
         sampling=sampling,
-        from_bins=[cell.from_bins for cell in cells if cell.determined] if asked.in_bins else [],
-        ends=[
-            (cell.low, cell.high)
-            for cell in cells
-            if cell.low is not None and cell.high is not None
-        ],
     )
     return QueryResult(
         question,
@@ -217,7 +151,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
 def prepared(
     sources: Sources, text: str, level: float, sampling: bool
 ) -> tuple[Question, Asked, Intervals]:
-    """Return a question, its sums of counts, and what is known of them; arguments as for `query`.
+    """Return a question, its sums of counts, and what is known of them; arguments as for `ask`.
 
     Raises:
         BadInput: if the text is not a question about this release.
@@ -299,7 +233,7 @@ def _from_declared(
         level,
         sampling,
         notes=(*found.notes, *([outside_note(question)] if possible.outside(ends) else [])),
-        answered_from="declared",
+        declared=True,
     )
 
 

@@ -22,9 +22,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.analysis.query.question import Condition, Question
 from dp_core.errors import BadInput
-from dp_core.inference.quantile_intervals import cut_weights
+from dp_core.inference.count_intervals import cut_weights
+from dp_core.inference.questions.question import Condition, Question
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.methods.replicates.kept_moments import points_of
@@ -40,6 +40,48 @@ MOST_ANSWERS = 100_000
 """Largest number of groups of one question."""
 MOST_LEVELS = 3000
 """Largest number of groups on one measured column."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCell:
+    """One answer.
+
+    Attributes:
+        codes: Codes of its group, one for each of `QueryResult.columns`.
+        estimate: Estimate: records (count), a share or ratio, or the unit of the column (mean,
+            total, quantile; day ordinals of a date, codes of an ordinal). None if it is not
+            determined at this noise.
+        low, high: Ends of its interval; None if it is not determined at this noise.
+        margin_without_bins: Half of the width that the interval would have if the mean value of
+            each bin were known; of a quantile, if the distribution of values within each bin were.
+            None if bins do not matter, or if it is not determined.
+    """
+
+    codes: tuple[int, ...]
+    estimate: float | None
+    low: float | None
+    high: float | None
+    margin_without_bins: float | None = None
+
+    @property
+    def determined(self) -> bool:
+        """Whether the interval is bounded."""
+        return self.low is not None
+
+    @property
+    def margin(self) -> float | None:
+        """Distance from the estimate to the farther end of the interval; None if unbounded."""
+        if self.estimate is None or self.low is None or self.high is None:
+            return None
+        return max(self.high - self.estimate, self.estimate - self.low)
+
+    @property
+    def from_bins(self) -> float:
+        """Part of the interval's width that comes from bins, from 0 to 1."""
+        if self.margin_without_bins is None or self.low is None or self.high is None:
+            return 0.0
+        width = self.high - self.low
+        return max(1 - 2 * self.margin_without_bins / width, 0.0) if width > 0 else 0.0
 
 
 @dataclass(frozen=True)

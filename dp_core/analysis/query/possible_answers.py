@@ -18,14 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.query.asked_counts import Asked
-from dp_core.analysis.query.question import Question
-from dp_core.analysis.query.term_intervals import Pair
+from dp_core.analysis.query.term_intervals import Ends, Pair
 from dp_core.errors import BadInput
+from dp_core.inference.questions.question import Question
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
-
-Ends = tuple[Floats, Floats, Floats]
-"""Estimates, and the lower and upper ends of their intervals; shape (groups,) each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

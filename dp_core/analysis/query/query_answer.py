@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.asked_counts import Counted
-from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
-from dp_core.analysis.query.undetermined import Undetermined
+from dp_core.analysis.query.term_intervals import Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.provenance import enumeration
+from dp_core.inference.questions.question import Question
 from dp_core.schema.column_types.registry import type_with_texts, types_with_texts
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.documents.spreadsheet_text import spreadsheet_text
@@ -271,18 +271,18 @@ class QueryAnswer(Answer):
         )
 
     def _unit_words(self) -> str:
-        points = re.match(r"\s*(change|difference)\b", self.question, re.IGNORECASE)
-        words = {"share": "percentage points" if points else "percent"}
-        words |= {of.word: of.word for of in types_with_texts()}
-        if self.is_change:
-            words = {"share": "percent; changes in percentage points"}
-            words |= {
-                of.word: f"{of.word}; changes in {of.difference}" for of in types_with_texts()
-            }
-        words |= {unit: unit for unit in ("ratio", "records", "households", "persons", "level")}
-        differences = {of.difference for of in types_with_texts()}
-        own = f"{self.measure}, in {self.unit if self.unit in differences else 'its own unit'}"
-        return words.get(self.unit, own)
+        of = type_with_texts(self.unit)
+        if self.unit == "share":
+            points = re.match(r"\s*(change|difference)\b", self.question, re.IGNORECASE)
+            if self.is_change:
+                return "percent; changes in percentage points"
+            return "percentage points" if points else "percent"
+        if of is not None:
+            return f"{of.word}; changes in {of.difference}" if self.is_change else of.word
+        if self.unit in ("ratio", "records", "households", "persons", "level"):
+            return self.unit
+        days = self.unit in {each.difference for each in types_with_texts()}
+        return f"{self.measure}, in {self.unit if days else 'its own unit'}"
 
     @property
     def _width_word(self) -> str:
@@ -326,7 +326,7 @@ def answer_query(
     Args:
         bundle: The release.
         sources: Its pooled tables, as `sources_of(bundle)` returns them.
-        text: The question (`dp_core.analysis.query.question_grammar`).
+        text: The question (`dp_core.inference.questions.question_grammar`).
         level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
         sampling: Whether they also contain the sampling error of the file; False by default.
 
@@ -362,7 +362,7 @@ def answer_query(
         level=level,
         covers=coverage(sampling=sampling, in_bins=result.in_bins),
         notes=result.notes,
-        answered_from="declared" if result.answered_from == "declared" else None,
+        answered_from="declared" if result.declared else None,
     )
     if unit != "level":
         return found

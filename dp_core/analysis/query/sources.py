@@ -1,21 +1,148 @@
-"""What a question is answered from: the pooled tables of a release, and its public facts."""
+"""What a question is answered from: the pooled tables of a release, and its public facts.
+
+If the sets consist of private draws, their tables do not count some columns. But the mechanism of
+the draws is public, so the posterior of a level's share is known (Charest 2011;
+`dp_core.inference.private_draws`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dp_core.analysis.query.declared.declared_sums import DeclaredSums, declared_sums
-from dp_core.analysis.query.drawn_shares import DrawnSets, drawn_sets
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.analysis.query.declared_sums import DeclaredSums, declared_sums
 from dp_core.bundle.quality.distant_totals import explained_by_noise
 from dp_core.bundle.quality.relations import as_table, pool_release
-from dp_core.bundle.reading import Bundle
+from dp_core.bundle.reading import Bundle, PrivateDraws
+from dp_core.inference.private_draws import GroupDraws, GroupPosterior, group_posterior
+from dp_core.inference.questions.question import Question
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation
 from dp_core.tables.public_totals import PublicTotals, known_counts
 from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.released import Paid, Released, ReleasedKind, kind_of
+from dp_core.wall.released import Measurement, Paid, Released, ReleasedKind, kind_of
+
+NOTE = (
+    "The estimate and its interval come from the posterior given the private draws and their"
+    " mechanism, with a uniform prior for each share (Charest 2011). It is a credible interval."
+)
+_STEPS = 41
+"""Number of candidate values for the number of records, if it is noisy."""
+_REACH = 8.0
+"""Standard deviations of the noise that the candidates span on either side."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnSets:
+    """The sets of a release that consist of private draws.
+
+    Attributes:
+        draws: Mechanism of every draw; for each column one for all sets, or one for each set.
+        sets: Numbers of the sets.
+        counts: Returns the number of rows of a set by codes of a column.
+        rows, chances: Possible numbers of records of the file with their probabilities.
+    """
+
+    draws: tuple[PrivateDraws, ...]
+    sets: range
+    counts: Callable[[int, str], NDArray[np.int64]]
+    rows: NDArray[np.float64]
+    chances: NDArray[np.float64]
+
+    def posterior(self, column: str, codes: Sequence[int]) -> GroupPosterior | None:
+        """Return the posterior of the number of records with some codes; None if not known.
+
+        It is not known if the column was not drawn, was drawn in bins, or if its sets hold some
+        records more often than others.
+        """
+        own = [draw for draw in self.draws if column in draw.columns]
+        if not own or any(column in draw.binned for draw in own):
+            return None
+        # One draw that all sets share is in every set; the first has all of it.
+        sets = self.sets if len(own) == len(self.sets) else self.sets[:1]
+        if len(own) != len(sets):
+            return None
+        found = []
+        for draw, number in zip(own, sets, strict=True):
+            by_code = self.counts(number, column)
+            size, inside = int(by_code.sum()), int(by_code[list(codes)].sum())
+            copies = 1
+            if size > draw.records:
+                copies, left = divmod(size, draw.records)
+                if left:
+                    return None
+            virtual = float(draw.virtual) * draw.cells / len(by_code)
+            found.append(
+                GroupDraws(
+                    kind=draw.kind,
+                    # Of fewer rows than draws, the set is a part of them, as good as any other.
+                    records=size // copies,
+                    inside=inside // copies,
+                    virtual_inside=virtual * len(codes),
+                    virtual_outside=virtual * (len(by_code) - len(codes)),
+                )
+            )
+        return group_posterior(found, self.rows, self.chances)
+
+
+def drawn_sets(bundle: Bundle, schema: Schema) -> DrawnSets | None:
+    """Return the sets of a release if they consist of private draws as drawn, otherwise None."""
+    if not bundle.draws or schema.zeros.rules or schema.rules:
+        return None  # impossible records were replaced, so the sets are not the draws
+
+    def counts(number: int, column: str) -> NDArray[np.int64]:
+        labels = schema.column(column).code_labels()
+        drawn = bundle.read_set(number, [column]).column(column)
+        texts = drawn.cast("string").to_pylist()
+        # Missing is null in a set, and the last code.
+        place = {label: code for code, label in enumerate(labels)}
+        codes = [len(labels) - 1 if text is None else place[text] for text in texts]
+        return np.bincount(codes, minlength=len(labels))
+
+    rows, chances = _rows(bundle)
+    return DrawnSets(bundle.draws, range(1, bundle.claims.sets + 1), counts, rows, chances)
+
+
+def _rows(bundle: Bundle) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return possible numbers of records, with their probabilities given the noisy ones."""
+    if bundle.claims.records is not None:
+        return np.array([max(1.0, float(bundle.claims.records))]), np.ones(1)
+    noisy = [each for each in bundle.measured if isinstance(each, Measurement) and not each.clique]
+    if not noisy:
+        return np.array([max(1.0, round(bundle.records))]), np.ones(1)
+    weights = np.array([1 / each.variance for each in noisy])
+    values = np.array([float(each.values) for each in noisy])
+    centre, spread = float(weights @ values / weights.sum()), float(weights.sum()) ** -0.5
+    tried = np.rint(centre + spread * np.linspace(-_REACH, _REACH, _STEPS))
+    rows = np.unique(np.maximum(tried, 1.0))
+    logs = np.zeros(len(rows))
+    for each, value in zip(noisy, values, strict=True):
+        away = np.abs(rows - value) / each.scale
+        logs -= away if each.noise == "laplace" else away**2 / 2
+    chances = np.exp(logs - logs.max())
+    return rows, chances / chances.sum()
+
+
+def asked_groups(question: Question, schema: Schema) -> tuple[str, list[tuple[int, ...]]] | None:
+    """Return the column and the codes of each group; None if the question is not about one column.
+
+    Such questions are `share of x`, `share of x = level`, `share by x` and the same for counts.
+    """
+    simple = question.measure in ("share", "count") and not (
+        question.where or question.between or question.waves
+    )
+    asked = (*question.groups, *(condition.column for condition in question.of))
+    if not simple or len(asked) != 1:
+        return None
+    if asked[0] not in schema.domain.columns:
+        return None  # computed from another column
+    if question.of:
+        return asked[0], [question.of[0].codes]
+    return asked[0], [(code,) for code in range(schema.column(asked[0]).size)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

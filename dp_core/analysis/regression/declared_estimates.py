@@ -11,8 +11,11 @@ from dp_core.analysis.regression.frames import Frame, levels_of
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Combined, combine
-from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
-from dp_core.inference.formulas.declared_formula import declared_analysis, same_analysis
+from dp_core.inference.formulas.declared_analysis import (
+    DeclaredAnalysis,
+    declared_analysis,
+    same_analysis,
+)
 from dp_core.inference.formulas.formula import Formula
 from dp_core.methods.declared.declared_answers import declared_fits
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression

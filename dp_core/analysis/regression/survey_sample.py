@@ -14,8 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.inference.design_variance import design_degrees, sums_by_group, variance_of_totals
-from dp_core.inference.replicate_weights import random_groups, replicate_factors
+from dp_core.inference.design_variance import (
+    design_degrees,
+    random_groups,
+    replicate_factors,
+    sums_by_group,
+    variance_of_totals,
+)
 from dp_core.methods.replicates.survey_weights import Raking, codes_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.survey.primary_units import primary_units

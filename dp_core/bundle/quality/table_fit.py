@@ -22,8 +22,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.metrics.household_tally import tally_of
-from dp_core.metrics.marginal_error import Tally
+from dp_core.metrics.marginal_error import Tally, tally_of
 from dp_core.metrics.noise_size import Noise, expected_absolute, half_width_in_units
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import other

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.inference.ratio_intervals import fieller
+from dp_core.inference.count_intervals import fieller
 from dp_core.methods.reconstruction.estimates.area_parts import AreaPart
 from dp_core.methods.reconstruction.estimates.functional_noise import cells
 from dp_core.methods.reconstruction.estimates.pooled_functionals import is_determined

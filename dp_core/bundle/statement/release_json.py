@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
+import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,6 @@ from dp_core.schema.panel.panel_waves import Panel
 from dp_core.schema.privacy import Relation, unit_words
 from dp_core.tables.domain import Domain
 from dp_core.text.canonical import canonical_json, digest
-from dp_core.text.indented_json import indented_json
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.ledger.ledger_position import Adoption, Total
@@ -211,7 +211,7 @@ def origin_of(plan: Mapping[str, Any]) -> Origin:
             if registry.find("parametric", name).draws:
                 return "drawn"
             # Negative noisy counts are set to 0, so the mean of every empty cell is positive.
-            return "pulled" if spec["synthesize"].get("negative") == "zero" else "modelled"
+            return "pulled" if spec["synthesize"].get("published") else "modelled"
         # Whether a selection gives tables, cells or records depends on no option.
         selector = registry.find("selection", spec["select"]["method"])()
         pulls = _pulls(spec["reconstruct"])
@@ -269,8 +269,9 @@ def statement_message(document: Mapping[str, Any]) -> bytes:
 
 
 def render(document: Mapping[str, object]) -> bytes:
-    """Return the statement as JSON in UTF-8, indented by two spaces, with a final newline."""
-    return (indented_json(document) + "\n").encode("utf-8")
+    """Return a document as JSON in UTF-8, indented by two spaces, with a final newline."""
+    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+    return f"{text}\n".encode()
 
 
 def file_record(path: Path) -> dict[str, object]:

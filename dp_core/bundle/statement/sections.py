@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dp_core.inference.formulas.statistic_text import is_statistic
+from dp_core.inference.formulas.declared_statistic import is_statistic
 from dp_core.methods.bin_density.stated import statement as densities
 from dp_core.methods.replicates.survey_weights import in_words as total_in_words
 from dp_core.plan.chosen_domain import statement as chosen

@@ -22,8 +22,7 @@ from dp_core.bundle.quality.table_fit import TableFit, check_fit, columns_of, co
 from dp_core.bundle.verification.claims import Charge, Claims
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
-from dp_core.metrics.household_tally import HouseholdTally
-from dp_core.metrics.marginal_error import Tally
+from dp_core.metrics.marginal_error import HouseholdTally, Tally
 from dp_core.metrics.noise_size import Noise
 from dp_core.plan.quality_checks import countable, public_figures, reference_counts
 from dp_core.schema.decoding import codes_of

@@ -8,45 +8,25 @@ only. So an operation that is not on these lists cannot be computed, even if a c
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.grammar import (
+    ARITHMETIC,
+    BITWISE,
+    COMPARISONS,
     CONTRASTS,
     ELEMENTWISE,
     LEARNING,
     MAX_SPLINE,
+    UNARY,
     function_of,
     parse,
     text_of,
 )
-
-Operation = Callable[..., Any]
-
-_BINARY: dict[type[ast.operator], Operation] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-}
-_COMPARE: dict[type[ast.cmpop], Operation] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_UNARY: dict[type[ast.unaryop], Operation] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
 
 
 class Factor:
@@ -145,16 +125,20 @@ class _Computation:
             return node.value
         if isinstance(node, ast.Name):
             return self._column(node.id)
-        if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
-            return _UNARY[type(node.op)](_bounded_number(self.value(node.operand)))
-        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-            left, right = self.value(node.left), self.value(node.right)
-            if isinstance(node.op, ast.BitAnd | ast.BitOr):
-                return _BINARY[type(node.op)](left, right)
-            return _BINARY[type(node.op)](_bounded_number(left), _bounded_number(right))
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
+        if isinstance(node, ast.UnaryOp) and type(node.op) in UNARY:
+            return UNARY[type(node.op)](_bounded_number(self.value(node.operand)))
+        if isinstance(node, ast.BinOp) and type(node.op) in BITWISE:
+            return BITWISE[type(node.op)](self.value(node.left), self.value(node.right))
+        if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+            both = (_bounded_number(self.value(side)) for side in (node.left, node.right))
+            return ARITHMETIC[type(node.op)](*both)
+        if (
+            isinstance(node, ast.Compare)
+            and len(node.ops) == 1
+            and type(node.ops[0]) in COMPARISONS
+        ):
             left, right = self.value(node.left), self.value(node.comparators[0])
-            return _COMPARE[type(node.ops[0])](left, right)
+            return COMPARISONS[type(node.ops[0])](left, right)
         if isinstance(node, ast.Call):
             return self._call(node)
         raise _no_part()

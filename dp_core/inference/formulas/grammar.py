@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from dp_core.errors import BadInput, nearest
 
@@ -70,10 +72,30 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 }
 """Arguments of the transforms after the first, in patsy's order."""
 
-ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
-BITWISE = (ast.BitAnd, ast.BitOr)
-COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-UNARY = (ast.UAdd, ast.USub)
+Operation = Callable[..., Any]
+ARITHMETIC: dict[type[ast.operator], Operation] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+BITWISE: dict[type[ast.operator], Operation] = {
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+}
+COMPARISONS: dict[type[ast.cmpop], Operation] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+UNARY: dict[type[ast.unaryop], Operation] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+"""All operations of a formula, with the functions that compute them."""
 
 
 def read_factor(code: str, columns: Sequence[str], text: str) -> tuple[ast.expr, tuple[str, ...]]:
@@ -137,7 +159,7 @@ def text_of(call: ast.Call) -> str | None:
 def number_of(node: ast.expr) -> float | None:
     """Return a literal number with its sign, or None for any other expression."""
     sign = 1.0
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, UNARY):
+    if isinstance(node, ast.UnaryOp) and type(node.op) in UNARY:
         sign, node = (-1.0 if isinstance(node.op, ast.USub) else 1.0), node.operand
     if not isinstance(node, ast.Constant):
         return None
@@ -221,14 +243,14 @@ class _Reader:
             )
 
     def _unary(self, node: ast.UnaryOp, depth: int) -> None:
-        if not isinstance(node.op, UNARY):
+        if type(node.op) not in UNARY:
             raise self.refuse("the contrary of a condition is written I((age > 3) == False)")
         self.value(node.operand, depth)
 
     def _binary(self, node: ast.BinOp, depth: int) -> None:
         if isinstance(node.op, ast.BitXor):
             raise self.refuse("a power is written ** and inside I(...), as in I(age**2)")
-        if not isinstance(node.op, ARITHMETIC + BITWISE):
+        if type(node.op) not in ARITHMETIC | BITWISE:
             raise self.refuse("of operations there are + - * / // % ** and, of conditions, & and |")
         before = len(self.found)
         self.value(node.left, depth)
@@ -246,7 +268,7 @@ class _Reader:
             raise self.refuse("a power of numbers alone is written out")
 
     def _compare(self, node: ast.Compare, depth: int) -> None:
-        if len(node.ops) > 1 or not isinstance(node.ops[0], COMPARISONS):
+        if len(node.ops) > 1 or type(node.ops[0]) not in COMPARISONS:
             raise self.refuse(
                 "a comparison is one of == != < <= > >= between two values, as in"
                 " I((10 < age) & (age < 20))"

@@ -10,15 +10,14 @@ control. An attack that does no better than the baseline is too weak to say anyt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.lab.attacks.attack_rates import Estimate, Rate, residual_risk, wilson
-from dp_core.lab.attacks.nearest_records import RecordDistances
-from dp_core.lab.field_scores.code_values import CodeValues
-from dp_core.lab.field_scores.random_records import random_records
+from dp_core.lab.attacks.membership import RecordDistances
+from dp_core.lab.field_scores.code_values import CodeValues, random_records
 from dp_core.tables.dataset import Dataset
 
 ATTEMPTS = 500
@@ -62,7 +61,7 @@ class AttackResult:
         sides = (("members", self.attack), ("control", self.control), ("baseline", self.baseline))
         return {
             "name": self.name,
-            "risk": self.risk.to_json(),
+            "risk": asdict(self.risk),
             "weak": self.weak,
             **{
                 side: {"successes": rate.successes, "attempts": rate.attempts}
@@ -98,8 +97,6 @@ def singling_out(
     values: CodeValues,
     *,
     rng: np.random.Generator,
-    attempts: int = ATTEMPTS,
-    columns: int = SINGLED_BY,
 ) -> AttackResult | None:
     """Return how often a predicate that only one synthetic record meets is met by only one member.
 
@@ -114,16 +111,14 @@ def singling_out(
         synthetic: The synthetic records.
         values: The ordered columns and their numbers.
         rng: Generator of the predicates.
-        attempts: Predicates of each side; 500 by default.
-        columns: Columns of a predicate; 3 by default.
 
     Returns:
         The result; None if no predicate is met by one synthetic record.
     """
     number = min(members.rows, control.rows)
     members, control = (random_records(data, number, rng) for data in (members, control))
-    columns = min(columns, len(synthetic.domain))
-    asked = _distinct_predicates(synthetic, values, attempts, columns, rng)
+    columns = min(SINGLED_BY, len(synthetic.domain))
+    asked = _distinct_predicates(synthetic, values, columns, rng)
     if not asked:
         return None
     guessed = [_guess(values, columns, rng) for _ in asked]
@@ -138,11 +133,10 @@ def singling_out(
 def _distinct_predicates(
     synthetic: Dataset,
     values: CodeValues,
-    number: int,
     columns: int,
     rng: np.random.Generator,
 ) -> list[Predicate]:
-    """Return different predicates that one synthetic record meets, at most `number`."""
+    """Return different predicates that one synthetic record meets, at most `ATTEMPTS`."""
     domain = synthetic.domain
     middle = {}
     for name in values.ordered:
@@ -166,8 +160,8 @@ def _distinct_predicates(
     found: dict[tuple[object, ...], Predicate] = {}
     tried: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
     repeats = 0
-    for _ in range(number * _MOST_TRIES):
-        if len(found) == number or repeats == _MOST_REPEATS:
+    for _ in range(ATTEMPTS * _MOST_TRIES):
+        if len(found) == ATTEMPTS or repeats == _MOST_REPEATS:
             break
         record = synthetic.codes[:, rng.integers(synthetic.rows)]
         axes = np.sort(rng.choice(len(domain), size=columns, replace=False))
@@ -214,14 +208,11 @@ def linkability(
     values: CodeValues,
     *,
     rng: np.random.Generator,
-    known: tuple[Sequence[str], Sequence[str]] | None = None,
-    attempts: int = ATTEMPTS,
-    neighbours: int = 1,
 ) -> AttackResult:
     """Return how often the synthetic file links two halves of a record.
 
-    The attacker has two files with different columns of the same persons. Two of their records are
-    linked if they share one of their nearest synthetic neighbours. The baseline draws the
+    The attacker has two files of the same persons, each with every second column. Two of their
+    records are linked if they have the same nearest synthetic neighbour. The baseline draws the
     neighbours. Giomi et al. (2023), Section 4.2.
 
     Args:
@@ -230,33 +221,21 @@ def linkability(
         synthetic: The synthetic records.
         values: The ordered columns and their numbers.
         rng: Generator of the targets, of ties and of the baseline.
-        known: Columns of the two files; every second column by default.
-        attempts: Targets of each side; 500 by default.
-        neighbours: Nearest neighbours that are compared; 1 by default.
-
-    Raises:
-        ValueError: if a file has fewer than two columns, or one of the two has none.
     """
     names = members.domain.columns
-    first, second = (names[::2], names[1::2]) if known is None else known
-    if not first or not second:
-        raise ValueError("A linkability attack needs columns of two files.")
-    number = min(neighbours, synthetic.rows)
-    halves = [RecordDistances(synthetic, values, columns) for columns in (first, second)]
+    halves = [RecordDistances(synthetic, values, columns) for columns in (names[::2], names[1::2])]
 
     def linked(data: Dataset) -> Rate:
-        targets = random_records(data, attempts, rng)
-        sides = [half.neighbours(targets, number, rng=rng) for half in halves]
-        return _agreement_rate(*sides)
+        targets = random_records(data, ATTEMPTS, rng)
+        return _agreement_rate(*(half.nearest(targets, rng=rng) for half in halves))
 
-    size = min(attempts, members.rows)
-    drawn = [rng.integers(0, synthetic.rows, (size, number)) for _ in range(2)]
-    return AttackResult("linkability", linked(members), linked(control), _agreement_rate(*drawn))
+    size = min(ATTEMPTS, members.rows)
+    lucky = _agreement_rate(*(rng.integers(0, synthetic.rows, size) for _ in range(2)))
+    return AttackResult("linkability", linked(members), linked(control), lucky)
 
 
 def _agreement_rate(first: NDArray[np.int64], second: NDArray[np.int64]) -> Rate:
-    hits = (first[:, :, None] == second[:, None, :]).any(axis=(1, 2))
-    return wilson(int(hits.sum()), hits.size)
+    return wilson(int((first == second).sum()), first.size)
 
 
 def inference(
@@ -267,7 +246,6 @@ def inference(
     *,
     secrets: Sequence[str],
     rng: np.random.Generator,
-    attempts: int = ATTEMPTS,
 ) -> tuple[AttackResult, ...]:
     """Return how often the nearest synthetic record has the target's level of a secret column.
 
@@ -282,13 +260,12 @@ def inference(
         values: The ordered columns and their numbers.
         secrets: Columns to infer, one after the other.
         rng: Generator of the targets, of ties and of the baseline.
-        attempts: Targets of each side; 500 by default.
 
     Returns:
         One result for each secret.
     """
     distances = RecordDistances(synthetic, values)
-    sides = [random_records(data, attempts, rng) for data in (members, control)]
+    sides = [random_records(data, ATTEMPTS, rng) for data in (members, control)]
     hits = [dict.fromkeys(secrets, 0) for _ in sides]
     for targets, found in zip(sides, hits, strict=True):
         for part, whole in distances.blocks(targets):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,14 @@ from dp_core.lab.attacks.anonymity_attacks import (
     linkability,
     singling_out,
 )
-from dp_core.lab.attacks.distance_membership import MembershipResult, distance_attack
-from dp_core.lab.attacks.shadow_membership import Make, ShadowResult, shadow_attack
-from dp_core.lab.field_scores.code_values import CodeValues
-from dp_core.lab.field_scores.random_records import random_records
+from dp_core.lab.attacks.membership import (
+    Make,
+    MembershipResult,
+    ShadowResult,
+    distance_attack,
+    shadow_attack,
+)
+from dp_core.lab.field_scores.code_values import CodeValues, random_records, records_at, resample
 from dp_core.tables.dataset import Dataset
 
 TARGETS = 1_000
@@ -79,10 +83,12 @@ class AttackAudit:
             "members": self.members,
             "control": self.control,
             "permitted_advantage": self.permitted,
-            "membership_by_distance": _distance_json(self.distance),
-            "membership_by_distance_of_a_resample": _distance_json(self.distance_reference),
-            "membership_by_shadow": _shadow_json(self.shadow),
-            "membership_by_shadow_of_a_resample": _shadow_json(self.shadow_reference),
+            "membership_by_distance": asdict(self.distance),
+            "membership_by_distance_of_a_resample": asdict(self.distance_reference),
+            "membership_by_shadow": asdict(self.shadow) if self.shadow else None,
+            "membership_by_shadow_of_a_resample": asdict(self.shadow_reference)
+            if self.shadow_reference
+            else None,
             "singling_out": self.singling.to_json() if self.singling else None,
             "linkability": self.linking.to_json() if self.linking else None,
             "inference": [one.to_json() for one in self.inferring],
@@ -122,8 +128,7 @@ def attack_audit(
     searched = random_records(synthetic, MOST_SYNTHETIC, rng)
     number = min(TARGETS, members.rows, control.rows)
     targets = [random_records(data, number, rng) for data in (members, control)]
-    copies = _resample(members, rng)
-    reference = random_records(copies, MOST_SYNTHETIC, rng)
+    reference = random_records(resample(members, rng), MOST_SYNTHETIC, rng)
     names = members.domain.columns
     sides = (members, control, searched, values)
     shadow = shadow_reference = None
@@ -133,8 +138,7 @@ def attack_audit(
         shadow = shadow_attack(make, pool, values, rng=rng, **common)
 
         def resampled(part: NDArray[np.bool_], _: int) -> Dataset:
-            own = np.ascontiguousarray(pool.codes[:, part])
-            return _resample(Dataset(pool.domain, own), rng)
+            return resample(records_at(pool, part), rng)
 
         shadow_reference = shadow_attack(resampled, pool, values, rng=rng, **common)
     return AttackAudit(
@@ -149,27 +153,3 @@ def attack_audit(
         linking=linkability(*sides, rng=rng) if len(names) > 1 else None,
         inferring=inference(*sides, secrets=names[-SECRETS:], rng=rng) if len(names) > 1 else (),
     )
-
-
-def _resample(data: Dataset, rng: np.random.Generator) -> Dataset:
-    places = rng.integers(0, data.rows, data.rows)
-    return Dataset(data.domain, np.ascontiguousarray(data.codes[:, places]))
-
-
-def _distance_json(result: MembershipResult) -> dict[str, object]:
-    return {
-        "advantage": result.advantage.to_json(),
-        "auc": result.auc,
-        "targets": result.targets,
-    }
-
-
-def _shadow_json(result: ShadowResult | None) -> dict[str, object] | None:
-    if result is None:
-        return None
-    return {
-        "advantage": result.advantage.to_json(),
-        "targets": result.targets,
-        "files_learnt": result.learnt,
-        "files_judged": result.judged,
-    }

@@ -10,7 +10,6 @@ import numpy as np
 
 LEVEL = 0.95
 """Confidence level of all intervals."""
-_Z = 1.959963984540054  # 97.5 % point of the normal distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +47,6 @@ class Estimate:
     low: float
     high: float
 
-    def to_json(self) -> dict[str, float]:
-        """Return plain values."""
-        return {"value": self.value, "low": self.low, "high": self.high}
-
 
 def wilson(successes: int, attempts: int) -> Rate:
     """Return a rate with its 95 % Wilson score interval (Wilson 1927, JASA 22).
@@ -59,14 +54,12 @@ def wilson(successes: int, attempts: int) -> Rate:
     >>> round(wilson(0, 100).value, 5), round(wilson(50, 100).value, 2)
     (0.0185, 0.5)
     """
+    from statsmodels.stats.proportion import proportion_confint
+
     if not 0 <= successes <= attempts or not attempts:
         raise ValueError(f"{successes} successes of {attempts} attempts are no rate.")
-    square = _Z**2
-    whole = attempts + square
-    spread = successes * (attempts - successes) / attempts + square / 4
-    return Rate(
-        (successes + square / 2) / whole, _Z / whole * math.sqrt(spread), successes, attempts
-    )
+    low, high = proportion_confint(successes, attempts, 1 - LEVEL, method="wilson")
+    return Rate(float(low + high) / 2, float(high - low) / 2, successes, attempts)
 
 
 def residual_risk(attack: Rate, control: Rate) -> Estimate:
@@ -97,15 +90,11 @@ def advantage(members: Rate, control: Rate) -> Estimate:
         members: Members that the attack calls members.
         control: Records of the control that it calls members.
     """
-    first, second = members.share, control.share
-    low, high = members.value - members.error, members.value + members.error
-    below, above = control.value - control.error, control.value + control.error
-    gap = first - second
-    return Estimate(
-        gap,
-        max(-1.0, gap - math.hypot(first - low, above - second)),
-        min(1.0, gap + math.hypot(high - first, second - below)),
-    )
+    from statsmodels.stats.proportion import confint_proportions_2indep
+
+    counts = members.successes, members.attempts, control.successes, control.attempts
+    low, high = confint_proportions_2indep(*counts, method="newcomb", alpha=1 - LEVEL)
+    return Estimate(members.share - control.share, float(low), float(high))
 
 
 def mean_interval(values: Sequence[float]) -> Estimate:
@@ -118,31 +107,21 @@ def mean_interval(values: Sequence[float]) -> Estimate:
 
     if len(values) < 2:
         raise ValueError("An interval needs at least two values.")
-    mean = math.fsum(values) / len(values)
-    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    mean, error = float(np.mean(values)), float(stats.sem(values))
     half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * error
     return Estimate(mean, mean - half, mean + half)
 
 
-def permitted_advantage(epsilon: float, delta: float, *, steps: int = 1) -> float:
+def permitted_advantage(epsilon: float, delta: float) -> float:
     """Return the largest advantage of any membership attack on an (epsilon, delta)-DP release.
 
     (e^epsilon - 1 + 2 delta) / (e^epsilon + 1): Kairouz, Oh & Viswanath (2015), Theorem 2.1, at its
     symmetric point; for delta = 0 see also Humphries et al. (2023), Theorem 3.1.
 
-    Args:
-        epsilon: Epsilon.
-        delta: Delta.
-        steps: Steps of the neighbouring relation between a file with the record and one without;
-            1 by default. A replaced record is two steps of add-remove: epsilon becomes 2 epsilon,
-            and delta (1 + e^epsilon) delta.
-
     >>> round(permitted_advantage(1.0, 0.0), 4), permitted_advantage(0.0, 0.0)
     (0.4621, 0.0)
     """
-    if epsilon * steps > 700:
+    if epsilon > 700:
         return 1.0
-    delta = delta * math.fsum(math.exp(epsilon * step) for step in range(steps))
-    epsilon = epsilon * steps
     grown = math.exp(epsilon)
     return min(1.0, (grown - 1 + 2 * delta) / (grown + 1))

@@ -20,8 +20,8 @@ BOOTSTRAP = "bootstrap"
 PLAIN = "independent"
 """The reference preset that accepts every domain and models no dependence."""
 
-Outcome = Literal["done", "refused", "not finished", "failed"]
-OUTCOMES: Mapping[Outcome, str] = {
+RunOutcome = Literal["done", "refused", "not finished", "failed"]
+OUTCOMES: Mapping[RunOutcome, str] = {
     "done": "it has figures",
     "refused": "the method does not support this file or guarantee",
     "not finished": "it was stopped at the time limit",
@@ -116,7 +116,7 @@ class Result:
         limit: Seconds after which the run was stopped; None if it was not.
     """
 
-    outcome: Outcome
+    outcome: RunOutcome
     figures: Mapping[str, float | None]
     sentence: str = ""
     limit: float | None = None

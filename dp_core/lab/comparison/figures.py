@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dp_core.lab.measures.significance import Outcome
+from dp_core.lab.measures.inference_agreement import Outcome
 
 
 @dataclass(frozen=True, slots=True)

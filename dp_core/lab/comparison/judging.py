@@ -5,6 +5,7 @@ They are computed from the real file and are as public as that file.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,16 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.lab.attacks.attack_audit import attack_audit
-from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.lab.evaluation.release_scores import COUNTED
+from dp_core.lab.field_scores.code_values import CodeValues, records_at
 from dp_core.lab.field_scores.file_scores import default_columns, file_scores
 from dp_core.lab.measures.classification import misclassification, svm_accuracy
-from dp_core.lab.measures.range_queries import mean_range_error, random_range_queries
-from dp_core.lab.measures.relative_entropy import relative_entropy
-from dp_core.lab.measures.scaled_error import max_cell_error
+from dp_core.lab.measures.kind_error import (
+    KINDS,
+    countable,
+    tables_by_kind,
+    tables_in_own_units,
+)
+from dp_core.lab.measures.table_errors import (
+    max_cell_error,
+    mean_range_error,
+    random_range_queries,
+    relative_entropy,
+)
 from dp_core.metrics.marginal_error import TRIPLES, Tally, batches, small_cliques, tvd, within_limit
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
-from dp_core.tables.household_rows import from_pair_rows, to_pair_rows
 from dp_core.wall.released import Records, Released
 
 JOINT_CELLS = 1 << 22
@@ -57,7 +67,7 @@ def split(data: Dataset, hold_out: float) -> tuple[Dataset, Dataset]:
         hold_out: Share of records that no method sees. If 0, methods see all records and the test
             records are a fixed fifth of them.
     """
-    rest, test = _split_off(data, hold_out or TEST_SHARE)
+    rest, test = (records_at(data, part) for part in _places(data.rows, hold_out or TEST_SHARE))
     return (rest if hold_out else data), test
 
 
@@ -67,7 +77,7 @@ def seen_by_classifiers(data: Dataset) -> Dataset:
     Classifiers that learn from real records must learn from these: a resample of the whole file
     would contain most of the test records.
     """
-    return _split_off(data, TEST_SHARE)[0]
+    return split(data, TEST_SHARE)[0]
 
 
 def seen_records(rows: int, hold_out: float) -> NDArray[np.int64]:
@@ -75,36 +85,10 @@ def seen_records(rows: int, hold_out: float) -> NDArray[np.int64]:
     return _places(rows, hold_out)[0] if hold_out else np.arange(rows)
 
 
-def _split_off(data: Dataset, share: float) -> tuple[Dataset, Dataset]:
-    rest, test = (
-        Dataset(data.domain, np.ascontiguousarray(data.codes[:, part]))
-        for part in _places(data.rows, share)
-    )
-    return rest, test
-
-
 def _places(rows: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     order = np.random.default_rng(_SPLIT_SEED).permutation(rows)
     tested = max(1, round(rows * share))
     return np.sort(order[tested:]), np.sort(order[:tested])
-
-
-def resample(data: Dataset, *, rng: np.random.Generator) -> Dataset:
-    """Return as many records drawn with replacement, which have sampling error only.
-
-    If the records are pair rows, whole households are drawn with their members.
-    """
-    linked = data.domain.linked
-    if linked is not None:
-        households = from_pair_rows(linked, data)
-        drawn = drawn_again(households.sizes.size, rng)
-        return to_pair_rows(linked, data.domain, households.take(drawn))
-    return Dataset(data.domain, np.ascontiguousarray(data.codes[:, drawn_again(data.rows, rng)]))
-
-
-def drawn_again(rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the indices of the records that `resample` draws."""
-    return rng.integers(0, rows, rows)
 
 
 def judge(
@@ -228,3 +212,51 @@ def _joint(real: Dataset, synthetic: Dataset) -> float:
 def mean_or_nan(values: Sequence[float]) -> float:
     """Return the mean of some values, NaN if there are none."""
     return math.fsum(values) / len(values) if values else math.nan
+
+
+FIGURE_OF_KIND = dict(
+    zip(KINDS, ("tvd_household", "tvd_person", "tvd_both", "tvd_members", "tvd_size"), strict=True)
+)
+"""Name of the figure of each kind of tables."""
+
+NOTES = (
+    COUNTED,
+    "2-way TVD, k-marginal and TVD x cells are left out, because a mean over all pairs would hide"
+    " the kinds with few pairs. Each of the four kinds of pairs has its own figure.",
+    "Relative is left out, because no method for linked tables treats all columns as independent.",
+    "KL joint is left out, because a household with its members is not a cell of one table.",
+    "Range error, pMSE ratio, correlation, PCA and exact matches are left out, because they assume"
+    " independent records. Members of a household depend on each other.",
+)
+"""What the figures of linked tables count, which figures they do not have, and why."""
+
+
+def judge_linked(real: Dataset, synthetic: Dataset) -> dict[str, float | None]:
+    """Return the figures of one synthetic pair of files; None for a figure that does not apply.
+
+    Args:
+        real: Pair rows of the file that the method saw.
+        synthetic: Pair rows that it made, in the same domain.
+    """
+    domain, linked = real.domain, real.domain.linked
+    assert linked is not None
+    own = domain.project((*linked.household_columns, *linked.person_columns))
+    figures = {FIGURE_OF_KIND[kind]: tables for kind, tables in tables_by_kind(linked).items()}
+    figures["tvd1"] = tuple((name,) for name in own.columns)
+    figures["tvd3"] = small_cliques(own, 3, most=TRIPLES) if len(own) > 2 else ()
+    asked, _ = countable(domain, itertools.chain.from_iterable(figures.values()))
+    files = (lambda: [real]), (lambda: [synthetic])
+    distances, cells, entropies = {}, [], []
+    for clique, (exact, drawn) in tables_in_own_units(domain, asked, files):
+        if not exact.any():
+            continue  # no household has two members
+        distances[clique] = tvd(exact, drawn)
+        if len(clique) == 2:
+            cells.append(max_cell_error(exact, drawn))
+            entropies.append(relative_entropy(exact, drawn, smoothing=SMOOTHING))
+    found = {
+        name: mean_or_nan([distances[each] for each in cliques if each in distances])
+        for name, cliques in figures.items()
+    }
+    found["cell"], found["kl2"] = max(cells, default=math.nan), mean_or_nan(entropies)
+    return {name: None if math.isnan(value) else value for name, value in found.items()}

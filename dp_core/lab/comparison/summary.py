@@ -1,14 +1,33 @@
-"""Rows of a comparison: mean and spread of the runs of each method at each epsilon."""
+"""The rows of a comparison, mean and spread of the runs, and its tables by run and by method."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dp_core.lab.comparison.cells import BOOTSTRAP, OUTCOMES, PLAIN, Cell, Outcome, Result
-from dp_core.lab.comparison.figures import FIGURES
-from dp_core.lab.measures.scaled_error import relative_error
+from dp_core.lab.comparison.cells import (
+    BOOTSTRAP,
+    OUTCOMES,
+    PLAIN,
+    Cell,
+    Declaration,
+    Result,
+    RunOutcome,
+)
+from dp_core.lab.comparison.figures import (
+    FIGURE,
+    FIGURES,
+    about_runs,
+    figure_name,
+    shown_number,
+)
+from dp_core.lab.measures.inference_agreement import Outcome
+from dp_core.lab.measures.table_errors import relative_error
+from dp_core.text.documents.spreadsheet_text import spreadsheet_comment, spreadsheet_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +60,7 @@ class Row:
     cell: Cell
     figures: Mapping[str, Spread]
     runs: int
-    outcomes: Mapping[Outcome, int]
+    outcomes: Mapping[RunOutcome, int]
     sentences: tuple[str, ...]
 
     @property
@@ -56,11 +75,8 @@ def spread(values: Sequence[float]) -> Spread:
     >>> spread([1.0, 3.0])
     Spread(mean=2.0, deviation=1.4142135623730951, runs=2)
     """
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1:
-        return Spread(mean, None, 1)
-    squares = math.fsum((value - mean) ** 2 for value in values)
-    return Spread(mean, math.sqrt(squares / (len(values) - 1)), len(values))
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return Spread(statistics.fmean(values), deviation, len(values))
 
 
 def summarise(results: Sequence[tuple[Cell, Result | None]]) -> tuple[Row, ...]:
@@ -89,7 +105,7 @@ def shown_figures(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _row(group: Sequence[tuple[Cell, Result | None]]) -> Row:
-    outcomes: dict[Outcome, int] = {}
+    outcomes: dict[RunOutcome, int] = {}
     values: dict[str, list[float]] = {}
     sentences: dict[str, None] = {}
     for _, result in group:
@@ -133,3 +149,135 @@ def _with_relative(rows: Sequence[Row]) -> tuple[Row, ...]:
 
 def _guarantee(row: Row) -> tuple[str | None, ...]:
     return row.cell.file, row.cell.epsilon, row.cell.delta, row.cell.neighbours
+
+
+_HEAD = ("file", "method", "preset", "epsilon", "delta", "neighbours", "run", "seed")
+_MORE = ("rows", "numbers")
+_OUTCOMES = tuple(figure_name(kind) for kind in Outcome)
+
+
+def as_csv(results: Sequence[tuple[Cell, Result | None]], declaration: Declaration) -> str:
+    """Return one line for each run, below the declaration and the names of the columns.
+
+    The first line begins with `#`: `pandas.read_csv(..., comment="#")` and `read.csv(...,
+    comment.char = "#")` skip it. `relative` is a figure of rows, not of runs, and is left out.
+    An apostrophe stands before a text that a spreadsheet would run as a formula.
+    """
+    names = [figure.name for figure in FIGURES if figure.name != "relative"]
+    text = io.StringIO()
+    text.write(f"{spreadsheet_comment(declaration.sentence)}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    asked = any(name in result.figures for _, result in results if result for name in _OUTCOMES)
+    names += _OUTCOMES if asked else ()
+    writer.writerow([*_HEAD, "outcome", *names, *_MORE, "sentence"])
+    for cell, result in results:
+        head = cell.head()
+        found = result.figures if result else {}
+        writer.writerow(
+            [
+                *(_of_head(head[name]) for name in _HEAD),
+                result.outcome if result else "open",
+                *("" if found.get(name) is None else repr(found[name]) for name in names),
+                *("" if found.get(name) is None else int(found[name] or 0) for name in _MORE),
+                # Another `#` would also start a comment.
+                spreadsheet_text((result.sentence if result else "").replace("#", "no.")),
+            ]
+        )
+    return text.getvalue()
+
+
+def as_markdown(
+    rows: Sequence[Row],
+    declaration: Declaration,
+    *,
+    note: str = "",
+    notes: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """Return the table of every file, with the failures and the meaning of the columns.
+
+    Args:
+        rows: Rows of the comparison.
+        declaration: Declaration in the first line.
+        note: A sentence about the whole comparison; empty for none.
+        notes: Sentences about each file, by its name; None (the default) for none.
+    """
+    lines = [_escape_cell(declaration.sentence), "", "# Comparison of methods", ""]
+    lines += [_escape_cell(note), ""] if note else []
+    names = shown_figures(rows)
+    for file in files(rows):
+        mine = [row for row in rows if row.cell.file == file]
+        lines += [f"## {_escape_cell(file)}", "", _guarantee_words(mine), ""]
+        shown = [name for name in names if any(name in row.figures for row in mine)]
+        header = ["method", "epsilon", "runs", *(FIGURE[name].label for name in shown)]
+        lines += [
+            "| " + " | ".join(header) + " |",
+            "|---" + "|---:" * (len(header) - 1) + "|",
+        ]
+        for row in mine:
+            cells = [_escape_cell(name_of(row)), row.cell.epsilon or "", runs_of(row)]
+            cells += [_with_deviation(name, row.figures.get(name)) for name in shown]
+            lines.append("| " + " | ".join(cells) + " |")
+        lines.append("")
+        sentences = [*problems(mine), *(notes or {}).get(file, ())]
+        lines += [f"- {_escape_cell(sentence)}" for sentence in sentences]
+        if sentences:
+            lines.append("")
+    lines += [
+        f"{about_runs(max((row.done for row in rows), default=0))} Rows in *italics* are"
+        " references.",
+        "",
+    ]
+    lines += [f"- **{FIGURE[name].label}**: {FIGURE[name].meaning}." for name in names]
+    return "\n".join(lines) + "\n"
+
+
+def name_of(row: Row) -> str:
+    """Return the name of a row's method; references are in italics."""
+    return f"*{row.cell.label}*" if row.cell.reference else row.cell.label
+
+
+def runs_of(row: Row) -> str:
+    """Return the number of runs with figures, or "refused"."""
+    refused = row.outcomes.get("refused", 0) == row.runs
+    return "refused" if refused else f"{row.done}/{row.runs}"
+
+
+def problems(rows: Sequence[Row]) -> list[str]:
+    """Return for each reason a sentence that says why runs have no figures."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for sentence in row.sentences:
+            found.setdefault((row.cell.label, sentence), []).append(row.cell.epsilon or "")
+    lines = []
+    for (label, sentence), epsilons in found.items():
+        at = f" at epsilon {', '.join(epsilons)}" if any(epsilons) else ""
+        lines.append(f"{label}{at}: {sentence}")
+    return lines
+
+
+def _of_head(value: object) -> object:
+    """Return a value of a cell's head as it is written to CSV."""
+    if isinstance(value, str):
+        return spreadsheet_text(value)
+    return "" if value is None else value
+
+
+def _with_deviation(name: str, found: Spread | None) -> str:
+    if found is None:
+        return ""
+    text = shown_number(name, found.mean)
+    return text if found.deviation is None else f"{text} ± {shown_number(name, found.deviation)}"
+
+
+def _guarantee_words(rows: Sequence[Row]) -> str:
+    guarantees = {
+        (row.cell.delta, row.cell.neighbours) for row in rows if row.cell.delta is not None
+    }
+    if len(guarantees) != 1:
+        return "The rows differ in delta or neighbouring relation; see `results.csv`."
+    ((delta, neighbours),) = guarantees
+    return f"delta {float(delta or 0):g}, {neighbours}"
+
+
+def _escape_cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

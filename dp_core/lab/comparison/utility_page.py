@@ -20,7 +20,7 @@ from dp_core.bundle.report.pictures.heat_map import (
     heat_map,
     shown_columns,
 )
-from dp_core.lab.evaluation.page_template import page_environment
+from dp_core.lab.evaluation.evaluation_page import page_environment
 from dp_core.metrics.marginal_error import MarginalError
 from dp_core.schema.definition import Schema
 from dp_core.tables.domain import Clique
@@ -38,30 +38,6 @@ _KNOWN = {
     "implied": "part of a larger table",
     "unmeasured": "not measured",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class WorstTable:
-    """A table with a large error.
-
-    Attributes:
-        name: Its columns.
-        mean: TVD between the sets and the file, mean over the sets, percent.
-        largest: The same of the worst set.
-        promised: Expected error due to noise, percent; None if it is not known.
-        known: How the pair is known; empty for other tables.
-    """
-
-    name: str
-    mean: float
-    largest: float
-    promised: float | None = None
-    known: str = ""
-
-    @property
-    def ratio(self) -> float | None:
-        """Mean error divided by the expected one; None if that is not known."""
-        return self.mean / self.promised if self.promised else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,14 +154,24 @@ def _largest(tables: Mapping[Clique, Sequence[float]], ways: int) -> list[Clique
     return sorted(means, key=lambda clique: -means[clique])[:MOST_OTHERS]
 
 
-def _worst(clique: Clique, found: Sequence[float], noise: PairError | None = None) -> WorstTable:
-    return WorstTable(
-        name=" × ".join(clique),
-        mean=100 * math.fsum(found) / len(found),
-        largest=100 * max(found),
-        promised=None if noise is None or noise.tvd is None else 100 * noise.tvd,
-        known="" if noise is None else _KNOWN[noise.state],
-    )
+def _worst(
+    clique: Clique, found: Sequence[float], noise: PairError | None = None
+) -> dict[str, object]:
+    """Return a table with a large error: of the mean set and of the worst, in percent.
+
+    For a pair also the expected error due to noise, how often the mean one has it, and how the pair
+    is known; None where that is not known.
+    """
+    mean = 100 * math.fsum(found) / len(found)
+    promised = None if noise is None or noise.tvd is None else 100 * noise.tvd
+    return {
+        "name": " × ".join(clique),
+        "mean": mean,
+        "largest": 100 * max(found),
+        "promised": promised,
+        "ratio": mean / promised if promised else None,
+        "known": "" if noise is None else _KNOWN[noise.state],
+    }
 
 
 def _averages(sets: Sequence[Sequence[MarginalError]]) -> list[tuple[int, float]]:

@@ -23,7 +23,7 @@ from dp_core.lab.comparison.cells import PLAIN
 from dp_core.plan.data_location import require_files
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS
-from dp_core.plan.reading.spec_file import DEFAULT_METHOD, load_spec
+from dp_core.plan.reading.spec_file import load_spec
 from dp_core.plan.reading.wanted_reader import methods_with_workload
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.reading.schema_document import schema_hash
@@ -48,14 +48,11 @@ class Given:
     Attributes:
         path: Path of the file.
         plain: Its content as plain values.
-        method: The preset that it names.
-        spec: The same spec with the method `PLAIN`, for its file, schema and privacy. For linked
-            tables, the spec itself.
+        spec: The same as a spec, with the schema as written, not on a grid.
     """
 
     path: Path
     plain: Mapping[str, Any]
-    method: str
     spec: ReleaseSpec
 
 
@@ -86,47 +83,21 @@ class Variant:
     refusal: str | None
 
 
-def read_given(path: Path, work: Path) -> Given:
+def read_given(path: Path) -> Given:
     """Read a spec that is to be compared.
 
-    Args:
-        path: The spec.
-        work: Existing folder for trial specs.
-
     Raises:
-        BadInput: for any error in the spec or its schema. A method that does not support the
-            domain is no error: the table then has a row that says so.
+        BadInput: for any error in the spec or its schema.
     """
-    root = load(path).root
-    plain = _plain(root)
-    problem: BadInput | None = None
-    declared = False
-    try:
-        spec = load_spec(path)
-        require_files(spec.data, "A comparison")
-        declared = bool(spec.declared)
-    except BadInput as error:
-        problem = error
-    if declared:
+    spec = load_spec(path)
+    require_files(spec.data, "A comparison")
+    if spec.declared:
         raise BadInput(
             f"{path}: declares analyses, which a comparison does not measure; remove analyses to"
             " compare the sets."
         )
-    if problem is not None and not (isinstance(plain, dict) and _common(plain)):
-        raise problem
-    method = str(plain.get("method", DEFAULT_METHOD))
-    if problem is None and spec.schema.linked is not None:
-        return Given(path, plain, method, spec)  # no other method takes linked tables
-    if problem is not None:
-        # A spec without stage options: if it is valid, the method is the only problem.
-        bare = _refusal(_write_spec(path, plain, PLAIN, work))
-        if bare is not None or method not in PRESETS:
-            raise problem
-        if _refusal(_write_spec(path, _without_stages(plain), method, work)) != without_place(
-            problem.message
-        ):
-            raise problem
-    return Given(path, plain, method, load_spec(_write_spec(path, plain, PLAIN, work)))
+    written = spec.schema.coarse or spec.schema  # a method may need it on a grid
+    return Given(path, _plain(load(path).root), dataclasses.replace(spec, schema=written))
 
 
 def variants(
@@ -146,7 +117,7 @@ def variants(
     found: dict[str, Variant] = {}
     names: dict[str, str] = {}
     for spec in given:
-        for method in methods or (spec.method,):
+        for method in methods or (spec.spec.method,):
             for epsilon in epsilons or (spec.spec.privacy.epsilon,):
                 made = _variant(spec, method, epsilon, folder)
                 key = digest([*made.input[0], dict(made.document)])
@@ -191,7 +162,7 @@ def plan_of_variant(path: Path, *, seed: int) -> Plan:
 
 
 def _variant(given: Given, method: str, epsilon: Fraction, folder: Path) -> Variant:
-    path = _write_spec(given.path, given.plain, method, folder, epsilon)
+    path = _write_spec(given, method, folder, epsilon)
     spec, refusal = given.spec, None
     try:
         spec = load_spec(path)
@@ -254,12 +225,6 @@ def _like(given: Given, one: Variant) -> bool:
     return (privacy.delta, privacy.neighbours) == (one.delta, one.neighbours)
 
 
-def _common(plain: Mapping[str, Any]) -> bool:
-    return all(isinstance(plain.get(key), str) for key in ("release", "data", "schema")) and (
-        isinstance(plain.get("privacy"), Mapping)
-    )
-
-
 def _without_stages(plain: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in plain.items() if key not in _STAGES}
     if isinstance(kept.get("synthesize"), Mapping):
@@ -269,20 +234,10 @@ def _without_stages(plain: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _refusal(path: Path) -> str | None:
-    try:
-        load_spec(path)
-    except BadInput as error:
-        return without_place(error.message)
-    return None
-
-
-def _write_spec(
-    of: Path, plain: Mapping[str, Any], method: str, folder: Path, epsilon: Fraction | None = None
-) -> Path:
+def _write_spec(given: Given, method: str, folder: Path, epsilon: Fraction) -> Path:
     """Write a spec with another method or epsilon and absolute paths; return its path."""
-    own = method == plain.get("method", DEFAULT_METHOD)
-    made = dict(plain if own else _without_stages(plain))
+    of, own = given.path, method == given.spec.method
+    made = dict(given.plain if own else _without_stages(given.plain))
     made["method"] = method
     if not own and method in PRESETS and PRESETS[method].select not in methods_with_workload():
         made.pop("tables", None)
@@ -296,11 +251,9 @@ def _write_spec(
             if isinstance(stated, Mapping)
             else _full(of, stated)
         )
-    if epsilon is not None:
-        made["privacy"] = {**made["privacy"], "epsilon": str(epsilon)}
+    made["privacy"] = {**made["privacy"], "epsilon": str(epsilon)}
     text = yaml.safe_dump(made, sort_keys=False, allow_unicode=True)
-    number = "" if epsilon is None else f"-{float(epsilon):g}"
-    path = folder / f"{of.stem}-{method}{number}-{digest(text)[:8]}.yaml"
+    path = folder / f"{of.stem}-{method}-{float(epsilon):g}-{digest(text)[:8]}.yaml"
     path.write_text(text, encoding="utf-8")
     return path
 

@@ -1,28 +1,32 @@
-"""The scores of all sets of a release as plain values, with those of a resample of the file."""
+"""Scores of all sets of a release as plain values, with those of a resample of the file."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
 from dp_core.bundle.quality.pair_errors import pair_noise, pair_states
 from dp_core.bundle.quality.relations import pool_release
-from dp_core.lab.field_scores.code_values import CodeValues
+from dp_core.lab.field_scores.code_values import CodeValues, resample
 from dp_core.lab.field_scores.file_scores import (
     FileScores,
     ScoredColumns,
     default_columns,
     file_scores,
     mean_headline,
+    plain_values,
     sample_records,
 )
 from dp_core.lab.field_scores.k_marginal import MOST_PAIRS, equivalent_sample, sample_scores
+from dp_core.lab.measures.kind_error import PairRows, kind_errors
 from dp_core.methods.replicates.kept_moments import scores_of
 from dp_core.metrics.marginal_error import average_tvd
 from dp_core.schema.definition import Schema
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 from dp_core.wall.released import Released
 
 FORMAT = 1
@@ -103,22 +107,21 @@ def score_sets(
         file_scores(real, each, values, asked=asked, zeros=zeros, noise=noise, mean_tvd=known)
         for each, known in zip(sets, averages, strict=True)
     ]
-    drawn = np.random.default_rng(_SEED).integers(0, real.rows, real.rows)
-    resample = Dataset(real.domain, np.ascontiguousarray(real.codes[:, drawn]))
+    drawn = resample(real, np.random.default_rng(_SEED))
     near = {
-        ways: average_tvd(real, resample, ways, most=MOST_PAIRS if ways == 2 else None).mean
+        ways: average_tvd(real, drawn, ways, most=MOST_PAIRS if ways == 2 else None).mean
         for ways in (2, 3)
         if ways <= len(real.domain)
     }
-    reference = file_scores(real, resample, values, asked=asked, zeros=zeros, mean_tvd=near)
+    reference = file_scores(real, drawn, values, asked=asked, zeros=zeros, mean_tvd=near)
     means = mean_headline(scored)
     score = means["k_marginal"]
     samples = sample_scores(real) if len(real.domain) > 1 else {}
     return {
         "format": FORMAT,
         "quasi_identifiers": list(asked.quasi),
-        "mean": {name: _plain(value) for name, value in means.items()},
-        "resample": {name: _plain(value) for name, value in reference.headline().items()},
+        "mean": plain_values(means),
+        "resample": plain_values(reference.headline()),
         "equivalent_sample": (
             equivalent_sample(score, samples) if samples and score is not None else None
         ),
@@ -131,7 +134,6 @@ def score_sets(
 def _scores_with_labels(one: FileScores, schema: Schema) -> dict[str, object]:
     """Return a set's scores with the labels of groups; subgroups are given as means elsewhere."""
     found = one.to_json()
-    del found["equity"]
     if one.regression is not None:
         groups = found["regression"]
         assert isinstance(groups, dict)
@@ -173,12 +175,47 @@ def _mean_equity(scored: Sequence[FileScores], schema: Schema) -> list[dict[str,
                 "levels": levels,
             }
         )
-    return sorted(found, key=lambda one: -_number(one["worst_over_best"]))
+    return sorted(found, key=lambda one: -cast("float", one["worst_over_best"] or 0.0))
 
 
-def _number(value: object) -> float:
-    return value if isinstance(value, float) else 0.0
+COUNTED = (
+    "Tables of household columns count households. Tables with a person column count persons. In"
+    " tables of two members, each household with at least two members counts 1. If the file has no"
+    " such household, these tables have no figure."
+)
+"""What the distances count."""
+NOTES = (
+    COUNTED,
+    "Scores of NIST's SDNist report, subgroups, classifiers and attacks are left out, because they"
+    " assume independent records. Members of a household depend on each other.",
+)
+"""What the distances count, and which figures linked tables do not have."""
 
 
-def _plain(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
+def score_linked_sets(
+    domain: Domain, real: PairRows, sets: Sequence[PairRows], resample: PairRows
+) -> dict[str, object]:
+    """Return the mean TVD of each kind of tables, for the sets and for a resample of the file.
+
+    Args:
+        domain: The domain of pair rows.
+        real: Pair rows of the real file.
+        sets: Pair rows of the synthetic sets, at least one.
+        resample: Pair rows of as many real households, drawn with replacement.
+    """
+    found = []
+    for kind, (*errors, near) in kind_errors(domain, real, (*sets, resample)).items():
+        worst = max(errors, key=lambda error: error.worst)
+        found.append(
+            {
+                "kind": kind,
+                "mean": math.fsum(error.mean for error in errors) / len(errors),
+                "resample": near.mean,
+                "sets": [error.mean for error in errors],
+                "worst_tvd": worst.worst,
+                "worst_table": list(worst.worst_clique),
+                "tables": worst.tables,
+                "skipped_because_too_large": worst.skipped,
+            }
+        )
+    return {"kinds": found, "notes": list(NOTES)}

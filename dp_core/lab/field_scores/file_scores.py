@@ -9,31 +9,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import cast
 
 import numpy as np
 
-from dp_core.lab.field_scores.code_values import CodeValues
-from dp_core.lab.field_scores.consistency import Consistency, consistency
+from dp_core.lab.field_scores.code_values import CodeValues, random_records
 from dp_core.lab.field_scores.correlations import (
     CorrelationError,
-    correlation_errors,
-    pairwise_correlations,
-)
-from dp_core.lab.field_scores.group_regression import (
     GroupLines,
+    correlation_errors,
     group_regression,
+    pairwise_correlations,
     slope_errors,
-    strongest_pair,
 )
 from dp_core.lab.field_scores.k_marginal import k_marginal_score
 from dp_core.lab.field_scores.principal_components import ComponentError, component_errors
-from dp_core.lab.field_scores.propensity import propensity_mse, propensity_ratio
-from dp_core.lab.field_scores.random_records import random_records
+from dp_core.lab.field_scores.propensity import propensity
 from dp_core.lab.field_scores.record_matches import (
     ApparentMatches,
+    Consistency,
     ExactMatches,
     apparent_matches,
+    consistency,
     unique_exact_matches,
 )
 from dp_core.lab.field_scores.subgroup_equity import Equity, subgroup_equity
@@ -152,71 +150,48 @@ class FileScores:
 
     def to_json(self) -> dict[str, object]:
         """Return plain values; NaN becomes None."""
+        exact, apparent, lines = self.exact, self.apparent, self.regression
         found: dict[str, object] = {
             "records": {"real": self.records[0], "synthetic": self.records[1]},
-            "headline": {name: _plain(value) for name, value in self.headline().items()},
-            "univariate": {name: value for name, value in list(self.densities.items())[:50]},
-            "correlations": {
-                name: {
-                    "mean": one.mean,
-                    "worst": one.worst,
-                    "worst_pair": list(one.worst_pair),
-                    "pairs": one.pairs,
-                }
-                for name, one in self.correlations.items()
-            },
+            "headline": self.headline(),
+            "univariate": dict(list(self.densities.items())[:50]),
+            "correlations": {name: asdict(one) for name, one in self.correlations.items()},
             "components": [
-                {
-                    "real_variance": one.real_variance,
-                    "synthetic_variance": one.synthetic_variance,
-                    "distance": one.distance,
-                    "columns": [{"column": name, "weight": weight} for name, weight in one.columns],
-                }
+                asdict(one)
+                | {"columns": [{"column": name, "weight": weight} for name, weight in one.columns]}
                 for one in self.components
             ],
-            "consistency": {
-                "broken": self.consistency.broken,
-                "new_pair_mean": _plain(self.consistency.new_pair_mean),
-                "new_pair_records": self.consistency.new_pair_records,
-                "pairs": self.consistency.pairs,
-            },
+            "consistency": asdict(self.consistency),
             "unique_exact_matches": {
-                "unique": self.exact.unique,
-                "matched": self.exact.matched,
-                "unique_share": self.exact.unique_share,
-                "matched_share": self.exact.matched_share,
+                "unique": exact.unique,
+                "matched": exact.matched,
+                "unique_share": exact.unique_share,
+                "matched_share": exact.matched_share,
             },
-            "equity": [_equity_json(one) for one in self.equity],
         }
-        if self.apparent is not None:
+        if apparent is not None:
             found["apparent_matches"] = {
-                "quasi_identifiers": list(self.apparent.quasi),
-                "matches": self.apparent.matches,
-                "share": self.apparent.share,
-                "mean_agreement": self.apparent.mean_agreement,
-                "agreement": list(self.apparent.agreement),
+                "quasi_identifiers": apparent.quasi,
+                "matches": apparent.matches,
+                "share": apparent.share,
+                "mean_agreement": apparent.mean_agreement,
+                "agreement": apparent.agreement,
             }
-        if self.regression is not None:
+        if lines is not None:
             found["regression"] = {
-                "outcome": self.regression.outcome,
-                "predictor": self.regression.predictor,
-                "by": list(self.regression.by),
+                "outcome": lines.outcome,
+                "predictor": lines.predictor,
+                "by": lines.by,
                 "groups": [
                     {
-                        "codes": list(one.group),
-                        **{
-                            side: {
-                                "slope": _plain(line.slope),
-                                "intercept": _plain(line.intercept),
-                                "records": line.records,
-                            }
-                            for side, line in (("real", one.real), ("synthetic", one.synthetic))
-                        },
+                        "codes": one.group,
+                        "real": asdict(one.real),
+                        "synthetic": asdict(one.synthetic),
                     }
-                    for one in self.regression.lines
+                    for one in lines.lines
                 ],
             }
-        return found
+        return cast("dict[str, object]", plain_values(found))
 
 
 def default_columns(domain: Domain) -> ScoredColumns:
@@ -274,7 +249,7 @@ def file_scores(
     if mean_tvd is None:
         ways = [way for way in (2, 3) if way <= len(domain)]
         mean_tvd = {way: average_tvd(real, synthetic, way).mean for way in ways}
-    mse = propensity_mse(real, synthetic)
+    mse, ratio = propensity(real, synthetic)
     densities = {
         name: 2
         * tvd(*(np.bincount(data.column(name), minlength=size) for data in (real, synthetic)))
@@ -287,7 +262,7 @@ def file_scores(
         },
         densities=dict(sorted(densities.items(), key=lambda one: -one[1])),
         propensity=mse,
-        propensity_ratio=propensity_ratio(real, synthetic, mse=mse),
+        propensity_ratio=ratio,
         correlations=correlation_errors(real, synthetic, values),
         components=component_errors(real, synthetic, values),
         regression=_regression(real, synthetic, values, asked),
@@ -315,37 +290,24 @@ def _regression(
 ) -> Regression | None:
     outcome, predictor = asked.outcome, asked.predictor
     if not (outcome and predictor):
-        pair = strongest_pair(dict(pairwise_correlations(real, values)["pearson"]))
-        if pair is None:
+        every = pairwise_correlations(real, values)["pearson"]
+        known = {pair: abs(value) for pair, value in every.items() if not math.isnan(value)}
+        if not known:
             return None
-        predictor, outcome = pair
+        predictor, outcome = max(known, key=lambda pair: known[pair])
     by = tuple(name for name in asked.groups if name not in (outcome, predictor))
     lines = group_regression(real, synthetic, values, outcome=outcome, predictor=predictor, by=by)
     return Regression(outcome=outcome, predictor=predictor, by=by, lines=lines)
-
-
-def _equity_json(one: Equity) -> dict[str, object]:
-    return {
-        "column": one.column,
-        "worst_over_best": one.spread,
-        "noise_known": one.noise,
-        "levels": [
-            {
-                "code": level.code,
-                "real": level.real,
-                "synthetic": level.synthetic,
-                "error": level.error,
-                "expected": level.expected,
-                "ratio": level.ratio,
-            }
-            for level in one.levels
-        ],
-    }
 
 
 def _mean_of(errors: Mapping[str, CorrelationError], name: str) -> float | None:
     return errors[name].mean if name in errors else None
 
 
-def _plain(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
+def plain_values(value: object) -> object:
+    """Return JSON values: lists in place of tuples, and None in place of NaN."""
+    if isinstance(value, Mapping):
+        return {key: plain_values(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_values(each) for each in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

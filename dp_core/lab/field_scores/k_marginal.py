@@ -14,19 +14,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from dp_core.metrics.marginal_error import (
-    Tally,
-    batches,
-    mostly_empty,
-    occupied_cells,
-    small_cliques,
-    tvd,
-    within_limit,
-)
+from dp_core.lab.field_scores.code_values import records_at
+from dp_core.metrics.marginal_error import counted_tables, small_cliques, tvd, within_limit
 from dp_core.tables.dataset import Dataset
 
 SAMPLES: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
@@ -45,42 +37,28 @@ def k_marginal_score(mean_tvd: float) -> float:
     return 1000 * (1 - mean_tvd)
 
 
-def sample_scores(real: Dataset, *, shares: Sequence[float] = SAMPLES) -> dict[float, float]:
+def sample_scores(real: Dataset) -> dict[float, float]:
     """Return the scores by pairs of simple random samples of the real file: sampling error alone.
 
     Args:
         real: The real file, not empty.
-        shares: Shares of the records, above 0 and at most 1. Each sample contains the smaller ones.
 
     Returns:
-        The score of each share, against the whole file, by at most `MOST_PAIRS` pairs.
+        The score of each share of `SAMPLES`, against the whole file, by at most `MOST_PAIRS` pairs.
+        Each sample contains the smaller ones.
     """
     domain = real.domain
     order = np.random.default_rng(_SEED).permutation(real.rows)
     pairs, _ = within_limit(domain, small_cliques(domain, 2, most=MOST_PAIRS))
-    ends = {share: max(1, round(share * real.rows)) for share in sorted(shares)}
-    distances: dict[float, list[float]] = {share: [] for share in shares}
-    sparse = [pair for pair in pairs if mostly_empty(domain, pair, real.rows)]
-    for pair in sparse:
-        (cells,) = occupied_cells(pair, [real])
-        full = np.bincount(cells)
-        part, begin = np.zeros_like(full), 0
-        for share, end in ends.items():
-            part += np.bincount(cells[order[begin:end]], minlength=full.size)
-            distances[share].append(tvd(full, part))
-            begin = end
-    dense = [pair for pair in pairs if pair not in {*sparse}]
-    for group in batches(domain, dense):
-        whole, drawn = Tally(domain, group).add(real), Tally(domain, group)
-        # Each sample adds its own records to the counts of the smaller ones.
-        for share, end in ends.items():
-            part = np.sort(order[drawn.rows : end])
-            drawn.add(Dataset(domain, np.ascontiguousarray(real.codes[:, part])))
-            distances[share] += [tvd(whole.count(pair), drawn.count(pair)) for pair in group]
-    return {
-        share: k_marginal_score(math.fsum(found) / len(found) if found else math.nan)
-        for share, found in distances.items()
-    }
+    samples = [
+        records_at(real, np.sort(order[: max(1, round(share * real.rows))])) for share in SAMPLES
+    ]
+    distances = [
+        [tvd(whole, part) for part in parts]
+        for _, (whole, *parts) in counted_tables(pairs, (real, *samples))
+    ]
+    means = np.mean(distances, axis=0) if distances else np.full(len(SAMPLES), math.nan)
+    return {share: k_marginal_score(float(x)) for share, x in zip(SAMPLES, means, strict=True)}
 
 
 def equivalent_sample(score: float, samples: dict[float, float]) -> float | None:

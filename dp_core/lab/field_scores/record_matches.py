@@ -1,26 +1,32 @@
-"""Real records that a synthetic file repeats: unique exact matches, and apparent matches.
+"""Records that repeat real ones, records that cannot be, and pairs of levels no real record has.
 
 A **unique exact match** is a record that occurs once in the real file and also in the synthetic
-one. An **apparent match** is a pair of a real and a synthetic record that agree in some
-quasi-identifiers and are both unique by them: it looks like a re-identification. The share of the
-other columns in which the two agree says whether it is one.
+one. An **apparent match** is a pair of a real and a synthetic record that agree in some quasi-
+identifiers and are both unique by them: it looks like a re-identification. The share of the other
+columns in which the two agree says whether it is one. Neither measures privacy: a file that was
+drawn from the population again has such matches too. So compare them with those of a resample.
 
-Source: SDNist 2.4, `sdnist/metrics/unique_exact_matches.py` and `apparent_match_dist.py`. Neither
-measures privacy: a file that was drawn from the population again has such matches too. So compare
-them with those of a resample.
+SDNist lists records with a contradiction, such as a married child, by rules of the American
+Community Survey. Here the rules are the schema's structural zeros, which every synthetic record of
+a release obeys. What rules do not name shows as a pair of levels that no real record has; these are
+not wrong, but each is a guess.
+
+Source: SDNist 2.4, `sdnist/metrics/unique_exact_matches.py`, `apparent_match_dist.py` and
+`inconsistency.py`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.metrics.marginal_error import record_keys, small_cliques, within_limit
 from dp_core.tables.dataset import Dataset
-
-_MOST = 1 << 62
+from dp_core.tables.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +79,6 @@ class ApparentMatches:
         return self.matches / self.records if self.records else 0.0
 
 
-def record_keys(files: Sequence[Dataset], columns: Sequence[str]) -> list[NDArray[np.int64]]:
-    """Return one number for each record, equal for records that agree in these columns.
-
-    Args:
-        files: Datasets of one domain.
-        columns: Columns that count.
-
-    Returns:
-        For each file an array of shape (rows,).
-    """
-    domain = files[0].domain
-    keys = np.zeros(sum(data.rows for data in files), dtype=np.int64)
-    states = 1
-    for name in columns:
-        (size,) = domain.project((name,)).sizes
-        if states * size > _MOST:
-            # Number the different keys anew; there are at most as many as records.
-            _, keys = np.unique(keys, return_inverse=True)
-            states = keys.size
-        keys = keys * size + np.concatenate([data.column(name) for data in files])
-        states *= size
-    return np.split(keys, np.cumsum([data.rows for data in files])[:-1])
-
-
 def unique_exact_matches(real: Dataset, synthetic: Dataset) -> ExactMatches:
     """Return how many records that occur once in the real file are in the synthetic one.
 
@@ -104,7 +86,7 @@ def unique_exact_matches(real: Dataset, synthetic: Dataset) -> ExactMatches:
         real: The real file.
         synthetic: The synthetic file of the same domain.
     """
-    true, drawn = record_keys((real, synthetic), real.domain.columns)
+    true, drawn = record_keys(real.domain.columns, (real, synthetic))
     once = _unique(true)[0]
     return ExactMatches(once.size, int(np.isin(once, drawn).sum()), real.rows)
 
@@ -122,7 +104,7 @@ def apparent_matches(real: Dataset, synthetic: Dataset, quasi: Sequence[str]) ->
     """
     if not quasi:
         raise ValueError("Apparent matches need at least one quasi-identifier.")
-    true, drawn = record_keys((real, synthetic), quasi)
+    true, drawn = record_keys(quasi, (real, synthetic))
     (keys, places), (others, drawn_places) = _unique(true), _unique(drawn)
     _, first, second = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
     left = [name for name in real.domain.columns if name not in quasi]
@@ -141,3 +123,52 @@ def _unique(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp
     """Return the keys that occur once, ascending, and the record of each."""
     found, first, counts = np.unique(keys, return_index=True, return_counts=True)
     return found[counts == 1], first[counts == 1]
+
+
+MOST_PAIRS = 500
+"""Largest number of pairs; of more, a sample with a fixed seed is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """Contradictions and new pairs of levels.
+
+    Attributes:
+        broken: For each structural zero, by its text, the share of synthetic records that break it.
+        new_pair_mean: Share of the synthetic records in a cell that the real file does not have,
+            mean over the pairs of columns; NaN without pairs.
+        new_pair_records: Share of the synthetic records with at least one such pair.
+        pairs: Pairs of columns that were compared.
+    """
+
+    broken: dict[str, float]
+    new_pair_mean: float
+    new_pair_records: float
+    pairs: int
+
+
+def consistency(real: Dataset, synthetic: Dataset, zeros: StructuralZeros) -> Consistency:
+    """Return the contradictions of a synthetic file.
+
+    Args:
+        real: The real file.
+        synthetic: The synthetic file of the same domain, not empty.
+        zeros: Structural zeros of the schema.
+    """
+    domain, rows = real.domain, synthetic.rows
+    broken = {}
+    for rule in zeros.rules:
+        inside = np.ones(rows, dtype=bool)
+        for name, codes in zip(rule.columns, rule.codes, strict=True):
+            inside &= np.isin(synthetic.column(name), codes)
+        broken[rule.text] = float(inside.mean())
+    pairs = small_cliques(domain, 2, most=MOST_PAIRS) if len(domain) > 1 else ()
+    wanted, _ = within_limit(domain, pairs)
+    anywhere, shares = np.zeros(rows, dtype=bool), []
+    for pair in wanted:
+        true, drawn = record_keys(pair, (real, synthetic))
+        new = ~np.isin(drawn, true)
+        anywhere |= new
+        shares.append(float(new.mean()))
+    mean = math.fsum(shares) / len(shares) if shares else math.nan
+    return Consistency(broken, mean, float(anywhere.mean()), len(wanted))

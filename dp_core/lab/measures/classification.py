@@ -23,7 +23,7 @@ _MOST_NATIVE = 255
 
 
 def misclassification(
-    train: Dataset, test: Dataset, target: str, *, nominal: Collection[str] = (), seed: int = 0
+    train: Dataset, test: Dataset, target: str, *, nominal: Collection[str] = ()
 ) -> float:
     """Return the share of test records whose class gradient-boosted trees predict wrongly.
 
@@ -32,7 +32,6 @@ def misclassification(
         test: Test records (real), of the same domain.
         target: Column to predict from all others.
         nominal: Columns whose codes have no order; none by default.
-        seed: Seed of the learner; 0 by default.
 
     Raises:
         ValueError: if the domains differ, or a file is empty.
@@ -53,27 +52,18 @@ def misclassification(
         # Deterministic: no early stopping, whose validation rows would be drawn at random.
         early_stopping=False,
         categorical_features=categories if any(categories) else None,
-        random_state=seed,
+        random_state=0,
     )
     return 1.0 - _accuracy(learner, train, test, target, prepared)
 
 
 def svm_accuracy(
-    train: Dataset, test: Dataset, target: str, *, nominal: Collection[str] = (), seed: int = 0
+    train: Dataset, test: Dataset, target: str, *, nominal: Collection[str] = ()
 ) -> float:
     """Return the share of test records whose class a linear support vector machine predicts.
 
     A column without an order becomes one indicator per level, any other a number from 0 to 1.
-
-    Args:
-        train: Training records (synthetic).
-        test: Test records (real), of the same domain.
-        target: Column to predict from all others.
-        nominal: Columns whose codes have no order; none by default.
-        seed: Seed of the learner; 0 by default.
-
-    Raises:
-        ValueError: if the domains differ, or a file is empty.
+    Arguments and errors are those of `misclassification`.
     """
     from sklearn.svm import LinearSVC
 
@@ -97,7 +87,7 @@ def svm_accuracy(
         return sparse.hstack(parts, format="csr")
 
     # Primal (there are more records than features): its solver uses no random numbers.
-    learner = LinearSVC(dual=False, random_state=seed)
+    learner = LinearSVC(dual=False, random_state=0)
     return _accuracy(learner, train, test, target, prepared)
 
 

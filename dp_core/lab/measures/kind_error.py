@@ -17,8 +17,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.metrics.household_tally import HouseholdTally
-from dp_core.metrics.marginal_error import MarginalError, batches, summarise, tvd, within_limit
+from dp_core.metrics.marginal_error import (
+    HouseholdTally,
+    MarginalError,
+    batches,
+    summarise,
+    tvd,
+    within_limit,
+)
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns, with_members

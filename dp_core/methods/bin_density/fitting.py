@@ -11,8 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.bin_density.neighbours import falls
-from dp_core.methods.bin_density.tilted import below
+from dp_core.methods.bin_density.neighbours import below, falls
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.bin_pieces import WHOLE, BinPieces
 from dp_core.schema.bin_values import whole_bounds

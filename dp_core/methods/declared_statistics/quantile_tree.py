@@ -3,7 +3,7 @@
 The positions of a number are divided into ranges, the leaves of a tree. The counts of every level
 of the tree are measured by group. The counts of the leaves are estimated by generalised least
 squares from all levels (Hay et al. 2010, Section 4), and the counts below each edge are inverted
-(`dp_core.inference.quantile_intervals`).
+(`dp_core.inference.count_intervals`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.inference.quantile_intervals import cut_weights, quantile_bins, rounded_up
+from dp_core.inference.count_intervals import cut_weights, quantile_bins, rounded_up
 from dp_core.methods.declared_statistics.value_table import Edges, ValueTable
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 from dp_core.schema.definition import Column

@@ -6,29 +6,23 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.methods import averaging, registry
-from dp_core.methods.averaging import By, check_weights
+from dp_core.methods.averaging import check_weights
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
-from dp_core.schema.privacy import Neighbours, Relation, Stage
+from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency, NoiseScale
-from dp_core.wall.released import Measurement, Records, Released, Totals
-from dp_core.wall.statistics import Sum
+from dp_core.wall.released import Records, Released
 
 if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
-
-ROUNDS = 1000
-"""Number of rounds reserved for each model; the second model's rounds follow the first's."""
+    pass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,23 +30,15 @@ class AverageOfMethods(ParametricModel):
     """An average of models of the same file.
 
     Attributes:
-        variables: All columns.
-        rows: Estimated number of records.
-        zeros: Impossible cells.
         models: The fitted models.
         weights: Part of each model, summing to 1.
-        by: Whether every set mixes all models (`record`) or is drawn from one (`set`).
     """
 
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
     models: tuple[ParametricModel, ...]
     weights: tuple[Fraction, ...]
-    by: By
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return averaging.draw(self.models, self.weights, rows, by=self.by, rng=rng)
+        return averaging.draw(self.models, self.weights, rows, rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +49,10 @@ class Average(Synthesizer):
         models: Names of at least two parametric methods whose questions are known beforehand; each
             runs with its default options.
         weights: Relative weights of the models, also in the budget; equal if empty. Public.
-        by: `record`: every set is a mixture of all models. `set`: one model, chosen at random
-            with the weights, draws each set.
     """
 
     models: tuple[str, ...]
     weights: tuple[Fraction, ...] = ()
-    by: By = "record"
 
     def __post_init__(self) -> None:
         check_weights(self.models, self.weights)
@@ -104,7 +87,7 @@ class Average(Synthesizer):
         for number, (method, part) in enumerate(zip(self._methods(), self._parts, strict=True), 1):
             own = dataclasses.replace(
                 inputs,
-                curator=cast("Curator", InRounds(inputs.curator, number)),
+                round=number,
                 measure_cost=inputs.measure_cost * part,
             )
             released += method.measure(own, variables)
@@ -131,7 +114,7 @@ class Average(Synthesizer):
         mean = round(
             sum(part * model.rows for part, model in zip(self._parts, models, strict=True))
         )
-        return AverageOfMethods(variables, mean, zeros, models, self._parts, self.by)
+        return AverageOfMethods(variables, mean, zeros, models, self._parts)
 
     @property
     def _parts(self) -> tuple[Fraction, ...]:
@@ -141,79 +124,13 @@ class Average(Synthesizer):
         return tuple(registry.find("parametric", name)() for name in self.models)
 
 
-class InRounds:
-    """A view of the curator for one model, which shifts round numbers to that model's own."""
-
-    def __init__(self, curator: Curator, number: int) -> None:
-        self._curator = curator
-        self._number = number
-
-    @property
-    def domain(self) -> Domain:
-        """The curator's domain; the other properties are the curator's too."""
-        return self._curator.domain
-
-    @property
-    def relation(self) -> Relation:
-        return self._curator.relation
-
-    @property
-    def neighbours(self) -> Neighbours:
-        return self._curator.neighbours
-
-    @property
-    def currency(self) -> Currency:
-        return self._curator.currency
-
-    def count_noise(self, cost: Fraction) -> NoiseScale:
-        return self._curator.count_noise(cost)
-
-    def statistic_noise(self, sum: Sum, cost: Fraction) -> NoiseScale:
-        return self._curator.statistic_noise(sum, cost)
-
-    def public_rows(self) -> int | None:
-        return self._curator.public_rows()
-
-    def measure(
-        self,
-        stage: Stage,
-        cliques: Sequence[Clique],
-        costs: Sequence[Fraction],
-        *,
-        replicate: int = 0,
-        round: int = 0,
-    ) -> tuple[Measurement, ...]:
-        place = self._place(round)
-        return self._curator.measure(stage, cliques, costs, replicate=replicate, round=place)
-
-    def total(
-        self,
-        stage: Stage,
-        step: str,
-        sum: Sum,
-        cost: Fraction,
-        *,
-        replicate: int = 0,
-        round: int = 0,
-    ) -> Totals:
-        place = self._place(round)
-        return self._curator.total(stage, step, sum, cost, replicate=replicate, round=place)
-
-    def _place(self, round: int) -> int:
-        assert 0 <= round < ROUNDS
-        return self._number * ROUNDS + round
-
-
 def _own(released: Sequence[Released], number: int) -> list[Released]:
-    """Return the results of a model's own rounds, and what the plan measured for all models."""
-    found: list[Released] = []
-    for item in released:
-        if isinstance(item, Records):
-            continue
-        model, round_ = divmod(item.round, ROUNDS)
-        if model in (0, number):
-            found.append(dataclasses.replace(item, round=round_))
-    return found
+    """Return the results of a model's own round, and what the plan measured for all models."""
+    return [
+        dataclasses.replace(item, round=0)
+        for item in released
+        if not isinstance(item, Records) and item.round in (0, number)
+    ]
 
 
 METHOD = Average

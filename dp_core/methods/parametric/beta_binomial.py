@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.drawn_records import DrawnRecords, fit_records, number_of_records
-from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.methods.parametric.drawn_records import TableDraws, number_of_records
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.released import Records, Released
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BetaBinomial(Synthesizer):
+class BetaBinomial(TableDraws):
     """Draw each binary column independently, with the posterior mean of its proportion.
 
     McClure & Reiter (2012), section 3.2.1 of Bowen & Liu (2020): k values, each 1 with probability
@@ -33,8 +30,7 @@ class BetaBinomial(Synthesizer):
     whatever n is. k is the number of records of a set: with fewer, sets would repeat values.
     """
 
-    draws: ClassVar[bool] = True
-    needs_rows: ClassVar[bool] = True
+    kind: ClassVar[Literal["independent", "urn"]] = "independent"
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         for variable in variables:
@@ -45,10 +41,6 @@ class BetaBinomial(Synthesizer):
                     f"beta_binomial draws columns of two levels, and {variable.name!r} {what};"
                     " leave it out, or use multinomial_dirichlet or smoothed_histogram."
                 )
-
-    def asks(self, variables: Variables) -> tuple[Ask, ...]:  # noqa: ARG002
-        """Return nothing: the method releases records and no statistics."""
-        return ()
 
     def evenness(
         self,
@@ -65,7 +57,7 @@ class BetaBinomial(Synthesizer):
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         curator = inputs.curator
-        records = number_of_records(None, inputs.rows)
+        records = number_of_records(inputs.rows)
         columns = [
             curator.draw_cells(
                 "measure",
@@ -80,16 +72,6 @@ class BetaBinomial(Synthesizer):
             for number, name in enumerate(variables.domain.columns, start=1)
         ]
         return (Records(Dataset(variables.domain, np.stack(columns)), inputs.replicate),)
-
-    def fit(
-        self,
-        variables: Variables,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-    ) -> DrawnRecords:
-        return fit_records(variables, released, rows=rows, zeros=zeros)
 
 
 METHOD = BetaBinomial

@@ -64,18 +64,12 @@ class CellsToRecords(ParametricModel):
     """A model that draws records from one table of all columns, and then positions within bins.
 
     Attributes:
-        variables: All columns.
-        rows: Estimated number of records, the sum of the table.
-        zeros: Impossible cells.
         table: Table of all columns, with numeric columns in bins; impossible cells are 0.
         edges: Bin edges of each column; None for a column of levels.
         rounded: Whether each cell gets its share of a set to within one record; otherwise records
             are drawn independently.
     """
 
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
     table: Table
     edges: Edges
     rounded: bool

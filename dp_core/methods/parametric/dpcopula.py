@@ -19,9 +19,9 @@ from dp_core.methods.parametric.binned_tables import (
     one_way,
     zeros_by_bins,
 )
-from dp_core.methods.parametric.copula import correlation_of, positive_definite
 from dp_core.methods.parametric.drawn_records import edges_of
-from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.parametric.general_location import positive_definite
+from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
 from dp_core.methods.reconstruction.estimates.consistency import column_tables, norm_sub
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
@@ -30,8 +30,94 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Totals, tables_of
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 
+_LARGEST = 0.995
+"""Largest correlation of a pair."""
+_STEPS = 399  # correlations at which the expected rank correlation is computed
+_NODES = 32  # of the integral of the normal distribution function
+
+
+def correlation_of(
+    table: NDArray[np.float64],
+    rows: NDArray[np.float64],
+    columns: NDArray[np.float64],
+    *,
+    variance: float = 0.0,
+) -> float:
+    """Return the normal correlation that gives the rank correlation of a table of groups.
+
+    The rank correlation is the mean product of the groups' ranks (Spearman's, with the middle rank
+    of each group). It is linear in the table, so noise of mean 0 leaves it unbiased. For two by two
+    groups the solution is the same as for Kendall's tau, and is called the tetrachoric correlation.
+
+    Args:
+        table: Noisy proportions, shape (rows, columns); they need not sum to 1.
+        rows: Proportion of each row's group, nonnegative, summing to 1.
+        columns: Proportion of each column's group, in the same way.
+        variance: Noise variance of each proportion of the table. The rank correlation is multiplied
+            by the part of its square that is not expected from noise (at least 0). By default it is
+            not changed.
+
+    >>> half = np.array([0.5, 0.5])
+    >>> round(correlation_of(np.array([[1 / 3, 1 / 6], [1 / 6, 1 / 3]]), half, half), 3)
+    0.5
+    """
+    first, second = _ranks(rows), _ranks(columns)
+    wanted = float(first @ table @ second)
+    noise = variance * float((first**2).sum() * (second**2).sum())
+    if noise:
+        wanted *= max(0.0, 1.0 - noise / wanted**2) if wanted else 0.0
+    correlations = np.sin(np.linspace(-1, 1, _STEPS) * np.arcsin(_LARGEST))
+    joint = _normal(_limits(rows), _limits(columns), correlations)
+    cells = np.diff(np.diff(joint, axis=1), axis=2)
+    expected = np.einsum("r,crs,s->c", first, cells, second)
+    if expected[-1] - expected[0] < 1e-9:
+        # A column whose records are all in one group has no information.
+        return 0.0
+    return float(np.interp(wanted, np.maximum.accumulate(expected), correlations))
+
+
+def _ranks(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the middle rank of each group, from -1 to 1, with mean 0."""
+    return np.asarray(2 * np.cumsum(parts) - parts - parts.sum())
+
+
+def _limits(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the normal quantiles that divide the groups, with both ends."""
+    from scipy.special import ndtri
+
+    inner = np.clip(np.cumsum(parts)[:-1], 0.0, 1.0)
+    return np.asarray(np.clip(ndtri(np.concatenate([[0.0], inner, [1.0]])), -40.0, 40.0))
+
+
+def _normal(
+    first: NDArray[np.float64], second: NDArray[np.float64], correlations: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the bivariate normal distribution function.
+
+    With r = sin(t), its derivative in t is exp(-(x^2 + y^2 - 2 x y sin t)/(2 cos^2 t))/(2 pi)
+    (Drezner & Wesolowsky 1990).
+
+    Returns:
+        Shape (correlations, first, second).
+    """
+    from scipy.special import ndtr
+
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    angle = np.arcsin(correlations)[:, None, None, None]
+    turn = angle * (nodes + 1) / 2
+    x, y = first[None, :, None, None], second[None, None, :, None]
+    power = (x**2 + y**2 - 2 * x * y * np.sin(turn)) / (2 * np.cos(turn) ** 2)
+    added = (np.exp(-power) @ weights) * angle[..., 0] / (4 * np.pi)
+    return np.asarray(np.outer(ndtr(first), ndtr(second)) + added)
+
+
 MOST_COLUMNS = 60
 """Largest number of columns; p columns have p (p - 1)/2 pairs to pay for."""
+MARGINS = Fraction(1, 2)
+"""Part of the budget for the one-way tables, in equal parts; the pairs get the rest, in equal
+parts. The paper has 8/9, which leaves mostly noise in the correlations."""
+GROUPS = 2
+"""Groups of each column in the tables of pairs. More have less sampling error but more noise."""
 _CHUNK = 2**18  # records drawn at a time
 
 
@@ -40,17 +126,11 @@ class GaussianCopula(ParametricModel):
     """One-way tables joined by a Gaussian copula.
 
     Attributes:
-        variables: All columns.
-        rows: Estimated number of records.
-        zeros: Impossible cells.
         edges: Bin edges of each column; None for a column of levels.
         margins: Nonnegative counts of each column's bins.
         correlation: Correlation matrix of the copula, positive definite, shape (columns, columns).
     """
 
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
     edges: Edges
     margins: tuple[NDArray[np.float64], ...]
     correlation: NDArray[np.float64]
@@ -81,41 +161,18 @@ class DPCopula(Synthesizer):
     from a multivariate normal distribution with the noisy correlations, made positive definite, and
     brought to the noisy one-way tables by their inverse distribution functions.
 
-    The paper estimates the correlation from Kendall's tau with noise of scale 4/((n + 1) epsilon).
-    Such noise is not private if the number n of records is not public: the ratio of the densities
-    of two such noises with different n has no bound. Moreover, the number of concordant minus
-    discordant pairs changes by up to n - 1 when a record is added, so no bound holds for all files.
-    Here the rank correlation is computed from a noisy table of groups, in which a record is counted
-    once. With two groups for each column it is Kendall's tau of the columns cut at their medians,
-    with half of the paper's noise. The estimated correlation is that of the normal distribution
-    which, cut at the same points, has the noisy rank correlation. This is also correct for columns
-    of few levels, for which sin(pi tau/2) is not.
+    The paper adds noise of scale 4/((n + 1) epsilon) to Kendall's tau, which is not private if the
+    number n of records is not public. Here the rank correlation is computed from a noisy table of
+    groups, in which a record is counted once: with two groups it is Kendall's tau of the columns
+    cut at their medians, with half of the paper's noise. The estimated correlation is that of the
+    normal distribution which, cut at the same points, has the noisy rank correlation.
 
     Levels count as ordered as in the schema, and missing as the last. Relations that are not
     monotone are lost.
 
     Noisy rank correlations are multiplied by the part of their squares that is not expected from
     noise. The paper does not change them, so that many columns seem related by noise alone.
-
-    Attributes:
-        margins: Part of the budget for the one-way tables, in equal parts; the pairs get the rest,
-            in equal parts. The paper has 8/9.
-        groups: Number of groups of each column in the tables of pairs. More groups have less
-            sampling error and more noise.
-        bins: Number of equal public bins of each numeric column, instead of the schema's bins.
     """
-
-    margins: Fraction = Fraction(1, 2)
-    groups: int = 2
-    bins: int | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 < self.margins < 1:
-            raise ValueError("margins is a part of the budget, between 0 and 1.")
-        if not 2 <= self.groups <= 20:
-            raise ValueError(f"groups is a number from 2 to 20, not {self.groups}.")
-        if self.bins is not None and self.bins < 1:
-            raise ValueError(f"bins is a number from 1, not {self.bins}.")
 
     @property
     def by_bins(self) -> bool:
@@ -131,29 +188,21 @@ class DPCopula(Synthesizer):
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
         """Return what is measured; evenly spaced groups stand for those that are not known yet."""
-        edges = edges_of(variables, self.bins)
+        edges = edges_of(variables)
         sizes = binned_domain(variables, edges).sizes
         return self._asks(variables, edges, [np.ones(size) for size in sizes])
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
-        curator = inputs.curator
-        edges = edges_of(variables, self.bins)
-
-        def total(ask: Ask) -> Totals:
-            assert isinstance(ask.what, BinnedCounts)
-            return curator.total(
-                "measure",
-                ask.step,
-                ask.what,
-                inputs.measure_cost * ask.share,
-                replicate=inputs.replicate,
-            )
-
-        one = [total(ask) for ask in self.asks(variables)[: len(variables)]]
+        edges = edges_of(variables)
+        one = release(inputs, self.asks(variables)[: len(variables)], inputs.measure_cost)
         # The groups depend only on what was released, so choosing them costs nothing.
-        counts = [norm_sub(each.values, total=max(1.0, float(each.values.sum()))) for each in one]
+        counts = [
+            norm_sub(each.values, total=max(1.0, float(each.values.sum())))
+            for each in one
+            if isinstance(each, Totals)
+        ]
         pairs = self._asks(variables, edges, counts)[len(variables) :]
-        return (*one, *(total(ask) for ask in pairs))
+        return (*one, *release(inputs, pairs, inputs.measure_cost))
 
     def fit(
         self,
@@ -163,7 +212,7 @@ class DPCopula(Synthesizer):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> GaussianCopula:
-        edges = edges_of(variables, self.bins)
+        edges = edges_of(variables)
         domain = binned_domain(variables, edges)
         tables = [as_measurement(item) for item in released if isinstance(item, Totals)]
         measured = [each for each in tables if len(each.clique) == 1]
@@ -196,12 +245,12 @@ class DPCopula(Synthesizer):
     ) -> tuple[Ask, ...]:
         """Return the one-way tables, then the pairs, with groups by the counts of bins."""
         cuts = [
-            _groups(one, each, variable.size, self.groups)
+            _groups(one, each, variable.size)
             for one, each, variable in zip(counts, edges, variables, strict=True)
         ]
         able = [axis for axis, each in enumerate(cuts) if len(each) > 2]
         pairs = list(combinations(able, 2))
-        part = self.margins if pairs else Fraction(1)
+        part = MARGINS if pairs else Fraction(1)
         asks = [
             Ask(f"margin-{number}", what, part / len(variables))
             for number, what in enumerate(one_way(variables, edges), start=1)
@@ -217,16 +266,14 @@ class DPCopula(Synthesizer):
         return tuple(asks)
 
 
-def _groups(
-    counts: NDArray[np.float64], edges: Sequence[int] | None, size: int, groups: int
-) -> tuple[int, ...]:
+def _groups(counts: NDArray[np.float64], edges: Sequence[int] | None, size: int) -> tuple[int, ...]:
     """Return the first codes of groups of neighbouring bins with about equal counts, and the end.
 
-    There are `groups` of them, or as many as there are bins.
+    There are `GROUPS` of them, or as many as there are bins.
     """
     starts = range(size + 1) if edges is None else edges
     bins = len(counts)
-    number = min(groups, bins)
+    number = min(GROUPS, bins)
     below = np.cumsum(counts) / counts.sum()
     found = [0]
     for group in range(1, number):

@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from dp_core.methods.parametric.binned_tables import (
     zeros_by_bins,
 )
 from dp_core.methods.parametric.drawn_records import MOST_CELLS, edges_of, number_of_cells
-from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
@@ -32,6 +31,9 @@ from dp_core.wall.released import Released, Table, Totals, tables_of
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.box_counts import MOST_BOXES, BoxCounts
 
+CELLS = Fraction(3, 4)
+"""Part of the budget for the table of all columns; the boxes get the rest. It is 1/2 in the paper,
+but the boxes can only be as good as the cells that they are found in."""
 Box = tuple[slice, ...]
 """A range of bins or levels in each column."""
 
@@ -50,24 +52,7 @@ class DPCube(Synthesizer):
     the variance of its cells, is larger than noise explains.
 
     Levels count as ordered as in the schema, and missing as the last.
-
-    Attributes:
-        cells: Part of the budget for the table of all columns; the boxes get the rest. It is 1/2
-            in the paper.
-        within: Division of a box's total among its cells. `even`: equal parts. `cells`: least
-            squares, which moves all noisy cells by the same amount so that they sum to the total.
-        bins: Number of equal public bins of each numeric column, instead of the schema's bins.
     """
-
-    cells: Fraction = Fraction(3, 4)
-    within: Literal["even", "cells"] = "even"
-    bins: int | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 < self.cells < 1:
-            raise ValueError("cells is a part of the budget, between 0 and 1.")
-        if self.bins is not None and self.bins < 1:
-            raise ValueError(f"bins is a number from 1, not {self.bins}.")
 
     @property
     def by_bins(self) -> bool:
@@ -75,7 +60,7 @@ class DPCube(Synthesizer):
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Raise BadInput if the table has more than `MOST_CELLS` cells."""
-        cells = number_of_cells(variables, self.bins)
+        cells = number_of_cells(variables)
         if cells > MOST_CELLS:
             raise BadInput(
                 f"dpcube measures the table of all columns, here of {cells:,} cells, more than"
@@ -87,31 +72,22 @@ class DPCube(Synthesizer):
         """Return what is measured; one box stands for those that are not known yet."""
         whole = tuple(slice(0, size) for size in self._domain(variables).sizes)
         return (
-            Ask("cells", self._cells(variables), self.cells),
-            Ask("boxes", self._boxes(variables, [whole]), 1 - self.cells),
+            Ask("cells", self._cells(variables), CELLS),
+            Ask("boxes", self._boxes(variables, [whole]), 1 - CELLS),
         )
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
-        curator = inputs.curator
-        counted = curator.total(
-            "measure",
-            "cells",
-            self._cells(variables),
-            inputs.measure_cost * self.cells,
-            replicate=inputs.replicate,
-        )
+        cells = Ask("cells", self._cells(variables), CELLS)
+        (counted,) = release(inputs, [cells], inputs.measure_cost)
+        assert isinstance(counted, Totals)
         noisy = as_measurement(counted)
         boxes = partition(
             noisy.values.astype(np.float64),
             self._possible(variables, inputs.zeros),
             variance=counted.variance,
         )
-        asked = self._boxes(variables, boxes)
-        budget = inputs.measure_cost * (1 - self.cells)
-        return (
-            counted,
-            curator.total("measure", "boxes", asked, budget, replicate=inputs.replicate),
-        )
+        asked = Ask("boxes", self._boxes(variables, boxes), 1 - CELLS)
+        return (counted, *release(inputs, [asked], inputs.measure_cost))
 
     def fit(
         self,
@@ -121,7 +97,7 @@ class DPCube(Synthesizer):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> CellsToRecords:
-        edges, domain = edges_of(variables, self.bins), self._domain(variables)
+        edges, domain = edges_of(variables), self._domain(variables)
         possible = self._possible(variables, zeros)
         totals = [item for item in released if isinstance(item, Totals)]
         (counted,) = (item for item in totals if isinstance(item.of, BinnedCounts))
@@ -141,28 +117,21 @@ class DPCube(Synthesizer):
         variance = np.where(number > 0, own * other / (own + other), 0.0).sum()
         total = _total(float(best.sum()), float(variance), released, rows)
         values = np.zeros(domain.sizes)
-        if self.within == "even":
-            best = norm_sub(best, total=float(total), possible=number > 0)
-            for box, count, among in zip(boxes, best, number, strict=True):
-                values[box] = np.where(possible[box], count / max(among, 1.0), 0.0)
-        else:
-            for box, count, among in zip(boxes, best, number, strict=True):
-                values[box] = noisy[box] + (count - noisy[box].sum()) / max(among, 1.0)
-            values = norm_sub(values, total=float(total), possible=possible)
+        best = norm_sub(best, total=float(total), possible=number > 0)
+        for box, count, among in zip(boxes, best, number, strict=True):
+            values[box] = np.where(possible[box], count / max(among, 1.0), 0.0)
         return CellsToRecords(variables, total, zeros, Table(domain, values), edges, True)
 
     def _domain(self, variables: Variables) -> Domain:
-        return binned_domain(variables, edges_of(variables, self.bins))
+        return binned_domain(variables, edges_of(variables))
 
     def _cells(self, variables: Variables) -> BinnedCounts:
         domain = variables.domain
-        return BinnedCounts(
-            columns=domain.columns, sizes=domain.sizes, edges=edges_of(variables, self.bins)
-        )
+        return BinnedCounts(columns=domain.columns, sizes=domain.sizes, edges=edges_of(variables))
 
     def _boxes(self, variables: Variables, boxes: Sequence[Box]) -> BoxCounts:
         """Return the question for boxes of bins, in codes."""
-        edges = edges_of(variables, self.bins)
+        edges = edges_of(variables)
         domain = variables.domain
         starts = [
             range(size + 1) if each is None else each
@@ -181,7 +150,7 @@ class DPCube(Synthesizer):
     def _possible(self, variables: Variables, zeros: StructuralZeros) -> NDArray[np.bool_]:
         """Return which cells of bins and levels may hold a record; all, if rules allow none."""
         domain = self._domain(variables)
-        known = zeros_by_bins(zeros, domain.columns, edges_of(variables, self.bins))
+        known = zeros_by_bins(zeros, domain.columns, edges_of(variables))
         possible = ~known.mask(domain)
         return possible if possible.any() else ~possible
 

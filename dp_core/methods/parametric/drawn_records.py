@@ -28,13 +28,13 @@ BINS = 10
 """Default number of equal bins of a numeric column if neither schema nor spec states bins."""
 
 
-def edges_of(variables: Variables, bins: int | None) -> tuple[tuple[int, ...] | None, ...]:
+def edges_of(variables: Variables, bins: int | None = None) -> tuple[tuple[int, ...] | None, ...]:
     """Return for each column the first position of every bin and the number of codes. Public.
 
     Args:
         variables: All columns.
-        bins: Number of equal bins of every numeric column, as far as its positions allow; None for
-            the schema's bins.
+        bins: Number of equal bins of every numeric column, as far as its positions allow; by
+            default the schema's bins.
 
     Returns:
         One entry per column; None for a column of levels. Missing is a bin of its own.
@@ -51,32 +51,27 @@ def _edges(variable: Variable, bins: int | None) -> tuple[int, ...]:
     return (*edges, variable.size) if variable.missing else edges
 
 
-def number_of_cells(variables: Variables, bins: int | None) -> int:
+def number_of_cells(variables: Variables) -> int:
     """Return the number of cells of the table of all columns, with numeric columns in bins."""
     return math.prod(
         variable.size if edges is None else len(edges) - 1
-        for variable, edges in zip(variables, edges_of(variables, bins), strict=True)
+        for variable, edges in zip(variables, edges_of(variables), strict=True)
     )
 
 
-def number_of_records(stated: int | None, rows: int | None) -> int:
-    """Return the number of records to draw: the stated one, by default the size of a set.
-
-    Args:
-        stated: Option `records` of the method, or None.
-        rows: Number of records of a set; None only if `stated` is given.
+def number_of_records(rows: int | None) -> int:
+    """Return the number of records to draw: the size of a set, which must be known.
 
     Raises:
         BadInput: if the number is 0, because there would be nothing to draw or to charge for.
     """
-    records = stated or rows
-    assert records is not None
-    if not records:
+    assert rows is not None
+    if not rows:
         raise BadInput(
             "A set of this file would have no records, because the file has no rows; check that it"
             " is the right file, or state synthesize.rows."
         )
-    return records
+    return rows
 
 
 def in_place(
@@ -94,27 +89,16 @@ def in_place(
 class TableDraws(Synthesizer):
     """Draw records from one table of all columns, with virtual records in every cell.
 
+    With fewer bins in the schema the virtual records have less weight, but values are coarser:
+    positions within a bin are drawn uniformly, or with the weights of privately chosen bins.
+
     Attributes:
         kind: How the curator draws the records: `independent` of each other, or from an `urn`.
-        records: Number of records drawn, k; by default the size of a set. With fewer records the
-            virtual records have less weight, as if epsilon were larger by the same factor, and the
-            sets repeat the drawn records.
-        bins: Number of equal bins of each numeric column, instead of the schema's bins. With fewer
-            bins the virtual records have less weight, but values are coarser: positions within a
-            bin are drawn uniformly, or with the weights of privately chosen bins of the schema.
     """
-
-    records: int | None = None
-    bins: int | None = None
 
     kind: ClassVar[Literal["independent", "urn"]]
     draws: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        for name in ("records", "bins"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"{name} is a number from 1, not {value}.")
 
     @property
     def by_bins(self) -> bool:
@@ -122,7 +106,7 @@ class TableDraws(Synthesizer):
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Raise BadInput if the table has so many cells that virtual records would dominate it."""
-        cells = number_of_cells(variables, self.bins)
+        cells = number_of_cells(variables)
         if cells > MOST_CELLS:
             raise BadInput(
                 f"Records would be drawn from one table of all columns, here of {cells:,} cells,"
@@ -151,19 +135,18 @@ class TableDraws(Synthesizer):
             rows: Number of records of the file.
             max_rows: Largest number of records of one person, 1 by default.
         """
-        records = self.records or rows
         event = (
-            currency.draws_event(cost, records, max_rows)
+            currency.draws_event(cost, rows, max_rows)
             if self.kind == "independent"
-            else currency.urn_event(cost, records, max_rows)
+            else currency.urn_event(cost, rows, max_rows)
         )
-        virtual = number_of_cells(variables, self.bins) * float(event.scale)
+        virtual = number_of_cells(variables) * float(event.scale)
         return virtual / (virtual + rows)
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         curator = inputs.curator
-        records = number_of_records(self.records, inputs.rows)
-        edges = edges_of(variables, self.bins)
+        records = number_of_records(inputs.rows)
+        edges = edges_of(variables)
         drawn = curator.draw_cells(
             "measure",
             "records",
@@ -184,7 +167,11 @@ class TableDraws(Synthesizer):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> DrawnRecords:
-        return fit_records(variables, released, rows=rows, zeros=zeros, bins=self.bins)
+        (records,) = (item for item in released if isinstance(item, Records))
+        if rows is None:
+            counted = [int(table.values) for table in tables_of(released) if not table.clique]
+            rows = max(1, counted[0]) if counted else records.dataset.rows
+        return DrawnRecords(variables, rows, zeros, records.dataset, edges_of(variables))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,16 +184,10 @@ class DrawnRecords(ParametricModel):
     bins: more sets of other records are more private draws, and each is charged (mode `split`).
 
     Attributes:
-        variables: All columns.
-        rows: Number of records of a set if the spec does not state it.
-        zeros: Impossible cells.
         data: The released records; a numeric column has the first position of a bin.
         edges: Bin edges of each column, see `edges_of`.
     """
 
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
     data: Dataset
     edges: tuple[tuple[int, ...] | None, ...]
 
@@ -218,19 +199,3 @@ class DrawnRecords(ParametricModel):
                 codes[column] = self.variables[column].within(bins, each, rng=rng)
         drawn = Dataset(self.domain, np.ascontiguousarray(codes))
         return self.zeros.repair(drawn, rng=rng)
-
-
-def fit_records(
-    variables: Variables,
-    released: Sequence[Released],
-    *,
-    rows: int | None,
-    zeros: StructuralZeros,
-    bins: int | None = None,
-) -> DrawnRecords:
-    """Return the model of released records."""
-    (records,) = (item for item in released if isinstance(item, Records))
-    if rows is None:
-        counted = [int(table.values) for table in tables_of(released) if not table.clique]
-        rows = max(1, counted[0]) if counted else records.dataset.rows
-    return DrawnRecords(variables, rows, zeros, records.dataset, edges_of(variables, bins))

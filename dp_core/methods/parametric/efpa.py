@@ -6,23 +6,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.histograms.column_histograms import (
+from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
     Estimated,
     Floats,
-    bin_counts,
     bin_question,
 )
-from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Released, Totals
 from dp_core.wall.statistics import CosineSums, CosineTails
-from dp_core.wall.statistics.histograms.cosines import GRID, MOST_BINS
+from dp_core.wall.statistics.histograms.cosines import GRID
 
+CHOOSING = Fraction(1, 8)
+"""Part of a column's budget for the number of coefficients. It is 1/2 in the paper, but a number
+that is a little off costs less than noise on all coefficients."""
 _MOST_KEPT = 1024
 """Largest number of coefficients to choose; with more, noisy counts of the bins have less noise."""
 
@@ -37,52 +39,25 @@ class Efpa(ColumnHistograms):
     inverse transform of the noisy coefficients. Here the transform is the cosine transform, which
     has no jump between the two ends of the column.
 
-    Attributes:
-        choosing: Part of a column's budget for choosing k, 1/8 by default; 1/2 in the paper. With
-            0, nothing is chosen privately: the counts are released, and k follows from them.
-
     Privacy:
         One choice by `CosineTails`, then one noisy sum: `CosineSums`, or the counts of the bins if
-        k is so large that coefficients of the noisy counts have less noise. In that case the
-        number of coefficients is chosen again, from the noisy counts. The paper adds Laplace noise
-        of scale sqrt(k)/epsilon to orthonormal coefficients, by their L2 sensitivity 1. That is
-        never less noise than the coefficients of plain noisy counts have, and those can be cut off
-        at any k at no cost. But one record changes a coefficient by at most sqrt(2/n) for n bins,
-        so the L1 sensitivity is k sqrt(2/n), which means less noise than both if k < sqrt(n/2).
+        k is so large that coefficients of the noisy counts have less noise; then the number of
+        coefficients is chosen again, from the noisy counts. One record changes a coefficient by at
+        most sqrt(2/n) for n bins, so the L1 sensitivity is k sqrt(2/n) and not the paper's sqrt(k).
     """
 
-    choosing: Fraction = Fraction(1, 8)
-
-    def __post_init__(self) -> None:
-        ColumnHistograms.__post_init__(self)
-        if self.bins > MOST_BINS:
-            raise ValueError(f"bins is at most {MOST_BINS:,}, not {self.bins:,}.")
-        if not 0 <= self.choosing < 1:
-            raise ValueError("choosing is a part of the budget, from 0 and below 1.")
-
-    @property
-    def chooses(self) -> bool:  # type: ignore[override]
-        """Whether the number of coefficients is chosen privately."""
-        return self.choosing > 0
-
-    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        """Return nothing if k is chosen privately, otherwise the counts of the bins."""
-        if self.chooses:
-            return ()
-        return (Ask("values", bin_question(variable, self.edges(variable)), Fraction(1)),)
+    chooses: ClassVar[bool] = True
 
     def measure_column(
         self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction
     ) -> list[Released]:
-        if not self.chooses:
-            return ColumnHistograms.measure_column(self, inputs, variable, step, cost)
         curator, edges = inputs.curator, self.edges(variable)
         bins = len(edges) - 1
         sums = [
             CosineSums(column=variable.name, size=variable.size, edges=edges, kept=kept)
             for kept in range(1, min(_MOST_KEPT, bins) + 1)
         ]
-        left = cost if len(sums) == 1 else cost * (1 - self.choosing)
+        left = cost if len(sums) == 1 else cost * (1 - CHOOSING)
         # Noise on an orthonormal coefficient, in units of the sums: from the sums, or from counts.
         counts = bin_question(variable, edges)
         alone = curator.statistic_noise(counts, left).stddev * GRID
@@ -95,27 +70,24 @@ class Efpa(ColumnHistograms):
             )
             tails = CosineTails(column=variable.name, edges=edges, prices=prices)
             kept += curator.choose(
-                "measure", f"{step}-number", tails, cost * self.choosing, replicate=inputs.replicate
+                "measure", f"{step}-number", tails, cost * CHOOSING, replicate=inputs.replicate
             )
         asked = sums[kept - 1] if spread[kept - 1] < alone else counts
         return [curator.total("measure", f"{step}-values", asked, left, replicate=inputs.replicate)]
 
     def estimate(
-        self,
-        variable: Variable,
-        released: Sequence[Totals],
-        rows: float | None,  # noqa: ARG002
+        self, variable: Variable, released: Sequence[Totals], rows: float | None
     ) -> Estimated:
         (totals,) = released
         if not isinstance(totals.of, CosineSums):
-            edges, counts, missing = bin_counts(variable, totals)
-            cells = counts.size + variable.missing
-            values = without_noisy_coefficients(counts, totals.variance)
-            return Estimated(edges, values, missing, totals.variance * cells)
+            return ColumnHistograms.estimate(self, variable, released, rows)
         values = totals.values.astype(float)
         missing = float(values[-1]) / GRID if variable.missing else 0.0
         variance = totals.variance / GRID**2 * (1 + variable.missing)
         return Estimated(totals.of.edges, totals.of.histogram(values), missing, variance)
+
+    def smoothed(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
+        return without_noisy_coefficients(counts, variance)
 
 
 def without_noisy_coefficients(counts: Floats, variance: float) -> Floats:

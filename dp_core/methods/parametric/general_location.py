@@ -43,12 +43,21 @@ def covariance_of(noisy: NDArray[np.float64], reach: NDArray[np.float64]) -> NDA
     deviation = np.sqrt(variance)
     correlation = np.clip(noisy / np.outer(deviation, deviation), -1.0, 1.0)
     np.fill_diagonal(correlation, 1.0)
+    return np.asarray(positive_definite(correlation) * np.outer(deviation, deviation))
+
+
+def positive_definite(correlation: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a positive definite correlation matrix near a symmetric one with diagonal 1.
+
+    Eigenvalues are raised to a small positive number, and the diagonal is scaled back to 1
+    (Rousseeuw & Molenberghs 1993).
+    """
     values, vectors = np.linalg.eigh(correlation)
-    if values[0] < _LEAST_PART:
-        correlation = (vectors * np.maximum(values, _LEAST_PART)) @ vectors.T
-        diagonal = np.sqrt(np.diag(correlation))
-        correlation /= np.outer(diagonal, diagonal)
-    return np.asarray(correlation * np.outer(deviation, deviation))
+    if values[0] >= _LEAST_PART:
+        return correlation
+    raised = (vectors * np.maximum(values, _LEAST_PART)) @ vectors.T
+    diagonal = np.sqrt(np.diag(raised))
+    return np.asarray(raised / np.outer(diagonal, diagonal))
 
 
 def freedom_of(records: float, groups: int, numbers: int) -> float:
@@ -180,9 +189,6 @@ class GeneralLocation(ParametricModel):
     number outside its range is moved to the bound, as in the paper.
 
     Attributes:
-        variables: All columns.
-        rows: Estimated number of records.
-        zeros: Impossible cells.
         alpha: Prior records of each cell, 0 in impossible ones, shape (cells, patterns).
         counts: Estimated records, nonnegative, shape (cells, patterns of missing numbers).
         present: Estimated records that have each number, shape (cells, numbers).
@@ -192,9 +198,6 @@ class GeneralLocation(ParametricModel):
         freedom: Degrees of freedom of the covariance's posterior.
     """
 
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
     alpha: NDArray[np.float64]
     counts: NDArray[np.float64]
     present: NDArray[np.float64]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms, Estimated
-from dp_core.methods.parametric.histograms.interval_trees import ask_tree, estimate_tree
+from dp_core.methods.parametric.column_histograms import (
+    ColumnHistograms,
+    Estimated,
+    ask_tree,
+    estimate_tree,
+)
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Totals
@@ -27,10 +30,6 @@ class HierarchicalHistogram(ColumnHistograms):
     Attributes:
         branching: Number b of intervals that make up one interval of the next wider level, 16 by
             default. If there are at most b bins, only the bins are measured.
-        negative: Treatment of negative counts. `tree`: from the widest intervals down, the parts of
-            an interval become the nearest nonnegative numbers that sum to it, so empty intervals
-            stay empty. `nearest`: the nearest nonnegative histogram to the unbounded estimate,
-            which keeps the order of the bins but not the sums of intervals.
 
     Privacy:
         A record is in one interval of each level, so each level is a histogram with an equal part
@@ -38,10 +37,8 @@ class HierarchicalHistogram(ColumnHistograms):
     """
 
     branching: int = 16
-    negative: Literal["tree", "nearest"] = "tree"
 
     def __post_init__(self) -> None:
-        ColumnHistograms.__post_init__(self)
         if self.branching < 2:
             raise ValueError(f"branching is a number from 2, not {self.branching}.")
 
@@ -51,8 +48,7 @@ class HierarchicalHistogram(ColumnHistograms):
     def estimate(
         self, variable: Variable, released: Sequence[Totals], rows: float | None
     ) -> Estimated:
-        bounded = self.negative == "tree"
-        return estimate_tree(variable, released, self.branching, rows=rows, bounded=bounded)
+        return estimate_tree(variable, released, self.branching, rows=rows, bounded=True)
 
 
 METHOD = HierarchicalHistogram

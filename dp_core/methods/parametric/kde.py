@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms, Estimated
+from dp_core.methods.parametric.column_histograms import ColumnHistograms, Estimated
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Totals
@@ -38,14 +39,13 @@ class KDE(ColumnHistograms):
 
     Attributes:
         bandwidth: Standard deviation of the kernel, as a part of the column's range.
-        bins: Number of equal bins of the grid, 256 by default.
     """
 
     bandwidth: float = 0.02
-    bins: int = 256
+
+    bins: ClassVar[int] = 256
 
     def __post_init__(self) -> None:
-        ColumnHistograms.__post_init__(self)
         if not 0 < self.bandwidth <= 1:
             raise ValueError(f"bandwidth is a part of the range, not {self.bandwidth:g}.")
 

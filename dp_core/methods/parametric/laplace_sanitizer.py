@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,8 @@ from dp_core.methods.parametric.binned_tables import (
     as_measurement,
     zeros_by_bins,
 )
-from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
 from dp_core.methods.parametric.drawn_records import MOST_CELLS, edges_of
-from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub, overlapping, reconcile
 from dp_core.methods.reconstruction.estimates.raking import margin, others
@@ -30,7 +29,72 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Table, Totals, tables_of
+from dp_core.wall.statistics import Quantile
 from dp_core.wall.statistics.binned_counts import BinnedCounts
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+
+def number_bought(variable: Variable, wanted: int) -> int:
+    """Return the number of edges to choose: `wanted`, or fewer if the column has few positions."""
+    return min(wanted, variable.positions - 1) if variable.numeric else 0
+
+
+def buy_edges(
+    curator: Curator,
+    step: str,
+    variable: Variable,
+    number: int,
+    cost: Fraction,
+    *,
+    replicate: int,
+) -> tuple[int, ...]:
+    """Return positions that divide a column's records into parts of about equal size.
+
+    The column is cut at its median, each side at its own median and so on (Kaplan, Schnapp &
+    Stemmer 2022). So the edges are distinct, and the error of a cut is at most the number of
+    records of the range that it cuts. If one side has too few positions for its edges, the other
+    side gets them: a value that many records share takes one edge and not all.
+
+    Args:
+        curator: Chooses each cut by the exponential mechanism.
+        step: Name, unique within the release's stage and replicate.
+        variable: A numeric column; missing values are ignored.
+        number: Number of edges to choose, from `number_bought`.
+        cost: Budget of all edges together, in the release's currency.
+        replicate: Index of the independent measurement, 0 if shared.
+
+    Returns:
+        Positions between 1 and `positions` - 1, ascending.
+
+    Privacy:
+        `number` choices of cost/number each. (Disjoint ranges share no record, so their choices
+        could be charged in parallel. They are charged separately, which costs accuracy only.)
+    """
+    found: list[int] = []
+    # Ranges that are still to be cut: first position, end, number of parts, place in the tree.
+    ranges = [(0, variable.positions, number + 1, 1)]
+    while ranges:
+        low, high, parts, place = ranges.pop()
+        if parts == 1:
+            continue
+        left = parts // 2
+        share = Fraction(left, parts)
+        statistic = Quantile(
+            column=variable.name, low=low, high=high, part=share.numerator, of=share.denominator
+        )
+        chosen = curator.choose(
+            "measure", f"{step}-{place}", statistic, cost / number, replicate=replicate
+        )
+        cut = low + 1 + chosen
+        # Every part needs at least one position, so each side gets at most as many parts as
+        # positions.
+        left = min(max(left, parts - (high - cut)), cut - low)
+        ranges += [(low, cut, left, 2 * place), (cut, high, parts - left, 2 * place + 1)]
+        found.append(cut)
+    return tuple(sorted(found))
+
 
 _BUYING = Fraction(1, 4)
 """Part of the budget for chosen edges: a misplaced edge only makes two bins unequal."""
@@ -55,18 +119,16 @@ class LaplaceSanitizer(Synthesizer):
             quantile of its records. A quarter of the budget pays for them.
         categories: Part of the rest for the table of the categorical columns alone, if there are
             numeric columns too; the paper has 1/2.
-        negative: Treatment of negative counts. `nearest`: the nearest nonnegative counts that
-            agree with each other and with the number of records. `zero`: negative counts are set
-            to 0 and the others scaled, as in the paper.
-        draw: `rounded`: every cell gets its share of a set to within one record. `multinomial`:
-            each record is drawn independently, as in the paper.
+        published: Whether, as in the paper, negative counts are set to 0 and the others scaled, and
+            each record is drawn independently. Otherwise negative counts become the nearest
+            nonnegative ones that agree with each other and with the number of records, and every
+            cell gets its share of a set to within one record.
     """
 
     bins: int | None = None
     bought: int = 0
     categories: Fraction = Fraction(0)
-    negative: Literal["nearest", "zero"] = "nearest"
-    draw: Literal["rounded", "multinomial"] = "rounded"
+    published: bool = False
 
     def __post_init__(self) -> None:
         if self.bins is not None and self.bins < 1:
@@ -103,11 +165,8 @@ class LaplaceSanitizer(Synthesizer):
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         curator = inputs.curator
         if one := difference(curator, variables):
-            return (
-                curator.total(
-                    "measure", "cells", one, inputs.measure_cost, replicate=inputs.replicate
-                ),
-            )
+            whole = Ask("cells", one, Fraction(1))
+            return tuple(release(inputs, [whole], inputs.measure_cost))
         number = self._number_bought(variables)
         left = 1 - (_BUYING if number else Fraction(0))
         edges = list(edges_of(variables, self.bins))
@@ -119,18 +178,8 @@ class LaplaceSanitizer(Synthesizer):
                     curator, f"edge-{axis + 1}", variable, own, budget, replicate=inputs.replicate
                 )
                 edges[axis] = tuple(sorted({*each, *bought}))
-        released: list[Released] = []
-        for ask in self._tables(variables, tuple(edges), left):
-            budget = inputs.measure_cost * ask.share
-            if isinstance(ask.what, tuple):
-                released += curator.measure(
-                    "measure", [ask.what], [budget], replicate=inputs.replicate
-                )
-            else:
-                released.append(
-                    curator.total("measure", ask.step, ask.what, budget, replicate=inputs.replicate)
-                )
-        return tuple(released)
+        tables = self._tables(variables, tuple(edges), left)
+        return tuple(release(inputs, tables, inputs.measure_cost))
 
     def fit(
         self,
@@ -144,8 +193,7 @@ class LaplaceSanitizer(Synthesizer):
         if two is not None and rows is not None:
             possible = ~zeros.mask(variables.domain)
             table = Table(variables.domain, norm_sub(two, total=float(rows), possible=possible))
-            rounded = self.draw == "rounded"
-            return CellsToRecords(variables, rows, zeros, table, (None,), rounded)
+            return CellsToRecords(variables, rows, zeros, table, (None,), not self.published)
         (counted,) = (
             item
             for item in released
@@ -159,11 +207,9 @@ class LaplaceSanitizer(Synthesizer):
         # of categorical columns are used besides.
         levels = {variable.name for variable in variables.categorical}
         measured = [whole, *(each for each in tables_of(released) if levels >= {*each.clique})]
-        brought = _nearest if self.negative == "nearest" else _cut_at_zero
+        brought = _cut_at_zero if self.published else _nearest
         table, total = brought(domain, measured, rows, known)
-        return CellsToRecords(
-            variables, total, zeros, table, counted.of.edges, self.draw == "rounded"
-        )
+        return CellsToRecords(variables, total, zeros, table, counted.of.edges, not self.published)
 
     def _tables(self, variables: Variables, edges: Edges, left: Fraction) -> tuple[Ask, ...]:
         """Return the tables with given edges; they share the rest of the budget."""
@@ -173,7 +219,7 @@ class LaplaceSanitizer(Synthesizer):
             columns=variables.domain.columns, sizes=variables.domain.sizes, edges=edges
         )
         asks = (Ask("cells", cells, left * (1 - part)),)
-        return (*asks, Ask("categories", levels, left * part)) if part else asks
+        return (Ask("categories", levels, left * part), *asks) if part else asks
 
     def _stand_in(self, variables: Variables) -> Edges:
         """Return placeholder edges: the public ones, and one more for each that will be chosen."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from dp_core.methods.parametric.general_location import (
     covariance_of,
     freedom_of,
 )
-from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.privacy import Neighbours
@@ -52,18 +52,16 @@ class Modips(Synthesizer):
     The pattern of missing numbers of a record is part of its cell, but the means do not depend on
     it.
 
+    Squares and products are about the middle of the ranges if there is one cell and no number of a
+    product can be missing, otherwise about the noisy means of the cells. The middle has an eighth
+    to half of the noise, but it requires subtracting the squares of the cells' noisy means, which
+    are mostly noise in small cells.
+
     Attributes:
         alpha: Prior records of the Dirichlet prior in every possible cell.
-        about: Centre of squares and products: the `middle` of the ranges, or the noisy means of the
-            `cells`. `auto` (the default) is the middle if there is one cell and no number of a
-            product can be missing. The middle has an eighth to half of the noise, and is up to four
-            times as accurate if cells have many records. But it requires subtracting the squares of
-            the cells' noisy means, which are mostly noise in small cells and make variances too
-            small.
     """
 
     alpha: float = 0.5
-    about: Literal["auto", "middle", "cells"] = "auto"
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < float("inf"):
@@ -91,7 +89,7 @@ class Modips(Synthesizer):
             asked.append((f"sums-{number}", layout.sums(variable)))
         for number, variable in enumerate(layout.numbers, 1):
             for other, second in enumerate(layout.numbers[:number], 1):
-                product = self._product(layout, second, variable)
+                product = _product(layout, second, variable)
                 asked.append((f"products-{other}-{number}", product))
         # Equal parts, as in the paper.
         return tuple(Ask(step, what, Fraction(1, len(asked))) for step, what in asked)
@@ -99,28 +97,14 @@ class Modips(Synthesizer):
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         curator = inputs.curator
         if one := difference(curator, variables):
-            return (
-                curator.total(
-                    "measure", "counts", one, inputs.measure_cost, replicate=inputs.replicate
-                ),
-            )
+            counts = Ask("counts", one, Fraction(1))
+            return tuple(release(inputs, [counts], inputs.measure_cost))
         asks = self.asks(variables)
         if Layout.of(variables).counts == () and curator.neighbours == "replace-one":
             # The number of records is public, so its part of the budget goes to the others.
             asks = asks[1:]
         whole = sum((ask.share for ask in asks), Fraction(0))
-        released: list[Released] = []
-        for ask in asks:
-            budget = inputs.measure_cost * ask.share / whole
-            if isinstance(ask.what, tuple):
-                released += curator.measure(
-                    "measure", [ask.what], [budget], replicate=inputs.replicate
-                )
-            else:
-                released.append(
-                    curator.total("measure", ask.step, ask.what, budget, replicate=inputs.replicate)
-                )
-        return tuple(released)
+        return tuple(release(inputs, asks, inputs.measure_cost / whole))
 
     def fit(
         self,
@@ -149,7 +133,7 @@ class Modips(Synthesizer):
         covariance = np.zeros((len(layout.numbers),) * 2)
         for number, variable in enumerate(layout.numbers):
             for other, second in enumerate(layout.numbers[: number + 1]):
-                question = self._product(layout, second, variable)
+                question = _product(layout, second, variable)
                 both = counts @ (layout.present[:, number] * layout.present[:, other])
                 there = max(float(both.sum()), 1.0)
                 product = float(totals[question].values[0])
@@ -173,15 +157,12 @@ class Modips(Synthesizer):
             freedom=freedom_of(records, groups, len(layout.numbers)),
         )
 
-    def _product(self, layout: Layout, first: Variable, second: Variable) -> Products:
-        """Return the question for the products of two numbers, or for the squares of one."""
-        about = self.about
-        if about == "auto":
-            # If one of two numbers may be missing, cell means are not over the records that have
-            # both.
-            whole = first == second or not (first.missing or second.missing)
-            about = "middle" if layout.cells == 1 and whole else "cells"
-        return layout.products(first, second, about)
+
+def _product(layout: Layout, first: Variable, second: Variable) -> Products:
+    """Return the question for the products of two numbers, or for the squares of one."""
+    # If one of two numbers may be missing, cell means are not over the records that have both.
+    whole = first == second or not (first.missing or second.missing)
+    return layout.products(first, second, "middle" if layout.cells == 1 and whole else "cells")
 
 
 def _two_counts(

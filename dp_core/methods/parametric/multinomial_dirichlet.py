@@ -23,8 +23,6 @@ class MultinomialDirichlet(TableDraws):
 
     Attributes:
         kind: `urn`: all records of a set have the same hidden proportions.
-        records: Number of records drawn, k; see `TableDraws`.
-        bins: Number of equal bins of each numeric column; see `TableDraws`.
     """
 
     kind: ClassVar[Literal["independent", "urn"]] = "urn"

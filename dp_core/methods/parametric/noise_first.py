@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from dp_core.methods.parametric.histograms.column_histograms import (
+from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
-    Estimated,
     Floats,
-    bin_counts,
-    bin_question,
 )
-from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
-from dp_core.wall.released import Totals
+
+PRICE = 2.0
+"""Penalty for each run, in multiples of the noise variance, as in the paper: then the estimate of
+the error is unbiased for a fixed partition. (The best of very many partitions fits some noise.)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,38 +27,12 @@ class NoiseFirst(ColumnHistograms):
     squares plus 2 v for each run. The paper minimises the same for each number of runs and takes
     the best.
 
-    Attributes:
-        price: Penalty for each run, in multiples of the noise variance v. With 2, as in the paper,
-            the estimate of the error is unbiased for a fixed partition. But the best of very many
-            partitions fits the noise; with p bins, a price of 2 + 4 log(p) prevents that. 0 merges
-            nothing.
-
     Privacy:
         One histogram; a record is in one of its bins. Merging is post-processing.
     """
 
-    price: float = 2.0
-
-    def __post_init__(self) -> None:
-        ColumnHistograms.__post_init__(self)
-        if not 0 <= self.price < float("inf"):
-            raise ValueError(f"price is a number from 0, not {self.price}.")
-
-    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        return (Ask("bins", bin_question(variable, self.edges(variable)), Fraction(1)),)
-
-    def estimate(
-        self,
-        variable: Variable,
-        released: Sequence[Totals],
-        rows: float | None,  # noqa: ARG002
-    ) -> Estimated:
-        (totals,) = released
-        edges, counts, missing = bin_counts(variable, totals)
-        cells = counts.size + variable.missing
-        if self.price:
-            counts = merge_runs(counts, self.price * totals.variance)
-        return Estimated(edges, counts, missing, totals.variance * cells)
+    def smoothed(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
+        return merge_runs(counts, PRICE * variance)
 
 
 def merge_runs(counts: Floats, price: float) -> Floats:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.histograms.column_histograms import bin_question
-from dp_core.methods.parametric.histograms.cut_columns import CHOOSING, CutColumns
+from dp_core.methods.parametric.column_histograms import (
+    CHOOSING,
+    CutColumns,
+    bin_question,
+)
 from dp_core.schema.variables import Variable
 from dp_core.wall.statistics import CutDeviations
 
@@ -26,13 +29,9 @@ class PHPartition(CutColumns):
     Parts are cut up to 6 times, so that there are at most 64.
 
     Privacy:
-        At most 63 choices by `CutDeviations`, each with an equal part of `CHOOSING`. The
-        rest of a column's budget, and the parts of choices that were not needed, are for one
-        histogram of the parts. The paper divides its budget only by the depth, because parts at
-        one depth share no record; its depth is log2 of the number of bins. Its score, the deviation
-        from the mean, has twice the sensitivity of ours. Charging every choice is sound and only
-        costs accuracy. The paper also chooses the number of parts afterwards; here the price of a
-        cut decides it.
+        At most 63 choices by `CutDeviations`, each with an equal part of `CHOOSING`. The rest of a
+        column's budget, and the parts of choices that were not needed, are for one histogram of the
+        parts. Every choice is charged, though parts at one depth share no record.
     """
 
     def choose_cuts(

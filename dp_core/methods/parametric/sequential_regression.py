@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dp_core.methods.parametric.regressions.chained_regressions import ChainedRegressions
+from dp_core.methods.parametric.regressions.column_by_column import ChainedRegressions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,15 +19,10 @@ class SequentialRegression(ChainedRegressions):
     The functional mechanism (Zhang et al. 2012) asks for the same gradients at coefficients 0, and
     minimises a noisy polynomial. The choice of predictors or penalties by the data is not offered.
 
-    *Objective perturbation* (Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2; Kifer, Smith &
-    Thakurta 2012) adds a random linear term to the loss and releases its exact minimiser. In finite
-    precision that is not private. The random term b is from a grid, and the minimiser w on file D
-    solves b = -(gradient of D at w). Who sees w computes that for D and for a neighbour D': only
-    the true file gives a point of the grid, so one output tells them apart, whatever epsilon
-    is. Rounding w does not repair the proof, which needs a density of w. `minimiser: gradient` with
-    one step is the form that keeps a proof: the loss's own linear term gets exact noise, and the
-    rest of the objective comes from public model records instead of the file. So there is no
-    Jacobian to bound, and the minimisation may be approximate.
+    *Objective perturbation* (Chaudhuri, Monteleoni & Sarwate 2011; Kifer, Smith & Thakurta 2012) is
+    not offered: in finite precision its exact minimiser tells the true file from a neighbour,
+    whatever epsilon is (docs/methods.md). `minimiser: gradient` is the form that keeps a proof: the
+    loss's own linear term gets exact noise, and the rest comes from public model records.
 
     A regression is fitted to its noisy gradient with model records as predictors
     (`fitted_regressions`), so that one noisy question per regression is enough. For each set,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dp_core.errors import BadInput
-from dp_core.methods.parametric.regressions.chained_regressions import ChainedRegressions
+from dp_core.methods.parametric.regressions.column_by_column import ChainedRegressions
 from dp_core.schema.variables import Variable, Variables
 
 
@@ -20,12 +20,10 @@ class Slomag(ChainedRegressions):
     matrix is valid whatever the noise is. Categorical columns follow, each by a logistic or
     multinomial regression on all columns before it.
 
-    Two steps of the paper are not offered because they have no guarantee. First, it adds the noise
-    of Chaudhuri & Monteleoni (2009), which is calibrated to the exact minimiser of a penalised
-    loss, to a draw from the posterior, whose sensitivity is larger. Second, it adds noise to the
-    sample covariance for half of its sensitivity under replace-one. Here the regression itself is
-    released privately (`ClassGradient`, the functional mechanism, or output perturbation by
-    `ClassMinimiser`), and coefficients are drawn around it with a public covariance.
+    The paper adds the noise of Chaudhuri & Monteleoni (2009) to a draw from the posterior, whose
+    sensitivity is larger, and to the covariance noise for half of its sensitivity under
+    replace-one. Here the regression itself is released privately, and coefficients are drawn around
+    it with a public covariance.
 
     The options are those of `ChainedRegressions`; in `order` numeric columns come first.
     """

@@ -20,8 +20,6 @@ class SmoothedHistogram(TableDraws):
 
     Attributes:
         kind: `independent`: every record is drawn independently.
-        records: Number of records drawn, k; see `TableDraws`.
-        bins: Number of equal bins of each numeric column; see `TableDraws`.
     """
 
     kind: ClassVar[Literal["independent", "urn"]] = "independent"

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from dp_core.errors import BadInput, nearest
-from dp_core.methods.parametric.histograms.column_histograms import (
+from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
-    Estimated,
     Floats,
-    bin_counts,
-    bin_question,
 )
-from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
-from dp_core.wall.released import Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +39,6 @@ class SortedHistogram(ColumnHistograms):
     rising: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        ColumnHistograms.__post_init__(self)
         both = sorted({*self.falling} & {*self.rising})
         if both:
             raise ValueError(f"falling and rising both name the column {both[0]!r}.")
@@ -61,19 +53,8 @@ class SortedHistogram(ColumnHistograms):
                         f"{nearest(name, names)}"
                     )
 
-    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        return (Ask("bins", bin_question(variable, self.edges(variable)), Fraction(1)),)
-
-    def estimate(
-        self,
-        variable: Variable,
-        released: Sequence[Totals],
-        rows: float | None,  # noqa: ARG002
-    ) -> Estimated:
-        (totals,) = released
-        edges, counts, missing = bin_counts(variable, totals)
-        spread = totals.variance * (counts.size + variable.missing)
-        return Estimated(edges, self.in_order(variable, counts), missing, spread)
+    def smoothed(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
+        return self.in_order(variable, counts)
 
     def in_order(self, variable: Variable, counts: Floats) -> Floats:
         """Return the nearest counts in the column's order; all counts if it has none.

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
-from dp_core.errors import BadInput
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.histograms.cut_columns import CHOOSING, CutColumns
-from dp_core.schema.privacy import Neighbours
-from dp_core.schema.variables import Variable, Variables
+from dp_core.methods.parametric.column_histograms import CHOOSING, CutColumns
+from dp_core.schema.variables import Variable
 from dp_core.wall.statistics import CutDeviations
-
-MOST_BINS = 1024
-"""Largest number of bins; every choice takes time quadratic in it, times the number of runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,36 +21,23 @@ class StructureFirst(CutColumns):
     the runs left of it can have, found by dynamic programming.
 
     Attributes:
-        bins: Number of equal bins of each numeric column, 256 by default.
+        bins: Number of equal bins of each numeric column; every choice takes time quadratic in it.
         runs: Number k of runs, 16 by default; public.
 
     Privacy:
         k - 1 choices by `CutDeviations` with equal parts of `CHOOSING`, then one histogram. The
-        paper's score is the sum of squared deviations from the mean, of sensitivity 2 F + 1 if no
-        count exceeds F. If F is read from the file, that is not private. For example, let one half
-        of n bins in a row hold one record each, so F = 1. Then the cut between the halves has odds
-        of e^(epsilon n/24) against the worst cut. One more record in such a bin makes F = 2, and
-        the odds about e^(epsilon n/40). They change by a factor that grows with n. With a public F,
-        such as the number of rows, only noise is left. Deviations from the median have sensitivity
-        1 (add-remove) or 2 (replace-one) and need no F.
+        paper's score, squared deviations from the mean, has a sensitivity of 2 F + 1 if no count
+        exceeds F; with F read from the file it is not private, and with a public F only noise is
+        left. Deviations from the median have sensitivity 1 (add-remove) or 2 (replace-one).
     """
 
-    bins: int = 256
     runs: int = 16
 
+    bins: ClassVar[int] = 256
+
     def __post_init__(self) -> None:
-        CutColumns.__post_init__(self)
         if self.runs < 1:
             raise ValueError(f"runs is a number from 1, not {self.runs}.")
-
-    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
-        """Raise BadInput if a column has more bins than dynamic programming can take."""
-        for variable in variables.numeric:
-            if (bins := len(self.edges(variable)) - 1) > MOST_BINS:
-                raise BadInput(
-                    f"{variable.name} would have {bins:,} bins, and structure_first takes at most"
-                    f" {MOST_BINS:,}: state fewer bins, or take p_hp."
-                )
 
     def choose_cuts(
         self,

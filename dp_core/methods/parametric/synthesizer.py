@@ -83,21 +83,7 @@ class Synthesizer(ABC):
         Privacy:
             Spends exactly `measure_cost`, through the curator, in the stage `measure`.
         """
-        curator, cost = inputs.curator, inputs.measure_cost
-        asks = self.asks(variables)
-        tables = [(ask.what, cost * ask.share) for ask in asks if isinstance(ask.what, tuple)]
-        released: list[Released] = []
-        if tables:
-            # One batch: noise that is drawn together is charged together, under one step name.
-            cliques, costs = zip(*tables, strict=True)
-            released += curator.measure("measure", cliques, costs, replicate=inputs.replicate)
-        for ask in asks:
-            if isinstance(ask.what, Sum):
-                budget = cost * ask.share
-                released.append(
-                    curator.total("measure", ask.step, ask.what, budget, replicate=inputs.replicate)
-                )
-        return tuple(released)
+        return tuple(release(inputs, self.asks(variables), inputs.measure_cost))
 
     @abstractmethod
     def fit(
@@ -118,6 +104,36 @@ class Synthesizer(ABC):
         """
 
 
+def release(inputs: MethodInputs, asks: Sequence[Ask], cost: Fraction) -> list[Released]:
+    """Return the released statistics, tables first.
+
+    Args:
+        inputs: Whom to ask.
+        asks: The statistics; each costs its share of `cost`.
+        cost: Budget, in the release's currency.
+    """
+    curator = inputs.curator
+    tables = [(ask.what, cost * ask.share) for ask in asks if isinstance(ask.what, tuple)]
+    released: list[Released] = []
+    if tables:
+        # One batch: noise that is drawn together is charged together, under one step name.
+        cliques, costs = zip(*tables, strict=True)
+        released += curator.measure(
+            "measure", cliques, costs, replicate=inputs.replicate, round=inputs.round
+        )
+    for ask in asks:
+        if isinstance(ask.what, Sum):
+            budget = cost * ask.share
+            answer = curator.total(
+                *("measure", ask.step, ask.what, budget),
+                replicate=inputs.replicate,
+                round=inputs.round,
+            )
+            released.append(answer)
+    return released
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ParametricModel(ABC):
     """A model that draws its parameters anew for every set.
 

@@ -8,14 +8,15 @@ junction tree. If these have too many cells, GUM changes records until they matc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from dp_core.methods import registry
-from dp_core.methods.option_ranges import check_ranges
+from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
+from dp_core.methods.reconstruction.gum import Gum
+from dp_core.methods.reconstruction.pgm import EVENED, SMOOTHING, Pgm
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES_AND_INTERACTIONS,
     Model,
@@ -26,7 +27,8 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table, interactions_of, tables_of
 
-_EVENED = 3  # the default of `pgm`
+MOST_CELLS = 2**17
+"""Largest total number of cells in the cliques of a graphical model."""
 _MOST_VISITS = 2**24  # cells times tables; beyond it GUM is faster and as accurate
 
 
@@ -35,12 +37,10 @@ class AutoReconstruction:
     """Fit a graphical model (`pgm`) if it is small enough, otherwise use `gum`.
 
     Attributes:
-        most_cells: Largest total number of cells in the cliques of a graphical model.
         shrink: Option `shrink` of `gum` and `pgm`.
-        together: Option `together` of `gum` and `pgm`.
-        smoothing: Option `smoothing` of `pgm`.
-        cleared: Whether the sampling noise of the draw is removed from the records (options
-            `implied` of `gum` and `evened` of `pgm`).
+        smoothing: As in `pgm`.
+        cleared: Whether the sampling noise of the draw is removed from the records (`implied` of
+            `gum` and `evened` of `pgm`).
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
@@ -50,14 +50,9 @@ class AutoReconstruction:
         "cleared": False,
     }
 
-    most_cells: int = 2**17
     shrink: bool = True
-    together: bool = True
-    smoothing: float = 0.3
-    cleared: bool = True
-
-    def __post_init__(self) -> None:
-        check_ranges(self, most_cells=(0, None), smoothing=(0, None))
+    smoothing: float = field(default=SMOOTHING, metadata=NO_OPTION)
+    cleared: bool = field(default=True, metadata=NO_OPTION)
 
     def check(self, domain: Domain) -> None:
         """Accept any domain."""
@@ -66,10 +61,9 @@ class AutoReconstruction:
         # The method is known only once tables are selected, so this is the larger of the two needs.
         # For the graphical model: cell numbers in each table, the cells, and a fixed minimum.
         most = min(rows, piece_rows(domain))
-        fixed = 4 * _MOST_VISITS + 60 * self.most_cells + (64 << 20)
+        fixed = 4 * _MOST_VISITS + 60 * MOST_CELLS + (64 << 20)
         pgm = (2 * domain.row_bytes + 40) * most + fixed
-        gum: Reconstructor = registry.find("reconstruction", "gum")()
-        return max(pgm, gum.memory(domain, cliques, rows))
+        return max(pgm, Gum().memory(domain, cliques, rows))
 
     def fit(
         self,
@@ -109,20 +103,11 @@ class AutoReconstruction:
         if cells <= sum(domain.size(tuple(clique)) for clique in every):
             visits = cells
         # Members of a household are drawn from tables of pairs, not from their joint distribution.
-        if domain.linked is None and cells <= self.most_cells and visits <= _MOST_VISITS:
-            name, own = (
-                "pgm",
-                {
-                    "smoothing": self.smoothing,
-                    "evened": _EVENED if self.cleared else 0,
-                },
+        if domain.linked is None and cells <= MOST_CELLS and visits <= _MOST_VISITS:
+            return Pgm(
+                shrink=self.shrink, smoothing=self.smoothing, evened=EVENED if self.cleared else 0
             )
-        else:
-            name, own = "gum", {"implied": self.cleared}
-        method: Reconstructor = registry.find("reconstruction", name)(
-            shrink=self.shrink, together=self.together, **own
-        )
-        return method
+        return Gum(shrink=self.shrink, implied=self.cleared)
 
 
 def _cliques(released: Sequence[Released]) -> list[Clique]:

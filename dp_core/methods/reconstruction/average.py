@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.methods import averaging, registry
-from dp_core.methods.averaging import By, check_weights
+from dp_core.methods.averaging import check_weights
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES,
     Model,
     Reconstructor,
     Sampler,
     in_series,
-    piece_rows,
 )
 from dp_core.methods.reconstruction.sampling.drawing_progress import (
     Progress,
@@ -43,14 +42,12 @@ class AverageModel:
         models: The fitted models.
         weights: Part of each model, summing to 1.
         rows: Estimated number of records.
-        by: Whether every set mixes all models (`record`) or is drawn from one (`set`).
     """
 
     domain: Domain
     models: tuple[Model, ...]
     weights: tuple[Fraction, ...]
     rows: int
-    by: By
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -60,8 +57,7 @@ class AverageModel:
 
     @property
     def streams(self) -> bool:
-        # With `by: set` one draw chooses the model, so the whole set must be drawn at once.
-        return self.by == "record" and all(model.streams for model in self.models)
+        return all(model.streams for model in self.models)
 
     def series(self, number: int, pieces: int | None = None) -> Sequence[AverageSeries]:
         """Return `number` samplers for pieces of a large set; each mixes samplers of all models."""
@@ -81,8 +77,8 @@ class AverageModel:
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        models = _with_listener(self.models, self.weights, self.by, progress)
-        return averaging.draw(models, self.weights, rows, by=self.by, rng=rng)
+        models = _with_listener(self.models, self.weights, progress)
+        return averaging.draw(models, self.weights, rows, rng=rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +101,14 @@ class AverageSeries:
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
         """Return the next `rows` records of the set, and report the progress."""
-        chains = _with_listener(self.chains, self.weights, "record", progress)
-        return averaging.draw(chains, self.weights, rows, by="record", rng=rng)
+        chains = _with_listener(self.chains, self.weights, progress)
+        return averaging.draw(chains, self.weights, rows, rng=rng)
 
 
 def _with_listener(
-    samplers: Sequence[Sampler], weights: Sequence[Fraction], by: By, progress: Progress
+    samplers: Sequence[Sampler], weights: Sequence[Fraction], progress: Progress
 ) -> list[WithListener]:
     """Return samplers that report the progress of the combined drawing."""
-    if by == "set":  # one of them draws everything
-        return [WithListener(sampler, progress) for sampler in samplers]
     ends = [0.0, *map(float, itertools.accumulate(weights))]
     return [
         WithListener(sampler, step_of(progress, start, end))
@@ -130,14 +124,10 @@ class Average:
         models: Names of reconstruction methods, at least two; each runs with its default options.
         weights: Relative weights of the models; equal if empty. They must be public: weights
             fitted to the confidential file would have to be paid for.
-        by: `record`: every set is a mixture of all models. `set`: one model, chosen at random
-            with the weights, draws each set, so that the spread between sets includes the
-            differences between models.
     """
 
     models: tuple[str, ...] = ("gum", "pgm")
     weights: tuple[Fraction, ...] = ()
-    by: By = "record"
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
     against_inference: ClassVar[str] = (
@@ -157,11 +147,7 @@ class Average:
             method.check(domain)
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
-        needed = sum(method.memory(domain, cliques, rows) for method in self._methods())
-        if self.by == "record":
-            return needed
-        # With `by: set` a model draws a whole set at once.
-        return needed + (2 * domain.row_bytes + 40) * max(rows - piece_rows(domain), 0)
+        return sum(method.memory(domain, cliques, rows) for method in self._methods())
 
     def fit(
         self,
@@ -180,7 +166,7 @@ class Average:
         number = round(
             sum(weight * model.rows for weight, model in zip(weights, models, strict=True))
         )
-        return AverageModel(domain, models, weights, number, self.by)
+        return AverageModel(domain, models, weights, number)
 
     def restore(
         self,
@@ -208,7 +194,7 @@ class Average:
             for method, group in zip(self._methods(), groups, strict=True)
         )
         weights = averaging.parts(self.models, self.weights)
-        return AverageModel(domain, models, weights, rows, self.by)
+        return AverageModel(domain, models, weights, rows)
 
     def _methods(self) -> tuple[Reconstructor, ...]:
         return tuple(registry.find("reconstruction", name)() for name in self.models)

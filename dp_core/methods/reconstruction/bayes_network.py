@@ -23,7 +23,6 @@ from dp_core.methods.reconstruction.estimates.consistency import (
     whole_rows,
 )
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin
-from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
 from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.tables.dataset import Dataset
@@ -163,14 +162,13 @@ class BayesNetwork:
     Attributes:
         tables: Preparation of the noisy tables. `clip`: negative cells of each table are set to
             zero, as in the paper. `agree`: overlapping tables are averaged so that they agree, and
-            made nonnegative. `shrink`: in addition, they are shrunk towards the estimate from
-            smaller tables, by an amount that depends on the noise.
+            made nonnegative.
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
     for_inference: ClassVar[Mapping[str, object]] = {"tables": "agree"}
 
-    tables: Literal["clip", "agree", "shrink"] = "agree"
+    tables: Literal["clip", "agree"] = "agree"
 
     def check(self, domain: Domain) -> None:
         """Accept any domain; only the tables are held in memory."""
@@ -192,11 +190,8 @@ class BayesNetwork:
     ) -> BayesNetworkModel:
         measurements = tables_of(released)
         known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
-        if self.tables == "shrink":
-            fitted, total = shrunk(domain, measurements, rows=rows, zeros=known)
-        else:
-            fit = clipped if self.tables == "clip" else consistent
-            fitted, total = fit(domain, measurements, rows=rows, zeros=known)
+        fit = clipped if self.tables == "clip" else consistent
+        fitted, total = fit(domain, measurements, rows=rows, zeros=known)
         held = {name for table in fitted for name in table.clique}
         columns, _ = column_tables(domain, measurements, rows=total, zeros=known)
         rest = [table for table in columns if held.isdisjoint(table.clique)]

@@ -21,14 +21,11 @@ from dp_core.methods.reconstruction.estimates.consistency import (
     consistent,
     estimates,
     norm_sub,
-    overlapping,
-    reconcile,
     whole_rows,
 )
 from dp_core.methods.reconstruction.joint.cipher_equations import (
     Equations,
     Form,
-    Level,
     Weight,
     unknowns,
 )
@@ -40,7 +37,9 @@ from dp_core.wall.released import Measurement, Released, ReleasedKind, Table, ta
 
 ONE_THREAD = 1_000
 """Unknowns of the largest system from which on all threads of BLAS solve it."""
-_MOST_RIDGE = 1e-4
+RIDGE = 1e-6
+"""Ridge penalty (lambda) of the equations. It settles which of many solutions is taken; from 1e-4
+on it would bend the tables that were measured."""
 _MOST_UNKNOWNS = 1024
 """Largest number of unknowns, which is the number of cells of all columns but one: 11 columns of 2
 levels (about a minute on one core with `pivot: all`, a few seconds otherwise), 7 of 3, or 5 of 5.
@@ -57,11 +56,10 @@ class Cipher(JointTable):
     their margins, and an unmeasured column is uniform. The table of every other set is the solution
     of the linear equations of `cipher_equations`.
 
-    The defaults were the most accurate in benchmarks (`benchmarks/papers/README.md`), except with
-    very large noise, where `correct: scale`, which stays closer to uniform, was more accurate. The
-    paper's form is `weight: even`, `pivot: random`, `agree: false`, `clip: false`, `correct:
-    scale`. Proportional fitting (`reconstruct: dense`) is as accurate as the defaults from the same
-    tables, and handles larger domains in less time.
+    The defaults were the most accurate in benchmarks (`benchmarks/papers/README.md`). The paper's
+    form is `weight: even`, `pivot: random`, `tables: measured`. Proportional fitting (`reconstruct:
+    dense`) is as accurate as the defaults from the same tables, and handles larger domains in less
+    time.
 
     Attributes:
         form: Form of the equations. `conditional`: in conditional probabilities, as in the paper;
@@ -71,34 +69,21 @@ class Cipher(JointTable):
             (`even`, as in the paper), or of P z**2 (`prob`), which is closer to independence.
         pivot: Column that is solved for: the `last` or `first` of a set, a `random` one (as in
             the paper), or each in turn with the mean of the results (`all`).
-        drop: Level of the pivot whose probability is 1 minus that of the others.
-        agree: Whether tables are first made to agree by least squares; otherwise the equations
-            reconcile them only in part.
-        clip: Whether negative cells are corrected in the measured tables and in every
-            intermediate table as well as in the result.
-        correct: How negative cells are corrected: `subtract` takes the nearest nonnegative table;
-            `scale` sets them to zero and scales the others, as in the paper.
-        ridge: Ridge penalty (lambda) of the equations, from 0 to 1e-4; 0 gives the least-squares
-            solution of smallest norm.
+        tables: `agree`: the measured tables are first made to agree by least squares, and they,
+            every intermediate table and the result are replaced by the nearest nonnegative ones.
+            `clip`: the equations reconcile the tables in part, and negative cells of all these
+            tables are set to zero and the others scaled. `measured`, as in the paper: the same,
+            but only in the result.
     """
 
     form: Form = "conditional"
     weight: Weight = "prob"
     pivot: Literal["all", "last", "first", "random"] = "all"
-    drop: Level = "last"
-    agree: bool = True
-    clip: bool = True
-    correct: Literal["subtract", "scale"] = "subtract"
-    ridge: float = 1e-6
+    tables: Literal["agree", "clip", "measured"] = "agree"
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
 
     def check(self, domain: Domain) -> None:
-        if not 0 <= self.ridge <= _MOST_RIDGE:
-            raise BadInput(
-                f"`reconstruct.ridge` is {self.ridge}; it is between 0 and {_MOST_RIDGE}: more"
-                " would bend the tables that were measured."
-            )
         wide = unknowns([size for size in domain.sizes if size > 1])
         if wide > _MOST_UNKNOWNS:
             other = "`reconstruct: dense`" if domain.size() <= 2**22 else "`method: privsyn`"
@@ -144,15 +129,11 @@ class Cipher(JointTable):
         zeros: StructuralZeros,
     ) -> tuple[Mapping[Clique, NDArray[np.float64]], int]:
         """Return the tables to start from, in records, and the number of records."""
-        if self.agree and self.clip:
+        if self.tables == "agree":
             tables, total = consistent(domain, measurements, rows=rows, zeros=zeros)
             return {table.clique: table.values for table in tables}, total
-        if self.agree:
-            found, subsets, total = overlapping(domain, measurements, rows=rows, zeros=zeros)
-            reconcile(found, subsets, total=float(total))
-        else:
-            found = estimates(domain, measurements, zeros=zeros)
-            total = whole_rows(found, rows)
+        found = estimates(domain, measurements, zeros=zeros)
+        total = whole_rows(found, rows)
         return {table.clique: table.values for table in found if table.clique}, total
 
     def _joint(
@@ -177,7 +158,7 @@ class Cipher(JointTable):
                 values = _covered(clique, known)
                 if values is None:
                     values = self._step(clique, last, possible, rng)
-                if self.clip:
+                if self.tables != "measured":
                     values = self._corrected(values, possible)
                 found[clique] = values
         return found[columns].reshape(domain.sizes)
@@ -193,7 +174,7 @@ class Cipher(JointTable):
         if len(clique) == 1:
             return possible / max(int(possible.sum()), 1)
         faces = [smaller[clique[:k] + clique[k + 1 :]] for k in range(len(clique))]
-        equations = Equations(form=self.form, weight=self.weight, drop=self.drop, ridge=self.ridge)
+        equations = Equations(form=self.form, weight=self.weight, ridge=RIDGE)
         pivots: Sequence[int] = range(len(clique))
         if self.pivot == "random":
             pivots = [int(rng.integers(len(clique)))]
@@ -207,7 +188,7 @@ class Cipher(JointTable):
         self, values: NDArray[np.float64], possible: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         """Return nonnegative proportions that sum to 1, with 0 in impossible cells."""
-        if self.correct == "scale":
+        if self.tables != "agree":
             values = np.maximum(values, 0.0) * possible
             total = float(values.sum())
             if total > 0:

@@ -11,13 +11,13 @@ error over all tables.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.option_ranges import check_ranges
+from dp_core.methods.option_ranges import NO_OPTION, check_ranges
 from dp_core.methods.reconstruction.estimates.consistency import column_tables, consistent
 from dp_core.methods.reconstruction.estimates.implied_pairs import (
     counted,
@@ -38,6 +38,9 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table, interactions_of, tables_of
 
+COPIES = 0.1
+"""Part of the records moved into a cell that become copies of a record in it. More copies repeat
+records, and without copies a moved record keeps values that do not go with its new ones."""
 _STEP = 1.0  # part of a cell's error that the first round corrects
 _DECAY = 0.9  # factor of the step after each round; with a constant step records never settle
 _TOLERANCE = 0.0005  # rounds end when three in a row reduce the summed error by less than this part
@@ -153,7 +156,7 @@ class GumModel(FittedTables):
                 rounds=rounds,
                 step=_STEP,
                 decay=_DECAY,
-                copies=self.options.copies,
+                copies=COPIES,
                 tolerance=_TOLERANCE,
                 seed=int(rng.integers(1 << 63)),
                 progress=progress,
@@ -229,38 +232,29 @@ class Gum:
 
     Attributes:
         rounds: Largest number of times every table is visited.
-        copies: Part of the records moved into a cell that become copies of a record in it.
         sweeps: Largest number of final visits of every record that change single values; 0 for
             none, as in the paper. They end after one that gains little.
+        shrink: Whether noisy tables are shrunk towards the estimates from smaller tables, by an
+            amount that depends on the noise; otherwise negative cells are set to zero, as in the
+            paper.
         implied: Whether the final visits also adjust pairs of columns that no table contains:
             their dependence in the records is shrunk as far as sampling noise explains it. It has
             no effect in files with so many values and pairs that the visits would not end, such as
             50,000 records of 75 columns, or 7,000 of 200.
-        shrink: Whether noisy tables are shrunk towards the estimates from smaller tables, by an
-            amount that depends on the noise; otherwise negative cells are set to zero, as in the
-            paper.
-        together: With `shrink`, whether tables of pairs also improve each other's estimates.
     """
 
     rounds: int = 20
-    copies: float = 0.1
     sweeps: int = 3
-    implied: bool = True
     shrink: bool = True
-    together: bool = True
+    implied: bool = field(default=True, metadata=NO_OPTION)
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
     for_inference: ClassVar[Mapping[str, object]] = {"shrink": False, "implied": False}
-    for_drawing: ClassVar[frozenset[str]] = frozenset({"rounds", "copies", "sweeps"})
+    for_drawing: ClassVar[frozenset[str]] = frozenset({"rounds", "sweeps"})
     """Options of how records are drawn from given tables of all pairs."""
 
     def __post_init__(self) -> None:
-        check_ranges(
-            self,
-            rounds=(0, None),
-            copies=(0, 1),
-            sweeps=(0, None),
-        )
+        check_ranges(self, rounds=(0, None), sweeps=(0, None))
 
     def check(self, domain: Domain) -> None:
         """Accept any domain; only the tables are held in memory, never their joint table."""
@@ -291,7 +285,6 @@ class Gum:
                 rows=rows,
                 zeros=known,
                 interactions=interactions,
-                together=self.together,
                 believe=not self.shrink,
             )
             return GumModel(domain, tables, total, zeros, self)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,22 +19,27 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
     possible_cells,
 )
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
-from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Weighting
+from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Updating
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Answers, Measurement, Released, ReleasedKind, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultiplicativeWeights(Weighting, JointTable):
+class MultiplicativeWeights(JointTable):
     """Fit the joint table to noisy tables and answers by multiplicative weights.
 
     Attributes:
-        iterate: `last`: the final table. `average`: the mean of the tables after each answer, as in
-            the paper's proof. With `updates: limit` both mean the limit.
+        updates: `limit`: the limit of multiplicative updates with all answers, each weighted by its
+            noise. `steps`: one small step per answer, in order, and the mean of the tables after
+            each, as in Figure 1 of the paper.
+        prior: With `limit`, weight of the uniform table, in records; by default (None) the maximum
+            of 1, three times the logarithm of the number of cells, and an eighth of the number of
+            answers.
     """
 
-    iterate: Literal["last", "average"] = "last"
+    updates: Updating = "limit"
+    prior: float | None = None
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"tables", "answers"})
     # In mode `split`, with m times the noise in each set, the default options covered .4 at a
@@ -43,6 +48,10 @@ class MultiplicativeWeights(Weighting, JointTable):
     # A uniform table of one record causes negligible bias; with a tenth of one the fit does not
     # converge.
     for_inference: ClassVar[Mapping[str, object]] = {"updates": "limit", "prior": 1.0}
+
+    def __post_init__(self) -> None:
+        if self.prior is not None and not self.prior > 0:
+            raise ValueError(f"prior is a positive number of records, not {self.prior}.")
 
     def check(self, domain: Domain) -> None:
         check_size(domain, MOST_CELLS, "reconstruct: multiplicative_weights")
@@ -63,9 +72,10 @@ class MultiplicativeWeights(Weighting, JointTable):
     ) -> DenseModel:
         self.check(domain)
         number = number_of_records(domain, released, rows=rows, zeros=zeros)
-        fitted = FittedJoint(self, domain, possible_cells(domain, zeros), number)
+        possible = possible_cells(domain, zeros)
+        fitted = FittedJoint(domain, possible, number, updates=self.updates, prior=self.prior)
         ordered = sorted(released, key=_round)
-        if self.iterate == "average" and self.updates == "steps":
+        if self.updates == "steps":
             iterates = [fitted.joint for _ in fitted.each(ordered)]
             joint = np.mean(iterates, axis=0) if iterates else fitted.joint
         else:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.option_ranges import check_ranges
+from dp_core.methods.option_ranges import NO_OPTION, check_ranges
 from dp_core.methods.reconstruction.estimates.implied_pairs import unmeasured
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS
 from dp_core.methods.reconstruction.graphical.answers import Answers
@@ -46,6 +46,15 @@ from dp_core.wall.released import (
 from dp_core.wall.statistics.interactions import Interaction
 
 _LOG = logging.getLogger(__name__)
+SMOOTHING = 0.3
+"""Strength of the model's own penalty without `shrink`. Near 0 the fit approaches the least-squares
+fit of the paper and takes more sweeps."""
+EVENED = 3
+"""Largest number of final visits of every drawn record; a fourth one gains little."""
+SWEEPS = 50
+"""Largest number of passes over the junction tree."""
+TOLERANCE = 1e-4
+"""Fitting ends after a pass that changes a smaller part of all records; noise is larger."""
 _MBI_ROUNDS = 40
 _MOST_EVENED = 100  # columns; with more, computing all pairs takes longer than the draw
 # Parts of the drawing after each step, for the progress. `_DRAWN` and `_COMPARED` are parts of what
@@ -187,16 +196,12 @@ class Pgm:
         shrink: Whether noisy tables are shrunk before the fit towards the estimates from smaller
             tables, by an amount that depends on the noise; otherwise the model's own penalty
             (`smoothing`) does so.
-        together: With `shrink`, whether tables of pairs also improve each other's estimates.
-        smoothing: Without `shrink`, strength of the penalty. Near 0 the fit approaches the
-            least-squares fit of the paper and takes more sweeps.
-        sweeps: Largest number of passes over the junction tree.
+        engine: `native`, or `mbi`, the authors' package. `mbi` compiles its code anew for every
+            structure and fits the noisy tables as they are, with 40 rounds per sweep.
+        smoothing: Without `shrink`, strength of the penalty.
         evened: Largest number of final visits of every drawn record that remove the sampling
             noise of the draw from all pairs of columns; 0 for none. A large set that is drawn in
             pieces has one visit, because later pieces correct the errors of earlier ones.
-        tolerance: Fitting ends after a sweep that changes a smaller part of all records.
-        engine: `native`, or `mbi`, the authors' package. `mbi` compiles its code anew for every
-            structure and fits the noisy tables as they are, with 40 rounds per sweep.
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
@@ -208,22 +213,12 @@ class Pgm:
 
     max_cells: int = 2**21
     shrink: bool = True
-    together: bool = True
-    smoothing: float = 0.3
-    sweeps: int = 50
-    evened: int = 3
-    tolerance: float = 1e-4
     engine: Literal["native", "mbi"] = "native"
+    smoothing: float = field(default=SMOOTHING, metadata=NO_OPTION)
+    evened: int = field(default=EVENED, metadata=NO_OPTION)
 
     def __post_init__(self) -> None:
-        check_ranges(
-            self,
-            max_cells=(1, None),
-            smoothing=(0, None),
-            sweeps=(1, None),
-            evened=(0, None),
-            tolerance=(0, None),
-        )
+        check_ranges(self, max_cells=(1, None))
 
     def check(self, domain: Domain) -> None:
         if sum(domain.sizes) > self.max_cells:
@@ -271,7 +266,6 @@ class Pgm:
             shrink=self.shrink,
             smoothing=self.smoothing,
             interactions=interactions_of(released),
-            together=self.together,
         )
         cliques = [target.domain.columns for target in wanted]
         held = self._held(domain, cliques)
@@ -286,7 +280,7 @@ class Pgm:
                 [each for each in for_mbi if tree.holder(each.clique) is not None],
                 total=total,
                 zeros=known,
-                rounds=_MBI_ROUNDS * self.sweeps,
+                rounds=_MBI_ROUNDS * SWEEPS,
             )
         else:
             placed = [each for each in wanted if tree.holder(each.domain.columns) is not None]
@@ -295,8 +289,8 @@ class Pgm:
                 placed,
                 total=float(total),
                 zeros=known,
-                sweeps=self.sweeps,
-                tolerance=self.tolerance,
+                sweeps=SWEEPS,
+                tolerance=TOLERANCE,
             ).tables
         return GraphicalModel(domain, tables, total, zeros, self.evened)
 

@@ -21,36 +21,39 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.option_ranges import NO_OPTION, check_ranges
+from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.selection.budget.allocation import normalise
 from dp_core.methods.selection.budget.allocation import shares as allocate
-from dp_core.methods.selection.budget.certain_parts import CertainParts, together
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
-from dp_core.methods.selection.budget.hierarchies.linked_kinds import kind_weights
-from dp_core.methods.selection.budget.hierarchies.nested_areas import (
+from dp_core.methods.selection.budget.hierarchies import (
     beyond_larger_areas,
+    kind_weights,
     larger_areas,
     with_sums_of_areas,
 )
 from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected_error
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
-from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
+from dp_core.methods.selection.budget.wanted_shares import Basis, CertainParts, for_tables, together
 from dp_core.methods.selection.budget.workload import WantedTable
-from dp_core.methods.selection.candidates.forest_reach import reach
 from dp_core.methods.selection.candidates.pairs import (
     dependences,
     look,
     one_way_tables,
     pairs_up_to,
 )
-from dp_core.methods.selection.candidates.product_look import look_at_products
+from dp_core.methods.selection.candidates.private_looks import (
+    CHOICES,
+    SCORES,
+    look_at_products,
+    look_at_wide,
+)
 from dp_core.methods.selection.candidates.strongest_forest import (
     Gains,
     joined_columns,
+    reach,
 )
-from dp_core.methods.selection.candidates.wide_look import CHOICES, SCORES, look_at_wide
 from dp_core.methods.selection.selector import (
     Certain,
     Expected,
@@ -69,7 +72,8 @@ from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
 
 _TRIPLE_PART = 0.05  # a triple's own deviation, relative to the mean of its pairs
 _LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to sampling
-_MOST_CELLS = 2**26  # of any table
+_MOST_PAIR_CELLS = 2**20  # of a larger pair almost every cell is empty
+_MOST_TRIPLE_CELLS = 2**12
 _MOST_TRIPLES = 700
 _MOST_LISTED = 60_000  # triples that are compared with each other
 _MOST_SCORED = 2000  # pairs whose dependence is asked at once; in wider files noise would hide it
@@ -94,8 +98,6 @@ class Auto(Selector):
             first; if they do not depend, a forest of pairs is chosen privately, and only its edges
             are scored. `auto`: `forest` if there are more than 2,000 pairs, whose scores noise
             would hide.
-        max_cells: Largest number of cells of a pair; larger pairs are not considered.
-        max_triple_cells: Largest number of cells of a triple; larger triples are not considered.
         at_once: Whether the whole budget measures tables that are known beforehand, in one step and
             without scores. `columns`: all one-way tables. `joint`: the table of all columns.
             `never`: neither. `auto`: what a plan expects to be nearer to a typical file
@@ -111,8 +113,6 @@ class Auto(Selector):
     order: Literal[1, 2, 3] = 3
     basis: Literal["interactions", "tables"] = "interactions"
     candidates: Literal["auto", "all", "forest"] = "auto"
-    max_cells: int = 2**20
-    max_triple_cells: int = 2**12
     at_once: Literal["auto", "never", "columns", "joint"] = "auto"
     tables_share: Fraction = Fraction(1, 2)
     workload: tuple[WantedTable, ...] = field(default=(), metadata=NO_OPTION)
@@ -171,7 +171,6 @@ class Auto(Selector):
             )
 
     def __post_init__(self) -> None:
-        check_ranges(self, max_cells=(1, _MOST_CELLS), max_triple_cells=(1, _MOST_CELLS))
         if not 0 < self.tables_share <= 1:
             raise ValueError(
                 f"tables_share must be above 0 and at most 1, not {self.tables_share}."
@@ -192,7 +191,7 @@ class Auto(Selector):
         return domain.number_of_cliques(2) > _MOST_SCORED
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return pairs_up_to(domain, self.max_cells) if self.adaptive else ()
+        return pairs_up_to(domain, _MOST_PAIR_CELLS) if self.adaptive else ()
 
     def statistic(self, domain: Domain) -> InDif | None:
         return dependences(self.needs(domain))
@@ -201,7 +200,7 @@ class Auto(Selector):
         """Return a forest of as many edges as the one that a release may choose."""
         if not self._by_forest(domain):
             return ()
-        smallest, *others = joined_columns(domain, self.max_cells) or ("",)
+        smallest, *others = joined_columns(domain, _MOST_PAIR_CELLS) or ("",)
         return tuple((smallest, other) for other in others)
 
     def scores_share(self, domain: Domain) -> Fraction:
@@ -239,7 +238,7 @@ class Auto(Selector):
                 gains,
                 Chance.of(domain, steadied, rows),
                 inputs.select_cost,
-                max_cells=self.max_cells,
+                max_cells=_MOST_PAIR_CELLS,
                 many_depend=lambda typical: self._many_depend(
                     domain, steadied, noise, costs, typical, wanted
                 ),
@@ -507,7 +506,7 @@ class Auto(Selector):
             pairs = [dependence.get(pair, typical) for pair in itertools.combinations(clique, 2)]
             deviation = _TRIPLE_PART * sum(pairs) / 3
             seen[clique] = math.hypot(deviation, chance.triple(clique))
-            if domain.size(clique) <= self.max_triple_cells:
+            if domain.size(clique) <= _MOST_TRIPLE_CELLS:
                 found[clique] = deviation
         best = sorted(found, key=lambda clique: domain.size(clique) / seen[clique])
         kept = {clique: found[clique] for clique in best[:_MOST_TRIPLES]}

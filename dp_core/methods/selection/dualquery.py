@@ -36,6 +36,9 @@ from dp_core.wall.statistics.counting_queries import Cells
 if TYPE_CHECKING:
     from dp_core.schema.privacy import Neighbours, Stage
 
+SAMPLES = 25
+"""Queries chosen in each round. More of them find a record that is good for more queries, but each
+choice has less of the budget."""
 _MOST_COUNTED = 1 << 22  # cells of all tables with queries: 32 MB of exact counts
 _MOST_QUERIED = 2000  # cells in queries; a choice compares all, "a few thousand" in the paper
 _TRIALS = 20  # largest number of draws per requested cell
@@ -51,7 +54,6 @@ class DualQuery(Selector):
             largest number from 10 to 200 with a learning rate of at least 1; with more records
             the choices would be mostly noise. The first round draws its queries uniformly and
             costs nothing.
-        samples: Number of queries chosen in each round.
         orders: Numbers of columns of the tables whose cells are queries.
             Each cell gives two queries, "in this cell" and "not in this cell". Of more than 2,000
             cells a random part is used, drawn in proportion to the columns' noisy tables if these
@@ -62,14 +64,11 @@ class DualQuery(Selector):
     rounds: ClassVar[bool] = True
 
     records: int | None = None
-    samples: int = 25
     orders: tuple[int, ...] = (3,)
 
     def __post_init__(self) -> None:
         if self.records is not None and self.records < 2:
             raise ValueError(f"records is at least 2, not {self.records}.")
-        if self.samples < 1:
-            raise ValueError(f"samples is at least 1, not {self.samples}.")
         if not self.orders or min(self.orders) < 1:
             raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
 
@@ -91,7 +90,7 @@ class DualQuery(Selector):
 
     def choices(self, domain: Domain) -> int:  # noqa: ARG002
         """Return the number of samples of all rounds but the first; by default of 100 rounds."""
-        return ((self.records or 100) - 1) * self.samples
+        return ((self.records or 100) - 1) * SAMPLES
 
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         require_rows(neighbours, measured)
@@ -118,7 +117,7 @@ class DualQuery(Selector):
         for done in range(records):
             chosen: list[int] = []
             if done == 0:
-                chosen = inputs.rng.integers(queries.length, size=self.samples).tolist()
+                chosen = inputs.rng.integers(queries.length, size=SAMPLES).tolist()
             for stage, budget, samples in payers if done else ():
                 # The log-weight of a query is eta (done q(data) - sum of q(record)); times
                 # n / eta it is done * count - n * answers, whose noise has the scale n / eta.
@@ -162,18 +161,18 @@ class DualQuery(Selector):
             parts = sum(done**power for done in range(1, records))
             # The cost of a sample in round t at the learning rate 1, divided by t^power.
             one = 2 / rows if power == 1 else (2 / rows) ** 2 / 8
-            if self.samples * parts * one <= budget:
+            if SAMPLES * parts * one <= budget:
                 return records
         return least
 
     def _payers(self, cost: Fraction, measure_cost: Fraction) -> list[tuple[Stage, Fraction, int]]:
         """Return each paying stage with its number of samples per round and its budget."""
         if not measure_cost:
-            return [("select", cost, self.samples)]
+            return [("select", cost, SAMPLES)]
         if not cost:
-            return [("measure", measure_cost, self.samples)]
-        first = max(1, min(self.samples - 1, round(self.samples * cost / (cost + measure_cost))))
-        rest = max(1, self.samples - first)
+            return [("measure", measure_cost, SAMPLES)]
+        first = max(1, min(SAMPLES - 1, round(SAMPLES * cost / (cost + measure_cost))))
+        rest = max(1, SAMPLES - first)
         return [("select", cost, first), ("measure", measure_cost, rest)]
 
     def _orders(self, domain: Domain) -> tuple[int, ...]:

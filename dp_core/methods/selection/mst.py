@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from dp_core.errors import BadInput
 from dp_core.methods.method_inputs import MethodInputs
@@ -39,15 +39,12 @@ class Mst(Selector):
     The method needs one-way tables (`one_way.share`), because it compares each pair with the
     product of its columns' tables. A column whose pairs all have too many cells is measured alone.
 
-    Attributes:
-        rule: `gain` reduces the score of a pair by the error that remains after measuring it (noise
-            and sampling deviations, which are most of the distance of a pair with many cells).
-            `distance` is the paper's score.
+    The score of a pair is the paper's, its distance from independence, less the error that remains
+    after measuring it: noise and sampling deviations, which are most of the distance of a pair with
+    many cells.
     """
 
     chooses: ClassVar[bool] = True
-
-    rule: Literal["gain", "distance"] = "gain"
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return tables_in_advance(domain, self._pairs(domain))
@@ -78,7 +75,7 @@ class Mst(Selector):
         model.refit(columns)
         rounds = _edges(domain, pairs)
         noise = 0.0
-        if self.rule == "gain" and rounds:
+        if rounds:
             noise = curator.count_noise(inputs.measure_cost / rounds).mean_absolute
         scores = distances(model, pairs, noise=noise, drawn_in=True)
         part = {name: {name} for name in domain.columns}

@@ -2,7 +2,7 @@
 
 Hardt, Ligett & McSherry, "A simple and practical algorithm for differentially private data
 release", 2012: the exponential mechanism picks a query, its answer is measured with noise, and
-multiplicative weights update the table (Figure 1), with the three improvements of Section 4.2. As
+multiplicative weights update the table (Figure 1), with improvements of Section 4.2. As
 printed, a round costs one and a half times what the paper says: a choice with probabilities
 proportional to exp(epsilon_0 n|d| / 2) is epsilon_0-private, because one record changes n|d| by 1.
 Here a choice costs exactly the budget it is given. In zCDP it is the exponential mechanism, with
@@ -31,7 +31,7 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
     possible_cells,
     questions,
 )
-from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Weighting
+from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Updating
 from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
 from dp_core.methods.selection.candidates.query_sets import (
     cells,
@@ -55,10 +55,12 @@ MOST_ROUNDS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mwem(Weighting, Selector):
+class Mwem(Selector):
     """Repeatedly choose a query, measure it and update the joint table.
 
     Attributes:
+        updates: `limit`: the table is the limit of multiplicative updates with all answers, each
+            weighted by its noise. `steps`: one small step per answer, as in the paper.
         queries: `cells` of tables, `parities` of binary columns, or `auto`, which means parities if
             all columns are binary and cells otherwise.
         orders: Numbers of columns of the tables or parities.
@@ -72,13 +74,13 @@ class Mwem(Weighting, Selector):
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
 
+    updates: Updating = "limit"
     queries: Literal["auto", "cells", "parities"] = "auto"
     orders: tuple[int, ...] = (1, 2)
     picks: int | Literal["adaptive", "theory"] = "adaptive"
     histogram: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        Weighting.__post_init__(self)
         if not self.orders or min(self.orders) < 1:
             raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
         if isinstance(self.picks, int) and self.picks < 1:
@@ -118,7 +120,8 @@ class Mwem(Weighting, Selector):
         rows = number_of_rows(inputs)
         candidates = self._candidates(domain)
         asked = questions(domain, candidates)
-        fitted = FittedJoint(self, domain, possible_cells(domain, inputs.zeros), rows)
+        possible = possible_cells(domain, inputs.zeros)
+        fitted = FittedJoint(domain, possible, rows, updates=self.updates)
         fitted.add(inputs.known)
         measured: list[Released] = []
         start = inputs.measure_cost * self.histogram

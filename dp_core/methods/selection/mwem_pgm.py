@@ -24,6 +24,8 @@ from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import tables_of
 
+ORDER = 2
+"""Number of columns of the candidate tables. `aim` is for tables of more columns."""
 _MOST_TABLES = 20_000  # every round answers all candidates
 
 
@@ -35,7 +37,6 @@ class MwemPgm(Selector):
     it, tables of many cells would be chosen for their noise.
 
     Attributes:
-        order: Number of columns of the candidate tables (all columns if there are fewer).
         turns: Number of rounds; 0 (the default) for twice the number of columns.
     """
 
@@ -44,26 +45,20 @@ class MwemPgm(Selector):
     # Of the junction tree, as for `aim` by default: a round fits it in seconds.
     max_cells: ClassVar[int] = 2**16
 
-    order: int = 2
     turns: int = 0
 
     def __post_init__(self) -> None:
-        if self.order < 1:
-            raise ValueError(f"order is a number of columns from 1, not {self.order}.")
         if self.turns < 0:
             raise ValueError(
                 f"turns is a number of rounds from 1, or 0 for the default, not {self.turns}."
             )
 
     def check(self, domain: Domain) -> None:
-        order = min(self.order, len(domain))
-        # Smaller tables count too: they are candidates if no larger one fits.
-        tables = sum(math.comb(len(domain), size) for size in range(1, order + 1))
+        tables = math.comb(len(domain), ORDER)
         if tables > _MOST_TABLES:
             raise BadInput(
-                f"`select: mwem_pgm` with the order {self.order} means {tables:,} tables of"
-                f" {len(domain)} columns, more than the {_MOST_TABLES:,} it can choose among; use a"
-                " lower `order`, or `select: aim`, which lowers its own."
+                f"`select: mwem_pgm` means {tables:,} pairs of {len(domain)} columns, more than the"
+                f" {_MOST_TABLES:,} it can choose among; use `method: auto`."
             )
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
@@ -72,7 +67,7 @@ class MwemPgm(Selector):
         )
 
     def _candidates(self, domain: Domain) -> tuple[Clique, ...]:
-        tables = tables_up_to(domain, min(self.order, len(domain)), max_cells=self.max_cells)
+        tables = tables_up_to(domain, min(ORDER, len(domain)), max_cells=self.max_cells)
         largest = max(len(clique) for clique in tables)
         return tuple(clique for clique in tables if len(clique) == largest)
 

@@ -77,10 +77,10 @@ def forecast_resources(plan: Plan, machine: Machine) -> ResourceForecast | None:
     """
     if plan.spec.schema.rows_about is None:
         return None
-    size = size_of(plan)
+    size = size_of(plan, machine.processors)
     return ResourceForecast(
         {stage: work.seconds(machine) for stage, work in stage_work(plan, size).items()},
-        _memory_bound(plan, held_by(plan, size, machine.processors)),
+        _memory_bound(plan, size),
     )
 
 
@@ -89,7 +89,7 @@ def forecast_resources(plan: Plan, machine: Machine) -> ResourceForecast | None:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The sizes that the work of a release depends on. Public.
+    """The sizes that the work and the memory of a release depend on. Public.
 
     Attributes:
         rows: Rows of the file, by `rows_about`; of linked tables `PAIR_ROWS` for each household.
@@ -104,6 +104,9 @@ class Size:
         sets: Synthetic sets.
         drawn: Rows of a set, in the same way.
         fitted: Tables that a set is made to match.
+        held: Values of the pieces that are held in memory at the same time.
+        compared: Cells of the tables that `check` compares at a time.
+        levels: Levels of all columns; of a column with a code list, all codes of the list.
     """
 
     rows: int
@@ -118,6 +121,9 @@ class Size:
     sets: int
     drawn: int
     fitted: int
+    held: int
+    compared: int
+    levels: int
 
     @property
     def set_values(self) -> int:
@@ -130,11 +136,12 @@ class Size:
         return self.sets * self.drawn * self.fitted
 
 
-def size_of(plan: Plan) -> Size:
+def size_of(plan: Plan, processors: int = 1) -> Size:
     """Return the sizes of a release.
 
     Args:
         plan: Plan of a release whose schema has `rows_about`.
+        processors: Processors that the release may use; 1 by default.
 
     Raises:
         ValueError: if the schema has no `rows_about`.
@@ -147,7 +154,7 @@ def size_of(plan: Plan) -> Size:
     columns, rows, made = len(domain), each * rows, each * (spec.rows or rows)
     pairs = math.comb(columns, 2)
     most = getattr(spec.selector, "max_cells", MOST_CELLS)
-    every = (one * two for one, two in itertools.combinations(domain.sizes, 2))
+    every = [one * two for one, two in itertools.combinations(domain.sizes, 2)]
     cells = sum(number for number in every if number <= most)
     known = [table for table in plan.tables if table.stage == "measure"]
     part = CHOSEN
@@ -155,7 +162,11 @@ def size_of(plan: Plan) -> Size:
         part = min(1.0, columns / max(pairs, 1))
     chosen = len(known) or math.ceil(part * pairs)
     noisy_cells = sum(table.cells for table in known) or math.ceil(part * cells)
-    drawn = len(drawn_pairs(domain, ())) if spec.mode == "posterior" else chosen
+    # One more is drawn than there are processors, and the one before is still being written.
+    # The households of a set are drawn at once.
+    piece = max(rows, made) if domain.linked else piece_rows(domain)
+    pieces = (min(processors + 1, CHAINS) + 1) * piece
+    held = max(min(max(spec.sets, 1) * made, pieces), min(rows, piece))
     return Size(
         rows=rows,
         columns=columns,
@@ -168,7 +179,13 @@ def size_of(plan: Plan) -> Size:
         models=0 if not spec.sets else 1 if spec.mode == "shared" else spec.sets,
         sets=spec.sets,
         drawn=made,
-        fitted=drawn,
+        fitted=len(drawn_pairs(domain, ())) if spec.mode == "posterior" else chosen,
+        held=held * columns,
+        compared=_largest_comparison(domain, [number for number in every if number <= CELL_LIMIT]),
+        levels=sum(
+            len(column.levels if column.codes is None else column.codes.codes)
+            for column in spec.schema.columns
+        ),
     )
 
 
@@ -363,55 +380,6 @@ EQUATIONS_MB = 400.0
 """Memory for the equations of noise-aware sets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What a release holds in memory. Public.
-
-    Attributes:
-        values: Values of the pieces that are held at the same time.
-        codes: Values of the whole file.
-        pairs: Pairs of columns.
-        cells: Cells of the tables of pairs that may be measured.
-        compared: Cells of the tables that `check` compares at a time.
-        levels: Levels of all columns; of a column with a code list, all codes of the list.
-    """
-
-    values: int
-    codes: int
-    pairs: int
-    cells: int
-    compared: int
-    levels: int
-
-
-def held_by(plan: Plan, size: Size, processors: int) -> Held:
-    """Return what a release holds in memory.
-
-    Args:
-        plan: Plan of the release.
-        size: Its sizes.
-        processors: Processors that the release may use.
-    """
-    domain = plan.spec.schema.domain
-    # One more is drawn than there are processors, and the one before is still being written.
-    # The households of a set are drawn at once.
-    piece = max(size.rows, size.drawn) if domain.linked else piece_rows(domain)
-    pieces = (min(processors + 1, CHAINS) + 1) * piece
-    rows = max(min(max(size.sets, 1) * size.drawn, pieces), min(size.rows, piece))
-    pairs = [one * two for one, two in itertools.combinations(domain.sizes, 2)]
-    return Held(
-        values=rows * size.columns,
-        codes=size.values,
-        pairs=size.pairs,
-        cells=size.cells,
-        compared=_largest_comparison(domain, [cells for cells in pairs if cells <= CELL_LIMIT]),
-        levels=sum(
-            len(column.levels if column.codes is None else column.codes.codes)
-            for column in plan.spec.schema.columns
-        ),
-    )
-
-
 def _largest_comparison(domain: Domain, pairs: list[int]) -> int:
     """Return the largest number of cells compared at a time, from those of each pair's table."""
     triples, _ = within_limit(domain, small_cliques(domain, 3, most=TRIPLES))
@@ -419,13 +387,13 @@ def _largest_comparison(domain: Domain, pairs: list[int]) -> int:
     return min(max(sum(pairs), sum(cells)), max(BATCH_CELLS, *cells, *pairs))
 
 
-def _memory_bound(plan: Plan, held: Held) -> float:
-    """Return a bound of the memory of a release that holds this, in MB (a million bytes)."""
+def _memory_bound(plan: Plan, size: Size) -> float:
+    """Return a bound of the memory of a release of these sizes, in MB (a million bytes)."""
     # Larger tables than pairs, and sets that are not drawn in pieces, are in the plan's own number.
-    drawn = max(A_VALUE * held.values + A_CELL * held.cells, plan.memory or 0)
-    needed = drawn + A_CODE * held.codes + A_PAIR * held.pairs + A_LEVEL * held.levels
+    drawn = max(A_VALUE * size.held + A_CELL * size.cells, plan.memory or 0)
+    needed = drawn + A_CODE * size.values + A_PAIR * size.pairs + A_LEVEL * size.levels
     if plan.spec.sets:
-        needed += A_COMPARED * held.compared
+        needed += A_COMPARED * size.compared
     fitted = BASE_MB + needed / 1e6
     if plan.spec.mode == "noise-aware":
         fitted += EQUATIONS_MB

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
-from dp_core.plan.reading.method_reader import in_place
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import with_values
-from dp_core.text.documents.node import Node
+from dp_core.text.documents.node import Node, in_place
 from dp_core.text.documents.typed_text import shown
 
 EXAMPLE = '["income ~ age + sex"]'
@@ -21,7 +20,7 @@ _FORM = f"{{formulas: {EXAMPLE}, share: 0.3}}"
 
 
 def analyses_section(node: Node | None, root: Node) -> Node:
-    """Return the section of the stage `analyses`: its formulas and its share.
+    """Return the section of the stage `analyses`: a list of its formulas, and its share.
 
     Args:
         node: Node `analyses` of the spec: a list of formulas, or a mapping of `formulas` and
@@ -30,10 +29,13 @@ def analyses_section(node: Node | None, root: Node) -> Node:
     """
     if node is None:
         return Node({}, root.source, root.line, "analyses")
+    keys: Mapping[str, Node] = {"formulas": node}
     if isinstance(node.content, Mapping):
-        node.fields(("formulas", "share"), required=("formulas",), example=_FORM)
-        return node
-    return Node({"formulas": node}, node.source, node.line, "analyses")
+        keys = node.fields(("formulas", "share"), required=("formulas",), example=_FORM)
+    formulas = keys["formulas"]
+    if isinstance(formulas.content, str):
+        keys = {**keys, "formulas": replace(formulas, content=(formulas,))}
+    return Node(keys, node.source, node.line, "analyses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +65,14 @@ def read_analyses(section: Node, schema: Schema) -> Declared:
     Raises:
         BadInput: for any mistake, with its place.
     """
-    from dp_core.inference.formulas.declared_formula import declared_analysis
-    from dp_core.inference.formulas.statistic_text import declared_statistic, is_statistic
+    from dp_core.inference.formulas.declared_analysis import declared_analysis
+    from dp_core.inference.formulas.declared_statistic import declared_statistic, is_statistic
     from dp_core.schema.values.skewed_grid import with_skewed_values
 
     node = section.entries().get("formulas")
     if node is None:
         return Declared(schema)
-    items = [node] if isinstance(node.content, str) else list(node.items(example=EXAMPLE))
+    items = node.items(example=EXAMPLE)
     if not items:
         raise node.error(f"is empty; name a formula, such as {EXAMPLE}, or remove analyses.")
     if len(items) > MOST_ANALYSES:
@@ -111,55 +113,45 @@ def _same(one: DeclaredStatistic, other: DeclaredStatistic) -> bool:
     ) and {*one.by} == {*other.by}
 
 
-def refuse_statistics(section: Node, declared: Declared, method: str) -> None:
-    """Refuse declared statistics with a method that measures no tables.
+def check_analyses(
+    section: Node,
+    declared: Declared,
+    mode: Mode,
+    method: str,
+    synthesis: Mapping[str, Node],
+    *,
+    parametric: bool = False,
+) -> None:
+    """Refuse what a method cannot measure, and regressions without posterior sets.
 
     Args:
         section: Result of `analyses_section`.
         declared: Result of `read_analyses`.
-        method: Preset of the release.
+        mode: Mode of the sets.
+        method: Preset of the release, for the message.
+        synthesis: Keys of `synthesize`, for the message.
+        parametric: Whether the method measures no tables; False by default.
 
     Raises:
-        BadInput: if there are any.
+        BadInput: if `infer` could not answer the regressions, because the sets are made in another
+            mode, or if there are statistics and the method measures no tables.
     """
-    if declared.statistics:
+    if declared.analyses and mode != "posterior":
+        # The text of the spec that leads to another mode.
+        sets = synthesis.get("sets")
+        if sets is not None and sets.content in ("0", "1"):
+            made = f"sets: {sets.content}"
+        elif "mode" in synthesis:
+            made = f"mode: {mode}"
+        else:
+            made = f"method: {method}, whose sets are made otherwise"
+        raise section.error(
+            "need posterior sets, because the answers take from them what the sums do not measure;"
+            f" this spec has {made}. Use method: auto with synthesize: {{sets: 5, mode: posterior}}"
+            ", or remove analyses."
+        )
+    if declared.statistics and parametric:
         raise section.error(
             f"has {shown(declared.statistics[0].text)}, but method: {method} measures no tables;"
             " use a method that does, such as auto, or remove the statistics."
         )
-
-
-def check_analyses(
-    section: Node,
-    analyses: tuple[DeclaredAnalysis, ...],
-    mode: Mode,
-    method: str,
-    synthesis: Mapping[str, Node],
-) -> None:
-    """Refuse declared analyses if the sets are not posterior sets, which `infer` needs for them.
-
-    Args:
-        section: Result of `analyses_section`.
-        analyses: The declared analyses.
-        mode: Mode of the sets.
-        method: Preset of the release, for the message.
-        synthesis: Keys of `synthesize`, for the message.
-
-    Raises:
-        BadInput: if the sets are made in another mode.
-    """
-    if not analyses or mode == "posterior":
-        return
-    # The text of the spec that leads to another mode.
-    sets = synthesis.get("sets")
-    if sets is not None and sets.content in ("0", "1"):
-        made = f"sets: {sets.content}"
-    elif "mode" in synthesis:
-        made = f"mode: {mode}"
-    else:
-        made = f"method: {method}, whose sets are made otherwise"
-    raise section.error(
-        "need posterior sets, because the answers take from them what the sums do not measure; this"
-        f" spec has {made}. Use method: auto with synthesize: {{sets: 5, mode: posterior}}, or"
-        " remove analyses."
-    )

@@ -15,10 +15,11 @@ from dp_core.methods import registry
 from dp_core.methods.replicates.noise_aware import unshrunk
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.quality_checks import OF_CHARGED
+from dp_core.plan.reading.analyses_reader import analyses_section
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
-from dp_core.text.documents.node import Node, from_plain
+from dp_core.text.documents.node import FALSE, TRUE, Node, from_plain, in_place
 from dp_core.text.documents.typed_text import parse_fraction, shown
 from dp_core.text.names import check_name
 
@@ -65,12 +66,7 @@ def with_measurements(root: Node, find: FindEarlier) -> tuple[Node, EarlierRelea
         return root, None
     node = keys[KEY]
     name = node.text(example="rand-2026q4")
-    try:
-        earlier = find(check_name(name, what="release"))
-    except BadInput as error:
-        refusal = node.error(error.message)
-        refusal.row = error.row
-        raise refusal from None
+    earlier = in_place(node, lambda: find(check_name(name, what="release")))
     if "account" in keys and keys["account"].content != earlier.account:
         raise keys["account"].error(
             f"release {earlier.release!r} was paid for by account {earlier.account!r}; name that"
@@ -89,7 +85,8 @@ def with_measurements(root: Node, find: FindEarlier) -> tuple[Node, EarlierRelea
     source = f"release {earlier.release}"
     for key, value in _measured_with(earlier).items():
         if key in keys:
-            _check_equal(keys[key], _as_typed(key, keys[key], value), earlier)
+            typed = analyses_section(keys[key], root) if key == "analyses" else keys[key]
+            _check_equal(typed, value, earlier)
         given[key] = from_plain(value, source, key)
     for key in keys:
         if key in MEASURING and key not in given:
@@ -130,20 +127,15 @@ def check_sets(place: Node, mode: Mode, sets: int, selector: Any, earlier: Earli
             if its tables were chosen for a model that shrinks them.
     """
     before = earlier.spec["synthesize"]
-    if (mode == "split") != (before["mode"] == "split"):
-        if mode == "split":
-            raise place.error(
-                f"release {earlier.release!r} made one measurement for all sets, so its tables"
-                " cannot give sets that were measured separately; use another mode."
-            )
+    if before["mode"] == "split" and (mode != "split" or sets != before["sets"]):
         raise place.error(
             f"release {earlier.release!r} measured each of its {before['sets']} sets separately;"
             f" write synthesize: {{mode: split, sets: {before['sets']}}}."
         )
-    if mode == "split" and sets != before["sets"]:
+    if mode == "split" and before["mode"] != "split":
         raise place.error(
-            f"release {earlier.release!r} has one measurement for each of {before['sets']} sets;"
-            f" write sets: {before['sets']}."
+            f"release {earlier.release!r} made one measurement for all sets, so its tables cannot"
+            " give sets that were measured separately; use another mode."
         )
     if mode == "noise-aware" and unshrunk(selector).gives != selector.gives:
         raise place.error(
@@ -189,21 +181,6 @@ def _measured_with(earlier: EarlierRelease) -> Mapping[str, Any]:
     return found
 
 
-def _as_typed(key: str, node: Node, value: Any) -> Any:
-    """Return a resolved value in the form of what was typed.
-
-    Formulas may stand without a share, and a single one without a list.
-    """
-    if key != "analyses":
-        return value
-    typed = node.content
-    stated = typed.get("formulas") if isinstance(typed, Mapping) else node
-    formulas = value["formulas"]
-    if stated is not None and isinstance(stated.content, str) and len(formulas) == 1:
-        (formulas,) = formulas
-    return {**value, "formulas": formulas} if isinstance(typed, Mapping) else formulas
-
-
 def _check_method(node: Node, earlier: EarlierRelease) -> None:
     """Refuse a release that made its records without noisy tables, or that measured nothing."""
     name, spec = earlier.release, earlier.spec
@@ -233,7 +210,7 @@ def _check_equal(node: Node, value: Any, earlier: EarlierRelease) -> None:
                 place = Node(None, node.source, inner.line, node.key)
                 raise place.error(f"there is no key {shown(key)} here.{nearest(key, value)}")
             _check_equal(inner, value[key], earlier)
-    elif not _is_same(node, value):
+    elif _canonical(node) != _canonical(from_plain(value, node.source)):
         now = shown(node.content) if isinstance(node.content, str) else "this"
         raise node.error(
             f"{now} is not what release {earlier.release!r} was measured with ({_short(value)});"
@@ -241,32 +218,20 @@ def _check_equal(node: Node, value: Any, earlier: EarlierRelease) -> None:
         )
 
 
-def _is_same(node: Node, value: Any) -> bool:
-    """Return whether a value as typed equals a resolved one."""
-    if isinstance(node.content, tuple):
-        return (
-            isinstance(value, list)
-            and len(node.content) == len(value)
-            and all(_is_same(one, other) for one, other in zip(node.content, value, strict=True))
-        )
-    if isinstance(node.content, Mapping):
-        stated = value if isinstance(value, Mapping) else {}
-        return all(
-            key in stated and _is_same(inner, stated[key]) for key, inner in node.content.items()
-        )
-    if node.content is None:
-        return value is None
-    text = node.content.strip()
-    if isinstance(value, bool):
-        return text.lower() in (("true", "yes", "on") if value else ("false", "no", "off"))
-    if value is None:
-        return text == "none"
-    if text == str(value):
-        return True
+def _canonical(node: Node) -> object:
+    """Return a value by which differently typed forms of it are equal, such as 1 and 1.0."""
+    content = node.content
+    if isinstance(content, tuple):
+        return [_canonical(item) for item in content]
+    if isinstance(content, Mapping):
+        return {key: _canonical(value) for key, value in content.items()}
+    text = "none" if content is None else content.strip()
+    if text.lower() in TRUE + FALSE:
+        return text.lower() in TRUE
     try:
-        return parse_fraction(text) == parse_fraction(str(value))
+        return parse_fraction(text)
     except ValueError:
-        return False
+        return text
 
 
 def _short(value: Any) -> str:

@@ -1,10 +1,12 @@
-"""Reads the methods of a spec and their options."""
+"""Reads the methods of a spec and their options, and refuses those that a kind of file excludes."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from dp_core.errors import BadInput
@@ -13,18 +15,22 @@ from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
-from dp_core.methods.replicates.noise_aware import unshrunk
+from dp_core.methods.replicates.noise_aware import SETS, unshrunk
 from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
+from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.method_options import read_options
 from dp_core.plan.presets import Preset
-from dp_core.plan.reading.wanted_reader import refuse_derived, with_workload
+from dp_core.plan.reading.wanted_reader import read_columns, with_workload
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
 from dp_core.tables.domain import Domain
-from dp_core.text.documents.node import Node
+from dp_core.tables.public_totals import records_of
+from dp_core.text.documents.faults import Faults
+from dp_core.text.documents.node import FALSE, Node, in_place
+from dp_core.text.documents.typed_text import shown
 from dp_core.wall.released import ReleasedKind
 
 _Method = TypeVar("_Method")
@@ -36,6 +42,26 @@ PARAMETRIC_MODES: tuple[Mode, ...] = ("split", "shared")
 """Modes of a parametric method, whose model draws new parameters for every set."""
 _TOLD: frozenset[ReleasedKind] = frozenset({"tables", "interactions"})
 """Results whose noise posterior sets are drawn from."""
+_ONLY_METHOD = "auto"
+"""Method of linked tables, files with `within` and files with public totals, and of each stage."""
+_ONLY_MODES: tuple[Mode, ...] = ("posterior", "shared")
+"""Modes of their sets."""
+_KINDS: Mapping[str, Mapping[str, str]] = {
+    "linked tables": {
+        "analyses": "linked tables have no declared analyses yet",
+        "checks": "linked tables have no charged checks, thresholds or formulas yet",
+        "measurements": "the noisy tables of linked tables cannot be used again yet",
+        "prior": "linked tables have no prior yet",
+    },
+    "files with `within`": {
+        "analyses": "files with `within` have no declared analyses yet",
+        "prior": "files with `within` have no prior yet",
+    },
+    "files with public totals": {
+        "analyses": "files with public totals have no declared analyses yet"
+    },
+}
+"""Keys that are refused for each kind of file, with the reason."""
 _GIVEN: Mapping[ReleasedKind, str] = {
     "tables": "whole tables",
     "answers": "single numbers, not whole tables",
@@ -51,8 +77,9 @@ def read_stages(
     preset: Preset,
     schema: Schema,
     synthesis: Sequence[str],
-    tables: Node | None = None,
-    sets: int = 1,
+    tables: Node | None,
+    wanted: tuple[WantedTable, ...],
+    sets: int,
 ) -> tuple[Selector, str, Reconstructor, str]:
     """Return the selection, its name, the reconstruction, and its name.
 
@@ -61,24 +88,22 @@ def read_stages(
         preset: Preset of the release.
         schema: Schema of the data.
         synthesis: Keys allowed under `synthesize`.
-        tables: Node of the workload; None (the default) without one.
-        sets: Number of synthetic sets; 1 by default.
+        tables: Node of the workload; None without one.
+        wanted: The tables of the workload.
+        sets: Number of synthetic sets.
     """
-    if "method" in sections["synthesize"].entries():
-        raise (
-            sections["synthesize"]
-            .entries()["method"]
-            .error(
-                "is only for parametric methods; name a parametric method under `method` at the top"
-                " of the spec, or remove this key."
-            )
+    named = sections["synthesize"].entries().get("method")
+    if named is not None:
+        raise named.error(
+            "is only for parametric methods; name a parametric method under `method` at the top of"
+            " the spec, or remove this key."
         )
     sections["synthesize"].fields(synthesis, example=_EXAMPLE)
     selector, selector_name = _read_stage(sections["select"], "select", preset, schema)
     if tables is None and "tables_share" in sections["select"].entries():
         place = sections["select"].entries()["tables_share"]
         raise place.error("is the part for wanted tables, and the spec has no `tables`; remove it.")
-    selector = with_workload(selector, selector_name, tables, schema, sets)
+    selector = with_workload(selector, selector_name, tables, wanted, sets)
     reconstructor, reconstructor_name = _read_stage(
         sections["reconstruct"], "reconstruct", preset, schema
     )
@@ -125,7 +150,9 @@ def read_parametric(
     found = registry.find("parametric", preset.synthesize)
     reserved = ("method", "positions", *synthesis)
     own = preset.options.get("synthesize", {})
-    method = read_options(found, preset.synthesize, section, own, reserved, schema.domain)
+    method = read_options(
+        found, preset.synthesize, section, own, reserved, partial(read_columns, schema=schema)
+    )
     positions = entries.get("positions")
     number = POSITIONS if positions is None else positions.integer()
     schema = in_place(positions or section, on_grid, schema, number)
@@ -135,13 +162,6 @@ def read_parametric(
         measuring(method, columns, rows),
         Modelling(method=method, variables=columns, positions=number),
     )
-
-
-def _check_dependent(cliques: Node, schema: Schema) -> None:
-    """Refuse tables of dependent columns: each is derived from another column."""
-    for clique in cliques.items():
-        for item in clique.items() if isinstance(clique.content, tuple) else ():
-            refuse_derived(item, schema)
 
 
 def _read_stage(
@@ -156,9 +176,9 @@ def _read_stage(
     found = in_place(node, registry.find, family, name)
     own = preset.options.get(stage, {}) if name == default else {}
     reserved = ("method", "share") if stage == "select" else ("method",)
-    if "cliques" in entries:
-        _check_dependent(entries["cliques"], schema)
-    return read_options(found, name, section, own, reserved, schema.domain), name
+    return read_options(
+        found, name, section, own, reserved, partial(read_columns, schema=schema)
+    ), name
 
 
 def check_pair(
@@ -192,45 +212,35 @@ def check_mode(
     reconstructor: Reconstructor,
     reconstructor_name: str,
 ) -> None:
-    """Refuse noise-aware and posterior sets if their intervals would be wrong.
+    """Refuse noise-aware and posterior sets that cannot be made, or have wrong intervals.
 
     Raises:
-        BadInput: if there is only one set, if the noise cannot be drawn again, or if the model
-            cannot make such sets.
+        BadInput: if there is only one set, if their noise cannot be drawn from what the selection
+            gives, or if the reconstruction cannot make such sets.
     """
-    if mode == "posterior":
-        check_posterior(sets, selector, selector_name, reconstructor, reconstructor_name)
-    if mode != "noise-aware":
+    if mode not in ("noise-aware", "posterior"):
         return
     if sets < 2:
-        raise BadInput(_one_set("noise-aware", 20))
-    _check_given("noise-aware", selector, selector_name, {*_TOLD, "answers"})
+        usual = SETS if mode == "noise-aware" else POSTERIOR_SETS
+        raise BadInput(
+            f"{mode} needs at least 2 sets, whose differences show the noise; write for example"
+            f" sets: {usual}, which costs no more budget."
+        )
+    left = selector.gives - _TOLD - ({"answers"} if mode == "noise-aware" else set())
+    if left:
+        raise BadInput(
+            f"{mode} sets are drawn from noisy tables, but {selector_name} gives"
+            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
+            " method."
+        )
     reason = getattr(reconstructor, "against_inference", "")
-    if reason:
+    if mode == "noise-aware" and reason:
         other = "reconstruct: {method: pgm}" if selector.gives <= {"tables"} else "method: aim"
         raise BadInput(
             f"{reconstructor_name} cannot make noise-aware sets: it {reason}, so their intervals"
             f" would be wrong. Use {other}, or mode: split."
         )
-
-
-def check_posterior(
-    sets: int,
-    selector: Selector,
-    selector_name: str,
-    reconstructor: Reconstructor,
-    reconstructor_name: str,
-) -> None:
-    """Refuse posterior sets that cannot be made.
-
-    Raises:
-        BadInput: if there is only one set, if the selection gives more than noisy tables, or if the
-            reconstruction does not take a table of every pair.
-    """
-    if sets < 2:
-        raise BadInput(_one_set("posterior", POSTERIOR_SETS))
-    _check_given("posterior", selector, selector_name, _TOLD)
-    if not isinstance(reconstructor, AutoReconstruction | Gum):
+    if mode == "posterior" and not isinstance(reconstructor, AutoReconstruction | Gum):
         raise BadInput(
             f"posterior sets are records that match a table of every pair, which"
             f" {reconstructor_name} does not make; use reconstruct: {{method: gum}}, or mode:"
@@ -259,47 +269,22 @@ def for_posterior(section: Node, reconstructor: Reconstructor) -> Gum:
 
     Args:
         section: Node of `reconstruct`.
-        reconstructor: The stated one, which `check_posterior` accepts.
+        reconstructor: The stated one, which `check_mode` accepts.
 
     Raises:
         BadInput: if the spec sets an option that has no effect on them.
     """
     stated = section.entries()
     drawing = reconstructor if isinstance(reconstructor, Gum) else Gum()
-    # The tables of all pairs are drawn, so records imply no others.
-    off = {name for name in ("implied", "cleared") if not getattr(reconstructor, name, True)}
-    used = {"method", *off} | (Gum.for_drawing if drawing is reconstructor else set())
+    used = {"method"} | (Gum.for_drawing if drawing is reconstructor else set())
     for option in stated:
         if option not in used:
             raise stated[option].error(
                 "has no effect on posterior sets, whose records match a drawn table of every pair;"
                 " remove it, or choose another synthesize.mode."
             )
+    # The tables of all pairs are drawn, so records imply no others.
     return dataclasses.replace(drawing, implied=False)
-
-
-def _check_given(
-    mode: Mode, selector: Selector, selector_name: str, drawn_from: Collection[ReleasedKind]
-) -> None:
-    """Refuse a selection that gives results whose noise the sets of a mode cannot be drawn from.
-
-    Raises:
-        BadInput: naming these results.
-    """
-    left = selector.gives - {*drawn_from}
-    if left:
-        raise BadInput(
-            f"{mode} sets are drawn from noisy tables, but {selector_name} gives"
-            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
-            " method."
-        )
-
-
-def _one_set(mode: Mode, sets: int) -> str:
-    return (
-        f"{mode} needs at least 2 sets, whose differences show the noise; write for example"
-        f" sets: {sets}, which costs no more budget."
-    )
 
 
 def for_noise_aware(section: Node, method: _Method) -> _Method:
@@ -320,9 +305,112 @@ def for_noise_aware(section: Node, method: _Method) -> _Method:
     return honest
 
 
-def in_place(node: Node, check: Any, *arguments: object) -> Any:
-    """Return the result of a check; a refusal gets the place in the file."""
-    try:
-        return check(*arguments)
-    except BadInput as error:
-        raise node.error(error.message) from None
+def without_sets(
+    node: Node, keys: Mapping[str, Node], sections: Mapping[str, Node], preset: Preset
+) -> Preset:
+    """Return the preset of a release without sets; refuse keys that are about sets.
+
+    Args:
+        node: Node `synthesize.sets`, which is 0.
+        keys: Top-level keys of the spec.
+        sections: Nodes of the spec, by stage.
+        preset: Preset of the release.
+
+    Raises:
+        BadInput: if the method has no tables, or another key is about sets.
+    """
+    if preset.synthesize:
+        raise node.error(
+            f"0 sets would publish noisy tables only, and {preset.synthesize} is a parametric"
+            " method, whose release is its records; make 1 set or more, or use method: auto or"
+            " method: fixed."
+        )
+    synthesis = sections["synthesize"].entries()
+    mode, rows = synthesis.get("mode"), synthesis.get("rows")
+    if mode is not None and mode.content != "shared":
+        raise mode.error("says how sets are made, but sets is 0; remove it, or make 1 set or more.")
+    if rows is not None and rows.content != "same":
+        raise rows.error("is the size of a set, but sets is 0; remove it, or make 1 set or more.")
+    for name, what in (("reconstruct", "makes sets"), ("checks", "compares sets with the data")):
+        if name in keys and keys[name].entries():
+            raise keys[name].error(f"{what}, but synthesize.sets is 0; remove it.")
+    chosen = sections["select"].entries().get("method")
+    if (preset.select if chosen is None else chosen.content) == "fixed":
+        # Only sets need tables of the columns that are in no wanted table.
+        return dataclasses.replace(preset, shares={"measure": Fraction(1)})
+    return preset
+
+
+def refuse_records(node: Node, selector: Selector, name: str) -> None:
+    """Refuse 0 sets of a selection that makes records and publishes no tables.
+
+    Raises:
+        BadInput: if it is such a selection.
+    """
+    if "records" in selector.gives:
+        raise node.error(
+            f"0 sets would publish noisy tables only, and {name} makes records instead of tables;"
+            " make 1 set or more, or use method: auto or method: fixed."
+        )
+
+
+# -- kinds of files with fewer methods
+
+
+def refuse_unsupported(schema: Schema, keys: Mapping[str, Node], faults: Faults) -> None:
+    """Refuse what linked tables, nested columns or public totals do not support yet.
+
+    Args:
+        schema: The schema of the release.
+        keys: Keys of the spec.
+        faults: Notes each fault, with its place.
+    """
+    present = (schema.linked is not None, schema.nested is not None, bool(schema.totals))
+    for kind in [kind for kind, there in zip(_KINDS, present, strict=True) if there][:1]:
+        for fault in _other_keys(kind, keys):
+            faults.note(fault)
+    if schema.has_drawn_tables:
+        options = {field.name for field in dataclasses.fields(AutoReconstruction)}
+        for option, place in _section(keys, "reconstruct").items():
+            # The tables of all pairs are drawn, so records are never cleared.
+            if option in options and (option != "cleared" or place.content not in FALSE):
+                faults.note(
+                    place.error(
+                        "has no effect on these sets, whose records match a drawn table of every"
+                        " pair; remove it."
+                    )
+                )
+    rows = _section(keys, "synthesize").get("rows")
+    if schema.totals and rows is not None and isinstance(rows.content, str):
+        records = records_of(schema.totals)
+        if rows.content.isdecimal() and int(rows.content) != records:
+            faults.note(
+                rows.error(
+                    f"is not the sum of the public totals, {records}, which is the number of"
+                    " records of every set; write same."
+                )
+            )
+
+
+def _section(keys: Mapping[str, Node], name: str) -> Mapping[str, Node]:
+    content = keys[name].content if name in keys else None
+    return content if isinstance(content, Mapping) else {}
+
+
+def _other_keys(kind: str, keys: Mapping[str, Node]) -> Iterator[BadInput]:
+    """Yield a fault for each key, method and mode that a kind of file does not support."""
+    for key, why in _KINDS[kind].items():
+        if key in keys:
+            yield keys[key].error(f"{why}; remove this key.")
+    stages = (_section(keys, stage) for stage in ("select", "reconstruct", "synthesize"))
+    for place in (section.get("method") for section in (keys, *stages)):
+        if place is not None and isinstance(place.content, str) and place.content != _ONLY_METHOD:
+            yield place.error(
+                f"{shown(place.content)} cannot release {kind} yet; write {_ONLY_METHOD}, or remove"
+                " this key."
+            )
+    mode = _section(keys, "synthesize").get("mode")
+    if mode is not None and isinstance(mode.content, str) and mode.content not in _ONLY_MODES:
+        yield mode.error(
+            f"{shown(mode.content)} is not a mode of {kind}; write {' or '.join(_ONLY_MODES)}."
+        )

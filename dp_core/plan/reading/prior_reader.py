@@ -13,20 +13,17 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dp_core.errors import BadInput
-from dp_core.methods.prior.public_prior import PublicPrior
+from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import Gum
-from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
 from dp_core.methods.selection.auto import Auto
-from dp_core.methods.selection.selector import Selector
-from dp_core.plan.reading.data_reader import read_path
-from dp_core.plan.release_spec import Mode
+from dp_core.plan.data_location import read_path
+from dp_core.plan.release_spec import Mode, ReleaseSpec
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
-KEY = "prior"
 METHOD = "auto"
 """The only method that uses a prior."""
 MODES: tuple[Mode, ...] = ("posterior", "shared")
@@ -90,70 +87,39 @@ def read_source(node: Node, folder: Path) -> PriorSource:
     return PriorSource(folder / path)
 
 
-def check_prior(
-    node: Node,
-    schema: Schema,
-    *,
-    method: str,
-    selector: Selector,
-    reconstructor: Reconstructor,
-    mode: Mode,
-    sets: int,
-) -> None:
+def check_prior(node: Node, spec: ReleaseSpec) -> None:
     """Refuse a prior if it would have no effect or is not supported yet.
 
     Args:
         node: Node of the key.
-        schema: Schema of the release.
-        method: Name of the preset.
-        selector: Selection of the release.
-        reconstructor: Reconstruction of the release.
-        mode: Mode of the sets.
-        sets: Number of sets.
+        spec: The spec, still without the prior.
 
     Raises:
         BadInput: if it cannot be used, with the reason.
     """
-    stages = isinstance(selector, Auto) and isinstance(reconstructor, AutoReconstruction | Gum)
-    if method != METHOD or not stages:
+    stages = isinstance(spec.selector, Auto) and isinstance(
+        spec.reconstructor, AutoReconstruction | Gum
+    )
+    if spec.method != METHOD or not stages:
         raise node.error(
             f"is only used by method: {METHOD} with its own selection and reconstruction; write"
             " that, or remove this key."
         )
-    if not sets:
+    if not spec.sets:
         raise node.error("has no effect on a release without sets; remove this key.")
-    if mode not in MODES:
+    if spec.mode not in MODES:
         raise node.error(
-            f"has no effect on sets of mode {mode}; write mode: {' or '.join(MODES)}, or remove"
-            " this key."
+            f"has no effect on sets of mode {spec.mode}; write mode: {' or '.join(MODES)}, or"
+            " remove this key."
         )
-    if schema.private:
+    if spec.schema.private:
         raise node.error(
             "cannot be used yet if bins or levels are chosen privately; remove this key, or state"
             " the bins and levels in the schema."
         )
-    if math.comb(len(schema.domain), 2) > MOST_PAIRS:
+    pairs = math.comb(len(spec.schema.domain), 2)
+    if pairs > MOST_PAIRS:
         raise node.error(
-            f"cannot be used yet with more than {MOST_PAIRS:,} pairs of columns (here"
-            f" {math.comb(len(schema.domain), 2):,}); remove this key."
+            f"cannot be used yet with more than {MOST_PAIRS:,} pairs of columns (here {pairs:,});"
+            " remove this key."
         )
-
-
-def read_prior(node: Node, source: PriorSource, schema: Schema, read: FindPrior) -> PublicPrior:
-    """Return the public records of a prior; an error names the place in the spec.
-
-    Args:
-        node: Node of the key.
-        source: Where the records are.
-        schema: Schema of the release.
-        read: Function that reads the records.
-
-    Raises:
-        BadInput: if they cannot be used.
-    """
-    try:
-        return read(source, schema)
-    except BadInput as error:
-        refusal = node.error(error.message)
-        refusal.row = error.row
-        raise refusal from None

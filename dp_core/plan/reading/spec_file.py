@@ -8,28 +8,25 @@ fields of its dataclass.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dp_core.errors import BadInput, nearest
 from dp_core.methods.private_domain.questions import default_share
 from dp_core.methods.replicates.noise_aware import SETS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
+from dp_core.methods.selection.budget.workload import WantedTable
+from dp_core.plan.counting_cluster import read_cluster
+from dp_core.plan.currency_choice import check_thresholds
+from dp_core.plan.data_location import read_data, read_path
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.forecast.one_step import better_plan
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS, Preset
-from dp_core.plan.reading.analyses_reader import (
-    analyses_section,
-    check_analyses,
-    read_analyses,
-    refuse_statistics,
-)
-from dp_core.plan.reading.checks_reader import read_tables, read_thresholds
-from dp_core.plan.reading.cluster_reader import read_cluster
-from dp_core.plan.reading.data_reader import read_data, read_path
+from dp_core.plan.quality_checks import read_tables, read_thresholds
+from dp_core.plan.reading.analyses_reader import analyses_section, check_analyses, read_analyses
 from dp_core.plan.reading.measurements_reader import (
     FindEarlier,
     check_resolved,
@@ -38,37 +35,29 @@ from dp_core.plan.reading.measurements_reader import (
     no_ledger,
     with_measurements,
 )
-from dp_core.plan.reading.method_limits import refuse_unsupported
 from dp_core.plan.reading.method_reader import (
     MODES,
     PARAMETRIC_MODES,
     check_mode,
     for_noise_aware,
     for_posterior,
-    in_place,
     makes_posterior,
     read_parametric,
     read_stages,
+    refuse_records,
+    refuse_unsupported,
+    without_sets,
 )
-from dp_core.plan.reading.prior_reader import (
-    FindPrior,
-    check_prior,
-    no_prior,
-    read_prior,
-    read_source,
-)
-from dp_core.plan.reading.set_count import refuse_records, without_sets
+from dp_core.plan.reading.prior_reader import FindPrior, check_prior, no_prior, read_source
 from dp_core.plan.reading.share_reader import KNOWING, LOOKING, check_known, read_shares
-from dp_core.plan.reading.spec_document import VERSION, spec_document
 from dp_core.plan.reading.wanted_reader import read_wanted, refuse_wanted
-from dp_core.plan.release_spec import PUBLISH, ReleaseSpec
+from dp_core.plan.release_spec import PUBLISH, VERSION, ReleaseSpec, spec_document
 from dp_core.schema.definition import Schema, Unit
-from dp_core.schema.panel.panel_waves import Panel
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, load_schema
 from dp_core.tables.public_totals import records_of
 from dp_core.text.documents.faults import Faults, top_keys
-from dp_core.text.documents.node import Node, one_of
+from dp_core.text.documents.node import Node, from_plain, in_place, one_of
 from dp_core.text.documents.strict_yaml import load
 from dp_core.text.documents.typed_text import shown
 from dp_core.text.names import check_name
@@ -79,54 +68,41 @@ HOW_TO_WRITE = (
     " `privacy: {epsilon: 1, delta: 1e-9}`, one on a line (docs/spec.md)."
 )
 """Advice for a person who names a spec that does not exist."""
+IN_MEMORY = "in-memory"
+"""Name of a release in memory: of the release, its data and its account in the plan's document."""
 MAX_EPSILON = 1000
 MAX_SETS = 1000
 MAX_ROWS = 10**10
 MAX_FORMULAS = 20
 
-_KEYS = (
-    "version",
-    "release",
-    "data",
-    "schema",
-    "account",
-    "measurements",
-    "revises",
-    "prior",
-    "privacy",
-    "method",
-    "tables",
-    "analyses",
-    "domain",
-    "total",
-    "one_way",
-    "select",
-    "measure",
-    "reconstruct",
-    "synthesize",
-    "checks",
-    "publish",
-    "dask",
-)
 _REQUIRED = ("version", "release", "data", "schema", "account", "privacy")
-_SECTION_KEYS = {
-    "privacy": ("epsilon", "delta", "neighbours"),
-    "synthesize": ("sets", "rows", "mode", "seed"),
-    "measure": ("noise",),
+_SECTIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "privacy": (("epsilon", "delta", "neighbours"), "{epsilon: 1.0, delta: 1.0e-9}"),
+    "domain": (("share",), "{share: 0.05}"),
+    "total": (("share",), "{share: 0.02}"),
+    "one_way": (("share",), "{share: 0.1}"),
+    "select": ((), "{method: densemarg, share: 0.1}"),
+    "measure": (("share", "noise"), "{share: 0.9}"),
+    "reconstruct": ((), "{method: gum}"),
+    "synthesize": (
+        ("sets", "rows", "mode", "seed"),
+        "{sets: 5, rows: same, mode: shared, seed: 7}",
+    ),
+    "checks": (
+        ("share", "tables", "thresholds", "formulas"),
+        "{share: 0.05, tables: [[age, sex]]}",
+    ),
 }
-_NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
+"""Keys of each section, and an example of it. `select`, `reconstruct` and `synthesize` have the
+options of a method besides."""
+_KEYS = (
+    *_REQUIRED,
+    *("measurements", "revises", "prior", "method", "tables", "analyses"),
+    *(section for section in _SECTIONS if section not in _REQUIRED),
+    *("publish", "dask"),
+)
+NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
 _NOISE: tuple[Noise | Literal["auto"], ...] = ("auto", "laplace", "gaussian")
-_EXAMPLES = {
-    "privacy": "{epsilon: 1.0, delta: 1.0e-9}",
-    "domain": "{share: 0.05}",
-    "total": "{share: 0.02}",
-    "one_way": "{share: 0.1}",
-    "select": "{method: densemarg, share: 0.1}",
-    "measure": "{share: 0.9}",
-    "reconstruct": "{method: gum}",
-    "synthesize": "{sets: 5, rows: same, mode: shared, seed: 7}",
-    "checks": "{share: 0.05, tables: [[age, sex]]}",
-}
 
 
 def load_spec(
@@ -186,6 +162,31 @@ def read_plan(
     return make_plan(spec) if plan is None else dataclasses.replace(plan, spec=spec)
 
 
+def memory_plan(
+    schema: Schema, stated: Mapping[str, Any], *, find_prior: FindPrior = no_prior
+) -> Plan:
+    """Return the plan of a release in memory; it is that of a spec file with the same keys.
+
+    Args:
+        schema: Schema of the release.
+        stated: Keys of a spec with plain values, without those that name files and an account.
+        find_prior: Reads the public records if `stated` has the key `prior`; by default the key is
+            refused.
+
+    Raises:
+        BadInput: for any mistake, with its key, and what is expected there.
+    """
+    named = dict.fromkeys(("release", "data", "schema", "account"), IN_MEMORY)
+    fixed: dict[str, Any] = {"version": VERSION, **named}
+    if schema.linked is not None:
+        names = (schema.linked.households, schema.linked.persons)
+        fixed["data"] = {name: f"{IN_MEMORY}, {name}" for name in names}
+    if schema.panel is not None and schema.panel.wave is None:
+        fixed["data"] = {wave: f"{IN_MEMORY}, {wave}" for wave in schema.panel.waves}
+    root = from_plain({**fixed, **stated}, source="release")
+    return read_plan(root, Path(), schema=schema, find_prior=find_prior)
+
+
 def _read(
     root: Node,
     folder: Path,
@@ -195,43 +196,37 @@ def _read(
 ) -> tuple[ReleaseSpec, Plan | None]:
     """Return a spec, and its plan (apart from `Plan.spec`) if one was made to read it."""
     faults = Faults(root.source, each=bool(root.line))
-    of = faults.of
     keys = _top(root, faults)
-    release = of("", _read_name, keys["release"], "release") if "release" in keys else ""
-    account = of("", _read_name, keys["account"], "account") if "account" in keys else ""
-    revises = of(None, _read_name, keys["revises"], "release") if "revises" in keys else None
-    if schema is None and "schema" in keys:
-        schema = of(None, _read_schema, keys["schema"], folder)
-    data = of("", read_data, keys["data"], schema) if "data" in keys else ""
+
+    def of(otherwise: Any, key: str, reader: Callable[..., Any], *more: object) -> Any:
+        return faults.of(otherwise, reader, keys[key], *more) if key in keys else otherwise
+
+    # Faults of these keys are listed together.
+    release = of("", "release", read_name, "release")
+    account = of("", "account", read_name, "account")
+    revises = of(None, "revises", read_name, "release")
+    if schema is None:
+        schema = of(None, "schema", read_schema, folder)
+    data = of("", "data", read_data, schema)
+    wanted: tuple[WantedTable, ...] = ()
     if schema is not None:
         refuse_unsupported(schema, keys, faults)
-        if "tables" in keys:
-            of((), read_wanted, keys["tables"], schema)
-    if "privacy" in keys:
-        unit, panel = (Unit(), None) if schema is None else (schema.unit, schema.panel)
-        of(None, _privacy, keys, root, unit, panel)
-    of(None, _read_method, keys.get("method"))
-    publish = of(PUBLISH[0], one_of, keys.get("publish"), PUBLISH)
-    cluster = of(None, read_cluster, keys.get("dask"))
-    place_of_prior = keys.get("prior")
-    source = None if place_of_prior is None else of(None, read_source, place_of_prior, folder)
+        wanted = of((), "tables", read_wanted, schema)
+    privacy = of(None, "privacy", _read_privacy, schema)
+    method = of(DEFAULT_METHOD, "method", _read_method)
+    publish = of(PUBLISH[0], "publish", one_of, PUBLISH)
+    cluster = of(None, "dask", read_cluster)
+    source = of(None, "prior", read_source, folder)
     faults.stop()
     assert schema is not None
     if earlier is not None:
         check_schema(keys["schema"], schema, earlier)
-    privacy = _privacy(keys, root, schema.unit, schema.panel)
-    method = _read_method(keys.get("method"))
     preset = PRESETS[method]
 
-    sections = {stage: _section(keys, stage, root) for stage in _EXAMPLES if stage != "privacy"}
-    for stage, known in (
-        ("domain", ("share",)),
-        ("total", ("share",)),
-        ("one_way", ("share",)),
-        ("measure", ("share", "noise")),
-        ("checks", ("share", "tables", "thresholds", "formulas")),
-    ):
-        sections[stage].fields(known, example=_EXAMPLES[stage])
+    sections = {stage: _section(keys, stage, root) for stage in _SECTIONS}
+    for stage, (known, example) in _SECTIONS.items():
+        if known and stage not in ("privacy", "synthesize"):
+            sections[stage].fields(known, example=example)
     sections["analyses"] = analyses_section(keys.get("analyses"), root)
     formulas = _read_formulas(sections["checks"], schema)
     synthesis = sections["synthesize"].entries()
@@ -246,19 +241,18 @@ def _read(
     if sets_node is not None and not sets:
         preset, mode = without_sets(sets_node, keys, sections, preset), "shared"
     declared = read_analyses(sections["analyses"], schema)
-    schema, analyses = declared.schema, declared.analyses
+    schema, known = declared.schema, _SECTIONS["synthesize"][0]
     if preset.synthesize:
-        check_analyses(sections["analyses"], analyses, mode, method, synthesis)
-        refuse_statistics(sections["analyses"], declared, method)
+        check_analyses(sections["analyses"], declared, mode, method, synthesis, parametric=True)
         refuse_wanted(keys.get("tables"), preset.synthesize)
         schema, selector, reconstructor = read_parametric(
-            keys, sections, preset, schema, rows, _SECTION_KEYS["synthesize"]
+            keys, sections, preset, schema, rows, known
         )
         selector_name = reconstructor_name = preset.synthesize
         place = sections["synthesize"]
     else:
         selector, selector_name, reconstructor, reconstructor_name = read_stages(
-            sections, preset, schema, _SECTION_KEYS["synthesize"], keys.get("tables"), sets
+            sections, preset, schema, known, keys.get("tables"), wanted, sets
         )
         place = sections["select"]
         if (
@@ -271,7 +265,7 @@ def _read(
             refuse_records(sets_node, selector, selector_name)
     if earlier is None:
         # The tables of a release with analyses may be used for any sets.
-        check_analyses(sections["analyses"], analyses, mode, method, synthesis)
+        check_analyses(sections["analyses"], declared, mode, method, synthesis)
     shares = read_shares(
         *(root, sections, preset, privacy, selector, selector_name),
         domain=default_share(schema),
@@ -282,10 +276,8 @@ def _read(
     mode_place = synthesis.get("mode", sections["synthesize"])
     if earlier is not None:
         check_sets(mode_place, mode, sets, selector, earlier)
-    in_place(
-        *(mode_place, check_mode, mode, sets),
-        *(selector, selector_name, reconstructor, reconstructor_name),
-    )
+    methods = (selector, selector_name, reconstructor, reconstructor_name)
+    in_place(mode_place, check_mode, mode, sets, *methods)
     if mode == "noise-aware":
         if earlier is None:
             selector = for_noise_aware(sections["select"], selector)
@@ -293,25 +285,13 @@ def _read(
     elif mode == "posterior" or schema.has_drawn_tables:
         reconstructor = for_posterior(sections["reconstruct"], reconstructor)
         reconstructor_name = "gum"
-    if place_of_prior is not None:
-        check_prior(
-            place_of_prior,
-            schema,
-            method=method,
-            selector=selector,
-            reconstructor=reconstructor,
-            mode=mode,
-            sets=sets,
-        )
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
-        _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)
+        section, key = ("measure", "noise") if noise == "gaussian" else ("privacy", "delta")
+        threshold_place = sections[section].entries().get(key, sections[section])
+        in_place(threshold_place, check_thresholds, selector_name, noise, privacy)
     seed = 1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1)
     checked = () if earlier else read_tables(sections["checks"], schema, shares["checks"], seed)
-    prior = None
-    if place_of_prior is not None and source is not None:
-        # Last, so that a mistake elsewhere is reported before public records are read.
-        prior = read_prior(place_of_prior, source, schema, find_prior)
     spec = ReleaseSpec(
         release=release,
         data=data,
@@ -335,12 +315,16 @@ def _read(
         publish=publish,
         dask=cluster,
         measurements=earlier,
-        analyses=analyses,
+        analyses=declared.analyses,
         statistics=declared.statistics,
         declared=declared.texts,
-        prior=prior,
         document={},
     )
+    if source is not None:
+        check_prior(keys["prior"], spec)
+        # Last, so that a mistake elsewhere is reported before public records are read.
+        prior = in_place(keys["prior"], find_prior, source, schema)
+        spec = dataclasses.replace(spec, prior=prior)
     stated = any("share" in sections[stage].entries() for stage in LOOKING)
     plan = None if stated else better_plan(spec)
     spec = spec if plan is None else plan.spec
@@ -358,12 +342,12 @@ def _top(root: Node, faults: Faults) -> Mapping[str, Node]:
             f"{root.source}: is a schema, not a release spec; give the spec, which has `privacy`"
             " and names this file under `schema`."
         )
-    for section, inner in _SECTION_KEYS.items():
+    for section in ("privacy", "synthesize", "measure"):
+        inner, example = _SECTIONS[section]
         for key in inner:
-            if key in entries:
+            if key in entries and key != "share":
                 raise Node(None, root.source, entries[key].line).error(
-                    f"the key {key!r} belongs under {section}: write"
-                    f" {section}: {_EXAMPLES.get(section, '')}."
+                    f"the key {key!r} belongs under {section}: write {section}: {example}."
                 )
     keys = top_keys(root, faults, _KEYS, required=_REQUIRED)
     if "version" in keys:
@@ -371,47 +355,49 @@ def _top(root: Node, faults: Faults) -> Mapping[str, Node]:
     return keys
 
 
-def _privacy(keys: Mapping[str, Node], root: Node, unit: Unit, panel: Panel | None) -> Privacy:
-    return _read_privacy(_section(keys, "privacy", root), unit, panel)
-
-
 def _section(keys: Mapping[str, Node], name: str, root: Node) -> Node:
     """Return the node of a section; if it is missing, an empty one at the line of `method`."""
     if name not in keys:
         place = keys.get("method", root)
         return Node({}, root.source, place.line, name)
-    keys[name].entries(example=_EXAMPLES[name])
+    keys[name].entries(example=_SECTIONS[name][1])
     return keys[name]
 
 
-def _read_name(node: Node, what: str) -> str:
-    try:
-        return check_name(node.text(example="rand-2026q4"), what=what)
-    except BadInput as error:
-        raise node.error(error.message) from None
+def read_name(node: Node, what: str) -> str:
+    """Return the name of a release or an account.
+
+    Args:
+        node: Its node.
+        what: What it names, for messages.
+    """
+    return in_place(node, check_name, node.text(example="rand-2026q4"), what=what)
 
 
-def _read_schema(node: Node, folder: Path) -> Schema:
+def read_schema(node: Node, folder: Path) -> Schema:
+    """Return the schema of a file.
+
+    Args:
+        node: Node of its path.
+        folder: Folder to which the path is relative.
+
+    Raises:
+        BadInput: for a wrong path at its place in this file, for any other mistake in the schema.
+    """
     path = folder / read_path(node)
     if path.suffix.lower() in (".csv", ".parquet"):
         raise node.error(f"{shown(node.name())} is a data file; name the schema, a YAML file.")
-    try:
-        return load_schema(path)
-    except BadInput as error:
-        # A wrong path is a mistake in the spec; any other error is in the schema.
-        if path.is_file():
-            raise
-        raise node.error(error.message) from None
+    return load_schema(path) if path.is_file() else in_place(node, load_schema, path)
 
 
-def _read_privacy(node: Node, unit: Unit, panel: Panel | None) -> Privacy:
-    keys = node.fields(
-        _SECTION_KEYS["privacy"], required=("epsilon",), example=_EXAMPLES["privacy"]
-    )
+def _read_privacy(node: Node, schema: Schema | None) -> Privacy:
+    known, example = _SECTIONS["privacy"]
+    keys = node.fields(known, required=("epsilon",), example=example)
+    unit, panel = (Unit(), None) if schema is None else (schema.unit, schema.panel)
     return Privacy(
         epsilon=keys["epsilon"].fraction(above=0, maximum=MAX_EPSILON),
         delta=keys["delta"].fraction(minimum=0, below=1) if "delta" in keys else Fraction(0),
-        neighbours=one_of(keys.get("neighbours"), _NEIGHBOURS),
+        neighbours=one_of(keys.get("neighbours"), NEIGHBOURS),
         unit=unit.word,
         max_rows=unit.max_rows,
         max_members=unit.max_members or 1,
@@ -419,9 +405,7 @@ def _read_privacy(node: Node, unit: Unit, panel: Panel | None) -> Privacy:
     )
 
 
-def _read_method(node: Node | None) -> str:
-    if node is None:
-        return DEFAULT_METHOD
+def _read_method(node: Node) -> str:
     name = node.text(example=DEFAULT_METHOD)
     if name not in PRESETS:
         raise node.error(f"there is no method {shown(name)}.{nearest(name, PRESETS)}")
@@ -438,38 +422,12 @@ def _read_noise(section: Node, preset: Preset, privacy: Privacy) -> Noise | Lite
     return noise
 
 
-def _check_thresholds(
-    section: Node,
-    measure: Node,
-    privacy: Privacy,
-    noise: Noise | Literal["auto"],
-    selector_name: str,
-) -> None:
-    """Refuse delta 0 and Gaussian noise for thresholds; the plan cannot name the line.
-
-    Raises:
-        BadInput: naming the line in the spec.
-    """
-    if noise == "gaussian":
-        place = measure.entries().get("noise", measure)
-        raise place.error(
-            f"{selector_name} keeps cells above a threshold, which needs Laplace noise; use"
-            " laplace or auto."
-        )
-    if not privacy.delta:
-        place = section.entries().get("delta", section)
-        raise place.error(
-            f"{selector_name} keeps cells above a threshold, which fails with a small"
-            " probability; set privacy.delta above 0, for example 1.0e-9."
-        )
-
-
 def _read_formulas(section: Node, schema: Schema) -> tuple[str, ...]:
     """Return the regressions that staff will compare with the confidential data."""
     node = section.entries().get("formulas")
     if node is None:
         return ()
-    from dp_core.inference.formulas.comparable_formula import check_formula
+    from dp_core.inference.formulas.formula import check_formula
 
     items = [node] if isinstance(node.content, str) else list(node.items())
     if len(items) > MAX_FORMULAS:

@@ -26,7 +26,7 @@ _MOST_WEIGHT = 10**6
 
 
 def with_workload(
-    selector: Selector, name: str, node: Node | None, schema: Schema, sets: int
+    selector: Selector, name: str, node: Node | None, wanted: tuple[WantedTable, ...], sets: int
 ) -> Selector:
     """Return the selection with the workload of the spec.
 
@@ -34,18 +34,18 @@ def with_workload(
         selector: The selection with its options.
         name: Its name, for messages.
         node: Node `tables` of the spec, None if it has none.
-        schema: Schema of the release.
+        wanted: The wanted tables.
         sets: Number of synthetic sets; without any, only the wanted tables need to be measured.
 
     Raises:
-        BadInput: for any mistake, with its place.
+        BadInput: if the selection would not use the workload.
     """
     own = {field.name for field in dataclasses.fields(selector)}  # type: ignore[arg-type]
     found: dict[str, object] = {}
     if node is not None:
         if selector.workload is None:
             refuse_wanted(node, name)
-        found["workload"] = read_wanted(node, schema)
+        found["workload"] = wanted
     if not sets and "columns" in own:
         found["columns"] = False
     return dataclasses.replace(selector, **found) if found else selector  # type: ignore[type-var]
@@ -126,7 +126,7 @@ def _written_out(item: Node, schema: Schema) -> Node:
 def _entry(item: Node, schema: Schema) -> WantedTable:
     keys = item.fields(("of", "weight", "ranges", "prefixes"), required=("of",), example=_ENTRY)
     domain = schema.domain
-    names = _columns(keys["of"], schema)
+    names = read_columns(keys["of"], schema)
     of = tuple(name for name in domain.columns if name in names)
     if domain.nested is not None and domain.nested.together(of):
         upper, *_, lower = (name for name in domain.nested.columns if name in of)
@@ -163,13 +163,23 @@ def _entry(item: Node, schema: Schema) -> WantedTable:
     )
 
 
-def _columns(node: Node, schema: Schema) -> tuple[str, ...]:
+def read_columns(node: Node, schema: Schema) -> tuple[str, ...]:
+    """Return the columns that a list names, at least one.
+
+    Raises:
+        BadInput: if one is not in the schema, is derived from another one, or is named twice.
+    """
     names = node.texts(example="[sex, age]")
     if not names:
         raise node.error("names no column; write for example [sex, age].")
+    sources = {dependent.column.name: dependent.source for dependent in schema.dependents}
     for item in node.items():
-        refuse_derived(item, schema)
         name = item.text()
+        if name in sources:
+            raise item.error(
+                f"{name!r} is derived from {sources[name]!r} and not measured; use"
+                f" {origin(schema, name)[0]!r} instead."
+            )
         if name not in schema.domain:
             raise item.error(
                 f"there is no column {shown(name)} in the schema."
@@ -199,18 +209,3 @@ def _sums(node: Node | None, kind: str, of: tuple[str, ...], schema: Schema) -> 
 
 def _asks(table: WantedTable) -> tuple[object, ...]:
     return table.of, table.ranges, table.prefixes
-
-
-def refuse_derived(item: Node, schema: Schema) -> None:
-    """Refuse a dependent column: it is derived from another column.
-
-    Raises:
-        BadInput: naming the column to use instead.
-    """
-    sources = {dependent.column.name: dependent.source for dependent in schema.dependents}
-    if item.content in sources:
-        name = item.text()
-        raise item.error(
-            f"{name!r} is derived from {sources[name]!r} and not measured; use"
-            f" {origin(schema, name)[0]!r} instead."
-        )

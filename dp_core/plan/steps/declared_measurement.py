@@ -18,10 +18,9 @@ from dp_core.methods.declared.declared_questions import (
 )
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.selection.selector import Selection
+from dp_core.plan.chosen_domain import with_fitted_densities
 from dp_core.plan.plan import Plan
-from dp_core.plan.steps.fitted_densities import with_fitted_densities
 from dp_core.plan.steps.posterior_draws import PosteriorDraws
-from dp_core.plan.steps.seeded import generator
 from dp_core.plan.steps.statistics_measurement import declared_pieces, measure_statistics
 from dp_core.wall.curator import Curator
 from dp_core.wall.released import Released, Totals
@@ -73,11 +72,11 @@ def measure_analyses(
     found: list[Totals] = []
     for number, analysis in enumerate(spec.analyses, start=1):
         regression = DeclaredRegression.of(analysis, spec.schema)
-        rng = generator(spec.seed, "analyses", number)
+        rng = spec.rng("analyses", number)
         codes, records = draws.model_records(regression, rng)
 
         def noise(part: str) -> Callable[[Sum], float]:
-            return partial(_stddev, curator, costs[part])
+            return partial(_noise, curator, cost=costs[part])
 
         def ask(part: str, question: Sum, number: int = number) -> Totals:
             step = f"analysis-{number}-{part}"
@@ -95,8 +94,4 @@ def measure_analyses(
 
 
 def _noise(curator: Curator, question: Sum, cost: Fraction) -> float:
-    return curator.statistic_noise(question, cost).stddev
-
-
-def _stddev(curator: Curator, cost: Fraction, question: Sum) -> float:
     return curator.statistic_noise(question, cost).stddev

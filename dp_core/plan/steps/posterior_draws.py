@@ -15,7 +15,6 @@ from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTable
 from dp_core.methods.replicates.posterior.public_size import factor_to, in_proportion
 from dp_core.methods.selection.selector import Selection
 from dp_core.plan.plan import Plan
-from dp_core.plan.steps.seeded import generator
 from dp_core.schema.decoding import stored_codes
 from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
@@ -64,7 +63,7 @@ class PosteriorDraws:
             sums=sums,
             counts=counts,
             public=spec.prior,
-            rng=generator(spec.seed, "posterior", 0),
+            rng=spec.rng("posterior", 0),
         )
 
     def size(self, number: int) -> int:
@@ -145,7 +144,7 @@ def _told_sums(
     declared.sort(key=lambda item: item.grant)
     for number, (analysis, item) in enumerate(zip(spec.analyses, declared, strict=True), start=1):
         regression = DeclaredRegression.of(analysis, spec.schema)
-        rng = generator(spec.seed, "analyses", number)
+        rng = spec.rng("analyses", number)
         codes, records = before.model_records(regression, rng)
         told = told_sums(regression, item, codes, records, spec.schema, scores_of(spec.schema))
         # Analyses may share columns; the sums of the first one are used.

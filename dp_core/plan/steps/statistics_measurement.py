@@ -81,17 +81,17 @@ def _measure_table(
     noise: Callable[[Sum, Fraction], float],
     costs: dict[str, Fraction],
 ) -> list[Totals]:
-    def asked(part: str, question: Sum) -> Totals:
+    def ask_part(part: str, question: Sum) -> Totals:
         return ask(f"statistic-{number}-{part}", question, costs[part])
 
-    counts = asked("counts", counts_question(table))
-    shape = asked("shape", shape_question(table))
-    layers = asked("layers", layers_question(table))
+    counts = ask_part("counts", counts_question(table))
+    shape = ask_part("shape", shape_question(table))
+    layers = ask_part("layers", layers_question(table))
 
     def of_sums(question: Sum) -> float:
         return noise(question, costs["sums"])
 
-    sums = asked("sums", limited_question(table, counts, shape, layers, of_sums))
+    sums = ask_part("sums", limited_question(table, counts, shape, layers, of_sums))
     return [counts, shape, layers, sums]
 
 

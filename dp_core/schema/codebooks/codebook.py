@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import Kind, column_type
@@ -186,3 +186,43 @@ def by_name(variables: Sequence[Variable]) -> Mapping[str, Variable]:
 def nonempty(texts: Iterable[str]) -> Iterator[str]:
     """Yield the texts that are not blank, without the spaces around them."""
     yield from (stripped for text in texts if (stripped := text.strip()))
+
+
+def word(value: Any) -> str:
+    """Return a scalar as text; true and false as JSON writes them, nothing as the empty text.
+
+    A mapping of languages gives its English text, or its first.
+
+    >>> word(True), word("1.0"), word(None), word({"de": "Alter", "en": "Age"})
+    ('true', '1.0', '', 'Age')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return word(value[0]) if value else ""
+    if isinstance(value, Mapping):
+        for key in ("en", "@value", *value):
+            if key in value:
+                return word(value[key])
+    return ""
+
+
+def texts_of(value: Any) -> tuple[str, ...]:
+    """Return a list of scalars as texts; a single one as a list of it."""
+    if value is None:
+        return ()
+    return tuple(word(one) for one in value) if isinstance(value, list) else (word(value),)
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(value: Any) -> tuple[Mapping[str, Any], ...]:
+    """Return the mappings of a list; none for anything else."""
+    return (
+        tuple(one for one in value if isinstance(one, Mapping)) if isinstance(value, list) else ()
+    )

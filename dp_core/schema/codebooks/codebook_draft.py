@@ -1,6 +1,6 @@
-"""Writes the draft of a schema from a codebook.
+"""Writes the draft of a schema from a codebook, or from what a file states about its columns.
 
-What the codebook does not say stays empty, with a comment, and the reader of schemas refuses an
+What is not stated stays empty, with a comment, and the reader of schemas refuses an
 empty value by its key. The first comment says where each statement comes from.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_core.schema.bin_edges import MAX_INTEGER
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
-from dp_core.schema.codebooks.draft_lines import RULE_LINES, UNIT_LINES
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import column_type, typed_words
 from dp_core.text.documents.typed_text import printable, shown
@@ -22,6 +22,24 @@ from dp_core.text.pages.number_texts import plural
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+/()-]*(?<! )", re.ASCII)
 _WIDTH = 96
+
+UNIT_LINES = """\
+unit: row                # one row is one person; or {column: person_id, max_rows: 4}
+# rows_about: 20000      # rows, only if public; `plan` then states TVD, expected error, memory
+"""
+"""Lines of every draft about the unit of privacy and the number of rows."""
+LINKED_UNIT_LINES = """\
+unit: {{table: {table}, max_members: }}  # most members of a household, from public knowledge
+# rows_about: 20000      # households, only if public; `plan` then states TVD and expected error
+"""
+"""The same for linked tables."""
+RULE_LINES = """\
+# impossible:            # combinations that cannot occur, by a public rule
+#   - {age: "<15", marital: [married, widowed]}
+# rules:                 # rules between columns, which hold in every synthetic row
+#   - start_date <= end_date
+"""
+"""Last lines of every draft."""
 
 
 def draft_from_codebook(
@@ -42,45 +60,65 @@ def draft_from_codebook(
     >>> print(draft_from_codebook(book).partition("columns:")[2].split("ignore")[0].strip())
     age: {type: integer, min: 0, max: 99}
     """
+    names = tuple(by_name(codebook.variables)) if columns is None else tuple(columns)
+    drafted = drafted_columns(codebook, names)
+    used = {name.strip().casefold() for name in names}
+    absent = [name for name in by_name(codebook.variables) if name.strip().casefold() not in used]
+    about = _about(codebook, names, drafted.left_open, absent, file)
+    return f"{''.join(about)}{head_lines(codebook)}columns:\n{drafted.text()}{RULE_LINES}"
+
+
+@dataclass(frozen=True, slots=True)
+class DraftedColumns:
+    """The columns of a draft.
+
+    Attributes:
+        columns: The lines of each column that may be released.
+        ignored: Names of the columns that are not, each with the reason.
+        left_open: Names of the columns of which something is to be stated.
+    """
+
+    columns: tuple[str, ...]
+    ignored: tuple[tuple[str, str], ...]
+    left_open: tuple[str, ...]
+
+    def text(self) -> str:
+        """Return the lines of the columns and of `ignore`."""
+        if not self.ignored:
+            ignore = "ignore: []               # columns of the file that are not released\n"
+        else:
+            ignore = "ignore:                  # columns of the file that are not released\n"
+        listed = (f"  - {key(name)}   # {why}\n" for name, why in self.ignored)
+        return "".join((*self.columns, ignore, *listed))
+
+
+def drafted_columns(codebook: Codebook, names: Sequence[str] = ()) -> DraftedColumns:
+    """Return the draft of some columns, in this order; by default of all of a codebook."""
     known = by_name(codebook.variables)
     folded = {name.strip().casefold(): name for name in reversed(list(known))}
-    names = tuple(known) if columns is None else tuple(columns)
     drafted: list[str] = []
-    ignored: list[str] = []
-    open_: list[str] = []
-    for name in names:
+    ignored: list[tuple[str, str]] = []
+    left_open: list[str] = []
+    for name in names or known:
         found = known.get(name) or known.get(folded.get(name.strip().casefold(), ""))
         if found is None:
             drafted.append(
                 f"  {key(name)}:   # not in the codebook\n"
-                f"    type:      # {typed_words()}; then its other keys\n"
+                f"    type:          # {typed_words()}; then its other keys\n"
             )
-            open_.append(name)
+            left_open.append(name)
         elif found.text:
             why = found.remarks[:1] or ("texts; if it is a category, list its levels above",)
-            ignored.append(f"  - {key(name)}   # {why[0]}\n")
+            ignored.append((name, why[0]))
         else:
             text, complete = _column(name, found, codebook)
             drafted.append(text)
             if not complete:
-                open_.append(name)
-    used = {name.strip().casefold() for name in names}
-    absent = [name for name in known if name.strip().casefold() not in used]
-    return "".join(
-        (
-            *_head(codebook, names, open_, absent, file),
-            "columns:\n",
-            *drafted,
-            "ignore: []               # columns of the file that are not released\n"
-            if not ignored
-            else "ignore:                  # columns of the file that are not released\n",
-            *ignored,
-            RULE_LINES,
-        )
-    )
+                left_open.append(name)
+    return DraftedColumns(tuple(drafted), tuple(ignored), tuple(left_open))
 
 
-def _head(
+def _about(
     codebook: Codebook,
     names: Sequence[str],
     open_: Sequence[str],
@@ -99,34 +137,39 @@ def _head(
     yield "# questionnaire.\n"
     if codebook.unread:
         yield from _wrapped("Not read", codebook.unread)
-    if twice := _described_twice(codebook):
+    first = by_name(codebook.variables)
+    others = (one.name for one in codebook.variables if one != first[one.name])
+    if twice := list(dict.fromkeys(others)):
         yield from _wrapped("Described twice, in different words; the first is used", twice)
     if open_:
         yield from _wrapped(f"To complete ({len(open_)} of {len(names)} columns)", open_)
     if absent and file:
         variables = f"{plural(len(absent), 'variable')} of the codebook"
         yield from _wrapped(f"Not in the file ({variables})", absent)
-    yield "version: 1\n"
-    title = codebook.title
-    yield (
-        f"title: {scalar(' '.join(title.split()))}\n"
-        if title.strip()
-        else "title:                   # what the file is, in one line\n"
-    )
-    if codebook.description.strip():
-        yield f"description: {scalar(' '.join(codebook.description.split()))}\n"
-    yield UNIT_LINES
-    missing = codebook.missing_values
-    listed = ", ".join(
-        scalar(text, quoted=True) for text in (("",) if missing is None else missing)
-    )
-    yield f"missing_values: [{listed}]     # texts that mean missing in the file\n"
-    yield "out_of_range: reject     # or clip (to min and max), or missing; also per column\n"
 
 
-def _described_twice(codebook: Codebook) -> list[str]:
-    first = by_name(codebook.variables)
-    return list(dict.fromkeys(one.name for one in codebook.variables if one != first[one.name]))
+def head_lines(codebook: Codebook, unit: str = UNIT_LINES) -> str:
+    """Return the keys of a draft above its columns.
+
+    Args:
+        codebook: What is known of the file.
+        unit: Lines about the unit of privacy; by default those of a single table.
+    """
+    title, about = (" ".join(text.split()) for text in (codebook.title, codebook.description))
+    missing = ("",) if codebook.missing_values is None else codebook.missing_values
+    listed = ", ".join(scalar(text, quoted=True) for text in missing)
+    return "".join(
+        (
+            "version: 1\n",
+            f"title: {scalar(title)}\n"
+            if title
+            else "title:                   # what the file is, in one line\n",
+            f"description: {scalar(about)}\n" if about else "",
+            unit,
+            f"missing_values: [{listed}]     # texts that mean missing in the file\n",
+            "out_of_range: reject     # or clip (to min and max), or missing; also per column\n",
+        )
+    )
 
 
 def _wrapped(what: str, names: Sequence[str]) -> Iterator[str]:
@@ -307,10 +350,5 @@ def scalar(text: str, *, quoted: bool = False) -> str:
 
 def _quoted(text: str) -> str:
     """Return a text in double quotes, with escapes for what is not printable."""
-    return '"' + "".join(map(_escaped, text)) + '"'
-
-
-def _escaped(char: str) -> str:
-    if char in '\\"':
-        return f"\\{char}"
-    return char if char.isprintable() else f"\\U{ord(char):08x}"
+    escaped = (char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)
+    return '"' + "".join(f"\\{char}" if char in '\\"' else char for char in escaped) + '"'

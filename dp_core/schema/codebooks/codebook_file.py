@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook import Codebook
-from dp_core.schema.codebooks.codebook_table import read_codebook_table
+from dp_core.schema.codebooks.codebook_table import (
+    is_plain_json,
+    read_codebook_table,
+    read_plain_json,
+)
 from dp_core.schema.codebooks.csvw import is_csvw, read_csvw
 from dp_core.schema.codebooks.frictionless import is_frictionless, read_frictionless
-from dp_core.schema.codebooks.json_text import load_json
-from dp_core.schema.codebooks.plain_json import is_plain_json, read_plain_json
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.documents.typed_text import printable, utf8_text
 
@@ -20,7 +23,19 @@ FORMS = (
     "a Frictionless Data Package or Table Schema (.json), CSVW metadata (.json), DDI (.xml), or a"
     " table with a row per variable or per level (.csv)"
 )
-_OFFICE = (".xlsx", ".xls", ".ods", ".pdf", ".docx", ".doc", ".sav", ".dta", ".sas7bdat")
+_OTHERS = (
+    ".yaml",
+    ".yml",
+    ".xlsx",
+    ".xls",
+    ".ods",
+    ".pdf",
+    ".docx",
+    ".doc",
+    ".sav",
+    ".dta",
+    ".sas7bdat",
+)
 
 
 def looks_like_codebook(path: Path) -> bool:
@@ -39,20 +54,20 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
         BadInput: if it cannot be read, or is of another form; the message names the forms.
     """
     name = printable(path.name)
-    if name.lower().endswith(_OFFICE):
-        raise BadInput(f"{name} cannot be read as a codebook. Export it as {FORMS}.")
-    if name.lower().endswith((".yaml", ".yml")):
-        raise BadInput(f"{name} is a YAML file, not a codebook. Give {FORMS}.")
     raw = _read(path, name)
+    if name.lower().endswith(_OTHERS) or raw.startswith(b"PAR1"):
+        raise BadInput(f"{name} is not a codebook. Export it as {FORMS}.")
     start = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<" or raw[:4] in (b"\xff\xfe<\0", b"\xfe\xff\0<"):
-        return _from_xml(raw, name, data)
-    if raw.startswith(b"PAR1"):
-        raise BadInput(f"{name} is a Parquet file, not a codebook. Give {FORMS}.")
+        from dp_core.schema.codebooks.ddi import read_ddi
+
+        if (found := read_ddi(raw, name, data)) is None:
+            raise BadInput(f"{name} is XML, but not DDI. Give {FORMS}.")
+        return found
     text = _utf8(raw, name)
     if start not in (b"{", b"["):
         return read_codebook_table(text, name)
-    document = load_json(text, name)
+    document = _json(text, name)
     if is_csvw(document):
         return read_csvw(document, name, data)
     if is_frictionless(document):
@@ -65,19 +80,6 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
     )
 
 
-def _from_xml(raw: bytes, name: str, data: str) -> Codebook:
-    from dp_core.schema.codebooks.ddi_codebook import is_ddi_codebook, read_ddi_codebook
-    from dp_core.schema.codebooks.ddi_lifecycle import is_ddi_lifecycle, read_ddi_lifecycle
-    from dp_core.schema.codebooks.safe_xml import parse_xml
-
-    root = parse_xml(raw, name)
-    if is_ddi_codebook(root):
-        return read_ddi_codebook(root, name, data)
-    if is_ddi_lifecycle(root):
-        return read_ddi_lifecycle(root, name)
-    raise BadInput(f"{name} begins with <{root.tag}>, which is not DDI. Give {FORMS}.")
-
-
 def _beside(path: Path, other: str) -> Any:
     """Load a JSON document that a package names; it must lie in the package's folder or below."""
     here = path.parent.resolve()
@@ -87,7 +89,20 @@ def _beside(path: Path, other: str) -> Any:
             f"{path.name} refers to the schema {other!r}, which is not in its folder. Copy it"
             " there."
         )
-    return load_json(_utf8(_read(beside, beside.name), beside.name), beside.name)
+    return _json(_utf8(_read(beside, beside.name), beside.name), beside.name)
+
+
+def _json(text: str, name: str) -> Any:
+    """Return a JSON document whose numbers are the texts as typed."""
+    try:
+        return json.loads(text, parse_int=str, parse_float=str)
+    except json.JSONDecodeError as error:
+        raise BadInput(
+            f"Line {error.lineno} of {name} is not valid JSON ({error.msg}). Check commas, quotes"
+            " and brackets."
+        ) from None
+    except RecursionError:
+        raise BadInput(f"{name} is nested too deeply. Give a codebook.") from None
 
 
 def _utf8(raw: bytes, name: str) -> str:

@@ -1,6 +1,8 @@
-"""Codebooks that are tables in CSV: a row for each variable, or a row for each level.
+"""Codebooks that are tables in CSV, with a row for each variable or level, or lists in plain JSON.
 
-Headings are recognised in the spellings of common tools, such as REDCap's data dictionary.
+Headings are recognised in the spellings of common tools, such as REDCap's data dictionary. In JSON,
+columns are a list or a mapping by name, with the same keys; levels are a list, or a mapping of
+codes to labels.
 """
 
 from __future__ import annotations
@@ -8,7 +10,9 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dp_core.errors import BadInput, similar
 from dp_core.schema.codebooks.codebook import (
@@ -19,9 +23,13 @@ from dp_core.schema.codebooks.codebook import (
     days_of,
     description_of,
     levels_of,
+    mapping,
+    mappings,
     nonempty,
     numbers_of,
     range_of,
+    texts_of,
+    word,
 )
 from dp_core.schema.codebooks.level_list import doubt_of, split_levels
 from dp_core.schema.column_types.registry import Kind
@@ -53,7 +61,8 @@ _HEADINGS: Mapping[str, tuple[str, ...]] = {
     "nullable": ("nullable",),
 }  # fmt: skip
 _TYPES: Mapping[str, Kind] = {
-    **dict.fromkeys(("integer", "int", "count", "whole number", "whole", "long"), "integer"),
+    **dict.fromkeys(("integer", "int", "count", "whole number", "whole", "long", "year"),
+                    "integer"),
     **dict.fromkeys(("number", "numeric", "float", "double", "real", "decimal", "continuous",
                      "scale", "ratio", "interval", "weight", "survey weight",
                      "calc", "slider"), "number"),
@@ -77,6 +86,21 @@ _ABSENT = re.compile(
 )
 MOST_CODES = 1000
 """Most codes of a range of whole numbers that are listed as levels."""
+
+
+_LISTS = ("columns", "variables", "attributes")
+_LEVELS = ("levels", "values", "categories", "codes", "choices", "enum")
+_SAME = {
+    "label": ("label", "description", "title", "question"),
+    "min": ("min", "minimum"),
+    "max": ("max", "maximum"),
+    "type": ("type", "kind", "datatype"),
+    "unit": ("unit", "units"),
+    "format": ("format",),
+    "decimals": ("decimals",),
+    "role": ("role",),
+    "required": ("required",),
+}
 
 
 def read_codebook_table(text: str, name: str) -> Codebook:
@@ -255,12 +279,13 @@ def variable_of(
     Args:
         name: Name of the column.
         cells: Texts under `type`, `min`, `max`, `format`, `decimals`, `role`, `required`, `unit`
-            and `label`; empty for what it does not say.
+            and `label`; empty or absent for what it does not say.
         pairs: Levels with their labels.
         absent: Texts that mean missing.
         in_range: Whether the bounds were stated as a range of codes; False by default.
         remarks: What a person should know of the levels; nothing by default.
     """
+    cells = defaultdict(str, cells)
     low, high = cells["min"] or None, cells["max"] or None
     notes = list(remarks)
     stated = _type_name(cells["type"])
@@ -287,6 +312,8 @@ def variable_of(
     form = date_format(cells["format"])
     if kind is None and form:
         kind = "date"
+    if kind == "date":  # without a time of day
+        low, high = (end and end[:10] for end in (low, high))
     decimals, required, unit = cells["decimals"], cells["required"].lower(), cells["unit"]
     if cells["format"] and kind == "date" and not form:
         notes.append(
@@ -372,3 +399,63 @@ def _kind_of(low: str | None, high: str | None) -> Kind | None:
     if not numbers_of(low, high):
         return None
     return "number" if "." in f"{low}{high}" else "integer"
+
+
+def is_plain_json(document: Any) -> bool:
+    """Return whether a JSON document lists columns with their names."""
+    return bool(_columns(document))
+
+
+def read_plain_json(document: Any, name: str) -> Codebook:
+    """Return the codebook of a JSON document that lists columns.
+
+    Args:
+        document: The JSON document.
+        name: Name of its file.
+    """
+    root, columns = mapping(document), _columns(document)
+    known = {"name", "missing", *_LEVELS, *(each for names in _SAME.values() for each in names)}
+    return Codebook(
+        name=name,
+        form="JSON list of columns",
+        title=word(root.get("title")),
+        description=word(root.get("description")),
+        variables=tuple(_of_json(one) for one in columns),
+        unread=tuple(dict.fromkeys(each for one in columns for each in one if each not in known)),
+    )
+
+
+def _columns(document: Any) -> list[Mapping[str, Any]]:
+    """Return the columns of a document, each with its name; none if it lists no columns."""
+    if isinstance(document, list):
+        return [one for one in mappings(document) if word(one.get("name"))]
+    for key in _LISTS:
+        listed = mapping(document).get(key)
+        if isinstance(listed, Mapping):
+            return [{**mapping(one), "name": name} for name, one in listed.items()]
+        if found := [one for one in mappings(listed) if word(one.get("name"))]:
+            return found
+    return []
+
+
+def _of_json(column: Mapping[str, Any]) -> Variable:
+    cells = {
+        key: next((text for one in names if (text := word(column.get(one)))), "")
+        for key, names in _SAME.items()
+    }
+    pairs: list[tuple[str, str]] = []
+    for key in _LEVELS:
+        stated = column.get(key)
+        if isinstance(stated, Mapping):
+            pairs = [(code, word(label)) for code, label in stated.items()]
+        elif isinstance(stated, list):
+            pairs = [
+                (word(mapping(one).get("value")), word(mapping(one).get("label")))
+                if mapping(one)
+                else (word(one), "")
+                for one in stated
+            ]
+        if pairs:
+            break
+    absent = [text for text in texts_of(column.get("missing")) if text not in ("true", "false")]
+    return variable_of(word(column.get("name")), cells, pairs, absent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -11,12 +12,13 @@ from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook import (
     Codebook,
     Variable,
-    date_format,
     description_of,
-    levels_of,
+    mapping,
+    mappings,
+    texts_of,
+    word,
 )
-from dp_core.schema.codebooks.json_text import mapping, mappings, word, words
-from dp_core.schema.column_types.registry import Kind
+from dp_core.schema.codebooks.codebook_table import variable_of
 
 _SIGNS = ("nonNegative", "positive", "nonPositive", "negative")
 _INTEGERS = (
@@ -24,7 +26,7 @@ _INTEGERS = (
     *(f"{sign}Integer" for sign in _SIGNS),
     *(f"unsigned{size}" for size in ("Int", "Long", "Short", "Byte")),
 )
-_KINDS: Mapping[str, Kind] = {
+_TYPES: Mapping[str, str] = {
     **dict.fromkeys(_INTEGERS, "integer"),
     **dict.fromkeys(("number", "decimal", "double", "float"), "number"),
     **dict.fromkeys(("date", "datetime", "dateTime"), "date"),
@@ -60,8 +62,8 @@ def read_csvw(document: Any, name: str, data: str) -> Codebook:
     if not columns:
         raise BadInput(f"{name}: its `tableSchema` has no `columns`. Give one that lists them.")
     inherited = {**group, **table, **schema}
-    default = words(inherited.get("null", ""))
-    keys = set(words(schema.get("primaryKey")))
+    default = texts_of(inherited.get("null", ""))
+    keys = set(texts_of(schema.get("primaryKey")))
     key = keys.pop() if len(keys) == 1 else None
     return Codebook(
         name=name,
@@ -74,64 +76,40 @@ def read_csvw(document: Any, name: str, data: str) -> Codebook:
 
 
 def _said(of: Mapping[str, Any], what: str) -> str:
-    for key in (f"dc:{what}", f"dcterms:{what}", f"schema:{what}", f"rdfs:{what}", what):
-        if text := word(of.get(key)):
-            return text
-    return ""
+    return _first(of, *(f"{name}:{what}" for name in ("dc", "dcterms", "schema", "rdfs")), what)
 
 
 def _variable(column: Mapping[str, Any], default: tuple[str, ...], primary: str | None) -> Variable:
     # The header of the CSV file has the titles; `name` is for programs.
-    titles = (
-        words(next(iter(mapping(column.get("titles")).values())))
-        if mapping(column.get("titles"))
-        else words(column.get("titles"))
-    )
+    titles = column.get("titles")
+    titles = texts_of(next(iter(mapping(titles).values()), titles))
     name = titles[0] if titles else word(column.get("name"))
     stated = column.get("datatype", "string")
     datatype = mapping(stated) or {"base": word(stated)}
     base = word(datatype.get("base", "string"))
-    kind = _KINDS.get(base)
-    own = words(column["null"]) if "null" in column else None
+    own = texts_of(column["null"]) if "null" in column else None
     pattern = word(mapping(datatype.get("format")).get("pattern")) or word(datatype.get("format"))
     pairs = _levels(base, pattern)
-    if pairs:
-        kind = "category"
-    limit = {
-        end: word(datatype.get(f"{end}Inclusive") or datatype.get(end))
-        for end in ("minimum", "maximum")
+    least = {"nonNegativeInteger": "0", "positiveInteger": "1"}.get(base, "")
+    unit = ("dc:unitMeasure", "schema:unitText", "unitMeasure", "unitText", "qudt:unit")
+    cells = {
+        "type": "category" if pairs else _TYPES.get(base, base),
+        "min": _first(datatype, "minimumInclusive", "minimum", "minInclusive") or least,
+        "max": _first(datatype, "maximumInclusive", "maximum", "maxInclusive"),
+        "format": "" if pairs else pattern,
+        "role": "id" if primary in (name, word(column.get("name"))) else "",
+        "unit": _first(column, *unit),
+        "label": description_of(*titles[1:2], _said(column, "title"), _said(column, "description")),
     }
-    limit["minimum"] = limit["minimum"] or word(datatype.get("minInclusive"))
-    limit["maximum"] = limit["maximum"] or word(datatype.get("maxInclusive"))
-    if not limit["minimum"] and base in ("nonNegativeInteger", "positiveInteger"):
-        limit["minimum"] = "0" if base == "nonNegativeInteger" else "1"
-    form = date_format(pattern) if kind == "date" else ""
-    keyed = primary is not None and primary in (name, word(column.get("name")))
-    return Variable(
-        name=name,
-        kind=kind,
-        levels=levels_of(pairs, default if own is None else own),
-        minimum=limit["minimum"][: 10 if kind == "date" else None] or None,
-        maximum=limit["maximum"][: 10 if kind == "date" else None] or None,
-        format="" if form == "%Y-%m-%d" else form,
+    return replace(
+        variable_of(name, cells, pairs, default if own is None else own),
         missing_values=own,
         missing=word(column.get("required")) != "true",
-        role="id" if keyed else "",
-        description=description_of(
-            *(titles[1:2]), _said(column, "title"), _said(column, "description"), _unit(column)
-        ),
-        text=kind is None and base == "string",
-        remarks=(f"the codebook's format {pattern!r} cannot be read; state `format`",)
-        if kind == "date" and pattern and not form
-        else (),
     )
 
 
-def _unit(column: Mapping[str, Any]) -> str:
-    unit = (
-        _said(column, "unitMeasure") or _said(column, "unitText") or word(column.get("qudt:unit"))
-    )
-    return f"Unit: {unit}" if unit else ""
+def _first(of: Mapping[str, Any], *keys: str) -> str:
+    return next((text for key in keys if (text := word(of.get(key)))), "")
 
 
 def _levels(base: str, pattern: str) -> list[tuple[str, str]]:

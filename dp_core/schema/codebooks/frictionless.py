@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook import (
     Codebook,
-    Role,
     Variable,
-    date_format,
     description_of,
-    levels_of,
+    mapping,
+    mappings,
+    texts_of,
+    word,
 )
-from dp_core.schema.codebooks.json_text import mapping, mappings, word, words
-from dp_core.schema.column_types import registry
-from dp_core.schema.column_types.registry import Kind, column_type
+from dp_core.schema.codebooks.codebook_table import variable_of
+from dp_core.schema.column_types.registry import column_type, words
 
-_KINDS: Mapping[str, Kind] = {
-    "year": "integer",
-    "boolean": "category",
-    "datetime": "date",
-} | {each.field_type: each.word for each in map(column_type, registry.words()) if not each.levels}
+_TYPES = {each.field_type: each.word for each in map(column_type, words()) if not each.levels}
+"""Words of the types by those of a Table Schema."""
 
 
 def is_frictionless(document: Any) -> bool:
@@ -57,7 +55,7 @@ def read_frictionless(document: Any, name: str, data: str, load: Callable[[str],
     if not fields:
         raise BadInput(f"{name} has no `fields`. Give a Table Schema or a Data Package.")
     missing = _missing_words(schema.get("missingValues", [""]))
-    keys = set(words(schema.get("primaryKey")))
+    keys = set(texts_of(schema.get("primaryKey")))
     key = keys.pop() if len(keys) == 1 else None
     return Codebook(
         name=name,
@@ -74,7 +72,7 @@ def _resource(package: Mapping[str, Any], name: str, data: str) -> Mapping[str, 
     if not described:
         raise BadInput(f"{name}: no resource has a `schema`. Give a package that describes fields.")
     for one in described:
-        if data and any(PurePosixPath(path).name == data for path in words(one.get("path"))):
+        if data and any(PurePosixPath(path).name == data for path in texts_of(one.get("path"))):
             return one
     return described[0]
 
@@ -91,55 +89,29 @@ def _variable(field: Mapping[str, Any], missing: tuple[str, ...], primary: str |
     name = word(field.get("name"))
     limits = mapping(field.get("constraints"))
     own = _missing_words(field["missingValues"]) if "missingValues" in field else None
-    absent = missing if own is None else own
-    stated = word(field.get("type"))
-    kind = _KINDS.get(stated)
+    stated, pattern = word(field.get("type")), word(field.get("format"))
     pairs = _levels(field, limits, stated)
-    remarks = []
+    ordered = word(field.get("ordered")), word(field.get("categoriesOrdered"))
     if pairs:
-        kind = "ordinal" if _is_ordered(field) else "category"
-    form = ""
-    if kind == "date":
-        pattern = word(field.get("format"))
-        form = date_format(pattern)
-        if pattern not in ("", "default", "any") and not form:
-            remarks.append(f"the codebook's format {pattern!r} cannot be read; state `format`")
-        if form == "%Y-%m-%d":
-            form = ""
+        stated = "ordinal" if "true" in ordered else "category"
     is_key = name == primary or (word(limits.get("unique")) == "true" and not pairs)
-    role: Role = "id" if is_key else "weight" if word(field.get("role")) == "weight" else ""
-    low, high = word(limits.get("minimum")), word(limits.get("maximum"))
-    edges = tuple(word(one.get("from")) for one in mappings(field.get("bins")))
-    if edges:
-        edges = (*edges, word(mappings(field.get("bins"))[-1].get("below")))
-    if kind == "date":
-        low, high = low[:10], high[:10]
-    return Variable(
-        name=name,
-        kind=kind,
-        levels=levels_of(pairs, absent),
-        minimum=low or None,
-        maximum=high or None,
-        edges=edges,
-        format=form,
+    bins = mappings(field.get("bins"))
+    cells = {
+        "type": _TYPES.get(stated, stated),
+        "min": word(limits.get("minimum")),
+        "max": word(limits.get("maximum")),
+        "format": "" if pattern in ("default", "any") else pattern,
+        "role": "id" if is_key else word(field.get("role")),
+        "unit": word(field.get("unit")) or word(field.get("units")),
+        "label": description_of(word(field.get("title")), word(field.get("description"))),
+    }
+    return replace(
+        variable_of(name, cells, pairs, missing if own is None else own),
+        edges=tuple(word(one.get("from")) for one in bins)
+        + tuple(word(one.get("below")) for one in bins[-1:]),
         missing_values=own,
         missing=word(limits.get("required")) != "true",
-        role=role,
-        description=description_of(
-            word(field.get("title")), word(field.get("description")), _unit(field)
-        ),
-        text=stated == "string" and not pairs,
-        remarks=tuple(remarks),
     )
-
-
-def _unit(field: Mapping[str, Any]) -> str:
-    unit = word(field.get("unit")) or word(field.get("units"))
-    return f"Unit: {unit}" if unit else ""
-
-
-def _is_ordered(field: Mapping[str, Any]) -> bool:
-    return "true" in (word(field.get("ordered")), word(field.get("categoriesOrdered")))
 
 
 def _levels(
@@ -155,9 +127,9 @@ def _levels(
             for one in (categories if isinstance(categories, list) else [categories])
         ]
     if limits.get("enum"):
-        return [(text, "") for text in words(limits["enum"])]
+        return [(text, "") for text in texts_of(limits["enum"])]
     if stated == "boolean":
-        true = words(field.get("trueValues", ["true"]))[0]
-        false = words(field.get("falseValues", ["false"]))[0]
+        true = texts_of(field.get("trueValues", ["true"]))[0]
+        false = texts_of(field.get("falseValues", ["false"]))[0]
         return [(false, ""), (true, "")]
     return []

@@ -11,7 +11,6 @@ class Category(LevelType):
     word, named = "category", "a category"
     ordered = False
     example = "{type: category, levels: [north, south]}", "texts exactly as in the file"
-    draft = "    type: category   # or ordinal\n    levels: []       # list them\n"
     drafted_for = ("is_string", "is_large_string", "is_string_view", "is_null")
 
 

@@ -7,6 +7,7 @@ asks which type a column has: it asks the type what its values are like.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = NDArray[Any]
 
 
-class ColumnType:
+class ColumnType(ABC):
     """A type of column.
 
     Attributes:
@@ -32,7 +33,6 @@ class ColumnType:
         ordered: Whether values have an order.
         keys: Keys of a column of the schema that not every type has.
         example: A column of the type, and a remark, for the head of a draft.
-        draft: Keys of a drafted column, with what a person has to state.
         drafted_for: Kinds of Arrow types for which a draft proposes the type, as `pyarrow.types`
             asks for them.
         field_type: Type in the codebook, of the standard Table Schema.
@@ -48,7 +48,6 @@ class ColumnType:
     ordered: ClassVar[bool] = True
     keys: ClassVar[tuple[str, ...]]
     example: ClassVar[tuple[str, str]]
-    draft: ClassVar[str]
     drafted_for: ClassVar[tuple[str, ...]] = ()
     field_type: ClassVar[str]
     continuous: ClassVar[bool] = False
@@ -146,18 +145,19 @@ class ValueType(ColumnType):
         except ValueError as error:
             raise node.error(str(error)) from None
 
+    @abstractmethod
     def parse(self, text: str) -> Fraction:
         """Return the value of a text as a schema or a question states it.
 
         Raises:
             ValueError: if it is none.
         """
-        raise NotImplementedError
 
     def text(self, value: Fraction) -> str:
         """Return the exact text of a value as a schema states it."""
         return exact_text(value)
 
+    @abstractmethod
     def edges(
         self, column: Node, keys: Mapping[str, Node], minimum: Fraction, maximum: Fraction
     ) -> tuple[Fraction, ...]:
@@ -166,8 +166,8 @@ class ValueType(ColumnType):
         Raises:
             BadInput: if `bins` is missing or invalid.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def usual_bins(self, low: Fraction | None, high: Fraction | None) -> str:
         """Return what a draft states under `bins`; empty if it needs no bins.
 
@@ -175,7 +175,6 @@ class ValueType(ColumnType):
             low: Smallest legal value, if known.
             high: Largest legal value, if known.
         """
-        raise NotImplementedError
 
     def bin_label(self, low: Fraction, high: Fraction, *, last: bool) -> str:
         """Return the label of the bin between two edges; `last` is whether it is the last one."""
@@ -245,6 +244,7 @@ class ValueType(ColumnType):
         """
         raise NotImplementedError
 
+    @abstractmethod
     def parsed(self, texts: pa.Array, form: str) -> tuple[Array, NDArray[np.bool_]]:
         """Return the values of a file's texts, and which texts have one. Confidential side.
 
@@ -256,7 +256,6 @@ class ValueType(ColumnType):
             Values of int64, or binary64 if `continuous`, arbitrary where a text has none; and which
             have one. Both have shape (texts,).
         """
-        raise NotImplementedError
 
 
 def _is_one(kind: pa.DataType, names: tuple[str, ...]) -> bool:

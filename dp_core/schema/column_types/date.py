@@ -30,12 +30,6 @@ class Date(ValueType):
     whole = own_texts = True
     keys = (*ValueType.keys, "format")
     example = "{type: date, min: 1900-01-01, max: 2026-12-31, bins: year}", ""
-    draft = (
-        "    type: date\n"
-        "    min:             # first legal day, such as 1900-01-01\n"
-        "    max:             # last legal day\n"
-        "    bins: year       # or quarter, month, week, day, or edges: [...]\n"
-    )
     drafted_for = read_from = ("is_date", "is_timestamp")
     field_type, arrow = "date", "date32"
     ends = ("first", "last")

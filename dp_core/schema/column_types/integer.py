@@ -25,12 +25,6 @@ class Integer(ValueType):
     a_value, values = "a whole number", "whole numbers"
     whole = True
     example = "{type: integer, min: 0, max: 80, bins: 20}", "no bins needed up to 100 values"
-    draft = (
-        "    type: integer    # or category, if these are codes\n"
-        "    min:             # smallest legal value\n"
-        "    max:             # largest legal value\n"
-        "    # bins: 20       # needed above 100 values\n"
-    )
     drafted_for = ("is_integer",)
     sample = "5"
     field_type, arrow = "integer", "int64"

@@ -29,12 +29,6 @@ class Number(ValueType):
         "{type: number, min: 0, max: 500000, bins: 24}",
         "or edges: [0, 1000, 5000, 500000]",
     )
-    draft = (
-        "    type: number\n"
-        "    min:             # smallest legal value\n"
-        "    max:             # largest legal value\n"
-        "    bins: 20         # of equal widths, or edges: [...]\n"
-    )
     drafted_for = ("is_floating", "is_decimal")
     sample = "0.5"
     field_type, arrow = "number", "float64"

@@ -13,7 +13,6 @@ class Ordinal(LevelType):
         "{type: ordinal, levels: {1: poor, 2: good}}",
         "the file's codes with labels, in order",
     )
-    draft = "    type: ordinal\n    levels: []       # list them in order\n"
 
 
 TYPE = Ordinal()

@@ -199,7 +199,10 @@ def zeros_of_counts(
         of_size = counts[here]
         if of_size.possible(members):
             sizes.append(code)
-            wanted = [_cell(each) for each in of_size.usable(members)]
+            wanted = [
+                sum(1 << number for number, counted in enumerate(each) if counted)
+                for each in of_size.usable(members)
+            ]
             usable[code] = types.possible[code] & np.isin(types.cells, wanted)
     if not sizes:
         said = ", ".join(f"`{rule.text}`" for rule in rules[:5])
@@ -278,10 +281,6 @@ def _also_excluded(
                 left[name] = now
     gone = {name: _codes(alone[name] & ~left[name]) for name in alone}
     return {name: codes for name, codes in gone.items() if codes}
-
-
-def _cell(one: Type) -> int:
-    return sum(1 << number for number, counted in enumerate(one) if counted)
 
 
 def _codes(among: NDArray[np.bool_]) -> tuple[int, ...]:

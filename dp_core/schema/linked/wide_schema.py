@@ -11,7 +11,7 @@ from dp_core.schema.linked.linked_tables import NO_OTHER, LinkedTables, other
 from dp_core.schema.linked.member_counts import zeros_of_counts
 from dp_core.schema.rules.column_rules import AtMost, ColumnRule
 from dp_core.schema.rules.excluded_boxes import MOST_CELLS
-from dp_core.schema.rules.unit_bounds import unit_bounds, units_by_column
+from dp_core.schema.rules.unit_bounds import codes_that_hold, unit_bounds, units_by_column
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
@@ -119,9 +119,7 @@ def decided_by_codes(rule: ColumnRule, schema: Schema) -> bool:
                 for name in names
             )
             return single and prod(bins.values()) <= MOST_CELLS
-        ((name, factor),) = condition.terms
-        ends = [each[: bins[name]] * factor for each in (bounds[name].low, bounds[name].high)]
-        held = [end <= condition.bound for end in ends]
-        return bool((held[0] == held[1]).all())
+        sure, able = codes_that_hold(condition, schema.column(names[0]), bounds)
+        return bool((sure == able).all())
 
     return all(decided(each) for clause in rule.clauses for each in clause)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dp_core.schema.bin_edges import MAX_CODES, check_missing, empty_bin, exact_text
@@ -19,13 +19,13 @@ from dp_core.schema.definition import (
     OutOfRange,
     Role,
 )
-from dp_core.schema.reading.bin_reader import read_bins
+from dp_core.schema.reading.calibration_reader import check_weight
 from dp_core.schema.reading.code_list_reader import levels_of_codes, read_code_list, read_grouping
-from dp_core.schema.reading.known_totals.calibration_reader import check_weight
-from dp_core.schema.reading.private_domain_reader import (
+from dp_core.schema.reading.domain_reader import (
     groups_of_codes,
     is_private,
     levels_by_group,
+    read_bins,
     with_private_bins,
     with_private_levels,
 )
@@ -44,23 +44,30 @@ _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_r
 COLUMN_EXAMPLE = "{type: integer, min: 0, max: 80}"
 
 
-def read_column(
-    name: str,
-    node: Node,
-    missing_values: tuple[str, ...],
-    out_of_range: OutOfRange,
-    folder: Path | None,
-    density: DensityWord = "fitted",
-) -> Column:
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What a schema states once for columns that do not state it themselves.
+
+    Attributes:
+        missing_values: Texts for missing.
+        out_of_range: What happens to values outside the schema.
+        density: Density within public bins.
+        folder: Folder of the schema file, where code lists are found; None for a plain mapping.
+    """
+
+    missing_values: tuple[str, ...]
+    out_of_range: OutOfRange
+    density: DensityWord
+    folder: Path | None
+
+
+def read_column(name: str, node: Node, policies: Policies) -> Column:
     """Return a column as the schema defines it.
 
     Args:
         name: The column's name.
         node: Its definition.
-        missing_values: The file's texts for missing, used if the column states none.
-        out_of_range: The file's policy, used if the column states none.
-        folder: Folder of the schema file, where code lists are found; None for a plain mapping.
-        density: The file's density within public bins, used if the column states none.
+        policies: What holds unless the column states it.
 
     Raises:
         BadInput: naming file, line, key and what is expected there.
@@ -83,6 +90,7 @@ def read_column(
             " `within` if each level lies in one of its levels."
         )
     missing = one_of(keys.get("missing"), _MISSING)
+    missing_values = policies.missing_values
     if "missing_values" in keys:
         missing_values = keys["missing_values"].texts(example='["", "?"]')
     column = Column(
@@ -90,16 +98,16 @@ def read_column(
         kind=kind,
         missing=missing,
         missing_values=missing_values,
-        out_of_range=_column_out_of_range(node, keys, kind, missing, out_of_range),
+        out_of_range=_column_out_of_range(node, keys, kind, missing, policies.out_of_range),
         description=keys["description"].text() if "description" in keys else "",
     )
     if column.type.levels:
-        column = _with_levels(column, node, keys, folder)
+        column = _with_levels(column, node, keys, policies.folder)
     else:
         column = _with_bins(column, node, keys, column.scale)
         if column.type.continuous:
             check_missing(column.missing_values, column.edges, keys.get("missing_values", node))
-        column = replace(column, density=_density(keys.get("density"), column, density))
+        column = replace(column, density=_density(keys.get("density"), column, policies.density))
     if "role" in keys:
         column = _with_role(column, keys["role"])
     if max(column.size, column.stored.size) > MAX_CODES:
@@ -225,13 +233,13 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Valu
     )
     if "edges" not in keys and "bins" in keys and isinstance(keys["bins"].content, Mapping):
         return with_private_bins(column, node, keys, scale)
-    bins = read_bins(node, keys, scale)
-    if decimals is not None and (empty := empty_bin(bins.edges, decimals)):
+    column = read_bins(column, node, keys)
+    if decimals is not None and (empty := empty_bin(column.edges, decimals)):
         raise keys["decimals"].error(
             f"the bin from {exact_text(empty[0])} to {exact_text(empty[1])} contains no number of"
             f" {decimals} decimals; allow more decimals or make fewer bins."
         )
-    return replace(column, edges=bins.edges, minimum=bins.minimum, maximum=bins.maximum)
+    return column
 
 
 def _density(own: Node | None, column: Column, default: DensityWord) -> DensityWord:

@@ -10,11 +10,12 @@ import datetime
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_core.errors import nearest, similar
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.expectations.offered import NOT_OFFERED, OFFERED, Expectation, Offer
+from dp_core.schema.expectations.offered import OFFERED, Expectation, Offer
 from dp_core.schema.reading.level_reader import level_names
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
@@ -29,31 +30,25 @@ _NULL_ROWS = {
 }
 
 
-def read_expectations(node: Node, schema: Schema) -> tuple[Expectation, ...]:
-    """Return the expectations of a schema.
+def read_expectation(node: Node, schema: Schema) -> Expectation:
+    """Return an expectation of a schema.
 
     Args:
-        node: List of expectations.
+        node: The expectation.
         schema: The schema, with all columns.
 
     Raises:
         BadInput: for an unknown name, column, argument or value; it names the nearest valid one.
     """
     known = {column.name: column for column in schema.released}
-    return tuple(_read(item, known) for item in node.items(example=EXAMPLE))
-
-
-def _read(node: Node, known: Mapping[str, Column]) -> Expectation:
     entries = node.entries(example=EXAMPLE[2:])
     if len(entries) != 1:
         raise node.error(f"must be one name with its arguments, as in {EXAMPLE}.")
     ((name, given),) = entries.items()
-    if name in NOT_OFFERED:
-        raise node.error(f"{name} cannot be checked here: {NOT_OFFERED[name]}; remove it.")
     if name not in OFFERED:
         raise node.error(
             f"{shown(name)} is not an expectation that a schema can state."
-            f"{similar(name, OFFERED)} {PAGE} lists all of them."
+            f"{similar(name, OFFERED)} {PAGE} says which ones can."
         )
     offer = OFFERED[name]
     fields = given.fields((*offer.takes, "only"), required=offer.required)
@@ -68,13 +63,13 @@ def _read(node: Node, known: Mapping[str, Column]) -> Expectation:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Arguments:
     """The arguments of one expectation, whose columns are read first."""
 
-    def __init__(
-        self, offer: Offer, fields: Mapping[str, Node], known: Mapping[str, Column]
-    ) -> None:
-        self._offer, self._fields, self._known = offer, fields, known
+    _offer: Offer
+    _fields: Mapping[str, Node]
+    _known: Mapping[str, Column]
 
     def read(self, node: Node) -> dict[str, object]:
         """Return all arguments as JSON's own types."""
@@ -183,12 +178,10 @@ def _member(node: Node, column: Column) -> object:
     """Return a value of a column: a level's text, a number, or an ISO date."""
     if column.levels:
         text = node.text(example="a level")
-        texts, labels = level_names(column)
+        names, texts = level_names(column), {level.text for level in column.levels}
         # Values of the file that are no levels are refused or settled before.
         if column.choice is None and text not in texts:
-            also = (
-                f" Write its text, {column.levels[labels[text]].text!r}." if text in labels else ""
-            )
+            also = f" Write its text, {column.levels[names[text]].text!r}." if text in names else ""
             raise node.error(
                 f"{shown(text)} is not a level of {column.name!r}.{also or nearest(text, texts)}"
             )

@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from dp_core.errors import nearest
 from dp_core.schema.definition import MISSING_LABEL, Column
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 
-LevelNames: TypeAlias = tuple[Mapping[str, int], Mapping[str, int]]
-"""Code of each text, and of each label; a text goes before an equal label."""
-
 MISSING_WORDS = ("missing", MISSING_LABEL)
 
 
-def level_names(column: Column) -> LevelNames:
-    """Return the texts and the labels of a column's levels."""
-    return (
-        {level.text: code for code, level in enumerate(column.levels)},
-        {level.label: code for code, level in enumerate(column.levels)},
-    )
+def level_names(column: Column) -> dict[str, int]:
+    """Return the code of each text and label of a column's levels; a text goes before a label."""
+    labels = {level.label: code for code, level in enumerate(column.levels)}
+    return labels | {level.text: code for code, level in enumerate(column.levels)}
 
 
-def read_level(node: Node, text: str, column: Column, names: LevelNames) -> int:
+def read_level(node: Node, text: str, column: Column, names: Mapping[str, int]) -> int:
     """Return the code of a level.
 
     Args:
         node: Where the level is named, for the message.
         text: The name.
         column: A category or ordinal.
-        names: Accepted texts and labels.
+        names: Code of each accepted text and label.
 
     Raises:
         BadInput: if the column has no such level.
     """
-    for codes in names:
-        if text in codes:
-            return codes[text]
+    if text in names:
+        return names[text]
     if text in MISSING_WORDS:
         return missing_code(node, column)
-    known = {name for codes in names for name in codes}
-    raise node.error(f"{shown(text)} is not a level of {column.name!r}.{nearest(text, known)}")
+    raise node.error(f"{shown(text)} is not a level of {column.name!r}.{nearest(text, names)}")
+
+
+def code_texts(column: Column) -> list[str]:
+    """Return the text by which a schema names each code of a category or ordinal."""
+    missing = [] if column.missing_code is None else [MISSING_LABEL]
+    return [*(level.text for level in column.levels), *missing]
 
 
 def missing_code(node: Node, column: Column) -> int:

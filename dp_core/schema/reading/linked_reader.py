@@ -14,13 +14,12 @@ from dp_core.errors import BadInput, nearest
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
-from dp_core.schema.reading.dependency_reader import follows
-from dp_core.schema.reading.known_totals.totals_reader import check_possible, refuse_of_persons
-from dp_core.schema.reading.nested_reader import lies_within
-from dp_core.schema.reading.private_domain_reader import is_private
+from dp_core.schema.reading.dependency_reader import follows, lies_within
+from dp_core.schema.reading.domain_reader import is_private
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.member_rule_reader import counts_members, read_member_rule
 from dp_core.schema.reading.stated_rules.rule_reader import place_of
+from dp_core.schema.reading.totals_reader import check_possible, refuse_of_persons
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.tables.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
 from dp_core.tables.member_rules import MemberRule
@@ -49,21 +48,12 @@ _DESIGN_ROLES = ("weight", "stratum", "cluster", "replicate_weight")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Table:
-    """One table.
-
-    Attributes:
-        name: Its name.
-        keys: The keys of its definition.
-        columns: Definitions of its released columns.
-        ignore: Columns that it ignores.
-        faulty: Names of released columns whose fault was noted.
-    """
+    """One table: the keys of its definition, and its released and its ignored columns."""
 
     name: str
     keys: Mapping[str, Node]
     columns: Mapping[str, Node]
     ignore: tuple[str, ...]
-    faulty: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +62,9 @@ class StatedTables:
 
     Attributes:
         flat: The document of one table with all columns, to be read like any other.
-        faulty: Names of columns whose fault was noted; they are not in `flat`.
     """
 
     flat: Node
-    faulty: frozenset[str]
     _households: _Table
     _persons: _Table
     _unit: Mapping[str, Any]
@@ -188,15 +176,12 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
     entries = root.entries()
     for key in ("columns", "ignore"):
         if key in entries:
-            faults.of(
-                None,
-                _refuse,
-                entries[key],
-                "with linked tables, it stands under each table; move it there",
+            faults.note(
+                entries[key].error("with linked tables, it stands under each table; move it there.")
             )
     for key, why in _NOT_LINKED.items():
         if key in entries:
-            faults.of(None, _refuse, entries[key], why)
+            faults.note(entries[key].error(f"{why}."))
     tables = faults.of(None, entries["tables"].ordered_entries, example=TABLES_EXAMPLE)
     order = None if tables is None else faults.of(None, _order, entries["tables"], tables)
     if tables is None or order is None:
@@ -210,11 +195,20 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         raise AssertionError("the fault was noted")
     both = tuple(name for name in homes.columns if name in persons.columns)
     for name in both:
-        faults.of(None, _refuse_twice, name, persons.columns[name], homes.name)
-    inside = tuple(name for name, node in homes.columns.items() if _within_any(node, persons))
+        faults.note(
+            persons.columns[name].error(
+                f"{shown(name)} is also a column of the table {homes.name}; release it from one"
+                " table and put it under `ignore` in the other."
+            )
+        )
+    inside = tuple(
+        name
+        for name, node in homes.columns.items()
+        if lies_within(node) and node.entries()["within"].content in persons.columns
+    )
     for name in inside:
-        faults.of(None, _refuse_within, homes.columns[name])
-    faulty = frozenset((*both, *inside)) | homes.faulty | persons.faulty
+        faults.note(homes.columns[name].entries()["within"].error(_HOUSEHOLDS_ONLY))
+    faults.bad |= {*both, *inside}
     faults.of(None, _check_names, homes, persons)
     # After a fault in the unit, a rule may name any size, so that it is not a second fault.
     least, most = unit.get("min_members", 0), unit.get("max_members", MOST_MEMBERS)
@@ -227,7 +221,9 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         f"columns.{MEMBERS}",
     )
     every = {**homes.columns, MEMBERS: members, **persons.columns}
-    columns = {name: one for name, one in every.items() if name == MEMBERS or name not in faulty}
+    columns = {
+        name: one for name, one in every.items() if name == MEMBERS or name not in faults.bad
+    }
     ignore = [n for n in dict.fromkeys((*homes.ignore, *persons.ignore)) if n not in every]
     flat = {
         key: value for key, value in entries.items() if key not in ("tables", "unit", *_NOT_LINKED)
@@ -245,45 +241,13 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         flat["rules"] = replace(entries["rules"], content=between)
         if rules and not between:
             del flat["rules"]
-    impossible = entries.get("impossible")
-    if least and impossible is not None and isinstance(impossible.content, tuple):
-        for item in impossible.content:
-            faults.of(None, _check_empty, item)
-        kept = tuple(item for item in impossible.content if _empty_size(item) is None)
-        flat["impossible"] = replace(impossible, content=kept)
-        if impossible.content and not kept:
-            del flat["impossible"]
     return StatedTables(
         flat=replace(root, content=flat),
-        faulty=faulty,
         _households=homes,
         _persons=persons,
         _unit=unit,
         _rules=rules,
     )
-
-
-def _empty_size(rule: Node) -> Node | None:
-    """Return the 0 under `members`, if an impossible combination names it."""
-    sizes = rule.content.get(MEMBERS) if isinstance(rule.content, Mapping) else None
-    if sizes is None:
-        return None
-    values = sizes.content if isinstance(sizes.content, tuple) else (sizes,)
-    return next((value for value in values if value.content == "0"), None)
-
-
-def _check_empty(rule: Node) -> None:
-    """Refuse a rule about households without members in a schema that has none."""
-    size = _empty_size(rule)
-    if size is not None:
-        raise size.error(
-            "0 is a household without members, and this schema has none; write `min_members: 0`"
-            " under `unit` if there are such households, or remove the rule."
-        )
-
-
-def _refuse(node: Node, why: str) -> None:
-    raise node.error(f"{why}.")
 
 
 def _order(node: Node, tables: Mapping[str, Node]) -> tuple[str, str]:
@@ -348,11 +312,11 @@ def _read_table(name: str, node: Node, is_parent: bool, faults: Faults) -> _Tabl
         *(keys["ignore"].texts(example="[interview_id]") if "ignore" in keys else ()),
         *(column for column in ids if column not in identify.values()),
     )
-    faulty = frozenset(
+    faults.bad |= {
         column
         for column, definition in columns.items()
         if not faults.of(False, _is_sound, column, definition, is_parent)
-    )
+    }
     for key, column in identify.items():
         if column in columns:
             raise keys[key].error(
@@ -367,7 +331,7 @@ def _read_table(name: str, node: Node, is_parent: bool, faults: Faults) -> _Tabl
             raise keys["ignore"].error(
                 f"{shown(column)} is also under `columns`; keep it in one of the two places."
             )
-    return _Table(name=name, keys=keys, columns=columns, ignore=ignore, faulty=faulty)
+    return _Table(name=name, keys=keys, columns=columns, ignore=ignore)
 
 
 def _role(node: Node) -> str:
@@ -411,22 +375,6 @@ def _is_sound(name: str, node: Node, is_parent: bool) -> bool:
             " knowledge."
         )
     return True
-
-
-def _within_any(node: Node, table: _Table) -> bool:
-    """Return whether a column lies within a column of a table."""
-    return lies_within(node) and node.entries()["within"].content in table.columns
-
-
-def _refuse_within(node: Node) -> None:
-    raise node.entries()["within"].error(_HOUSEHOLDS_ONLY)
-
-
-def _refuse_twice(name: str, node: Node, homes: str) -> None:
-    raise node.error(
-        f"{shown(name)} is also a column of the table {homes}; release it from one table and put it"
-        " under `ignore` in the other."
-    )
 
 
 def _check_names(homes: _Table, persons: _Table) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import (
@@ -55,23 +56,17 @@ class StatedPanel:
 
     Attributes:
         flat: The document of a single table of records, to be read like any other.
-        faulty: Names of columns whose fault was noted; they are not in `flat`.
         panel: The waves.
         definitions: The columns of the file; none for a document of records, whose names were
             checked when it was made.
     """
 
     flat: Node
-    faulty: frozenset[str]
     panel: Panel
     definitions: Mapping[str, Node] = field(default_factory=dict)
 
     def of(self, schema: Schema) -> Schema:
-        """Return the schema of records with its waves.
-
-        Args:
-            schema: The schema that was read from `flat`.
-        """
+        """Return the schema of records, which was read from `flat`, with its waves."""
         document = {"panel": _document(self.panel), **schema.document}
         return replace(schema, panel=self.panel, document=document)
 
@@ -95,9 +90,7 @@ def read_panel(root: Node, faults: Faults) -> StatedPanel:
     node = entries["panel"]
     if isinstance(node.content, Mapping) and "columns" in node.content:
         flat = {key: value for key, value in entries.items() if key != "panel"}
-        return StatedPanel(
-            flat=replace(root, content=flat), faulty=frozenset(), panel=_of_records(node)
-        )
+        return StatedPanel(flat=replace(root, content=flat), panel=_of_records(node))
     stated = faults.of(None, _read_stated, node)
     definitions = None
     if "columns" in entries:
@@ -109,20 +102,16 @@ def read_panel(root: Node, faults: Faults) -> StatedPanel:
         faults.stop()
         raise AssertionError("the fault was noted")
     if "unit" in entries:
-        faults.of(
-            None,
-            _refuse,
-            entries["unit"],
-            "a panel protects persons with all their waves, and `panel` names them; remove `unit`",
+        faults.note(
+            entries["unit"].error(
+                "a panel protects persons with all their waves, and `panel` names them; remove"
+                " `unit`."
+            )
         )
     for word in (stated.person, stated.wave):
         if word is not None:
             faults.of(None, _check_key, word, definitions, entries.get("ignore"), node)
     return _Records(entries, definitions, stated, faults).made(root)
-
-
-def _refuse(node: Node, why: str) -> None:
-    raise node.error(f"{why}.")
 
 
 def _read_stated(node: Node) -> Panel:
@@ -197,29 +186,22 @@ def _check_key(
                 )
 
 
+@dataclass
 class _Records:
-    """Makes the document of records.
+    """Makes the document of records from the keys of a document and the columns of its file."""
 
-    Args:
-        entries: The keys of the document.
-        definitions: The columns of the file.
-        stated: The panel without its columns.
-        faults: Notes the faults.
-    """
+    _entries: Mapping[str, Node]
+    _definitions: Mapping[str, Node]
+    _stated: Panel
+    _faults: Faults
+    _zeros: list[Node] = field(default_factory=list)
 
-    def __init__(
-        self,
-        entries: Mapping[str, Node],
-        definitions: Mapping[str, Node],
-        stated: Panel,
-        faults: Faults,
-    ) -> None:
-        self._entries, self._definitions = entries, definitions
-        self._stated, self._faults = stated, faults
-        self._zeros: list[Node] = []
-        self._levels = {
+    @cached_property
+    def _levels(self) -> set[str]:
+        """Texts and labels of all listed levels."""
+        return {
             word
-            for node in definitions.values()
+            for node in self._definitions.values()
             if isinstance(node.content, Mapping) and "levels" in node.content
             for word in _words(node.content["levels"])
         }
@@ -244,8 +226,8 @@ class _Records:
         }
         panel = replace(self._stated, columns=names)
         if not varying and not bad:
-            self._faults.of(
-                None, _refuse, place, "has no column that varies between waves; remove `panel`"
+            self._faults.note(
+                place.error("has no column that varies between waves; remove `panel`.")
             )
         columns = dict(constant)
         for wave in panel.waves:
@@ -284,22 +266,21 @@ class _Records:
                 flat["impossible"] = replace(at, content=tuple(self._zeros))
             elif isinstance(stated.content, tuple):
                 flat["impossible"] = replace(stated, content=(*stated.content, *self._zeros))
-        every = bad | {one for name in bad if name in names for one in names[name].values()}
+        self._faults.bad |= bad
+        self._faults.bad |= {one for name in bad if name in names for one in names[name].values()}
         return StatedPanel(
             flat=replace(root, content=flat),
-            faulty=frozenset(every),
             panel=panel,
             definitions=self._definitions,
         )
 
     def _add(self, columns: dict[str, Node], name: str, node: Node, place: Node) -> None:
         if name in self._definitions or name in columns:
-            self._faults.of(
-                None,
-                _refuse,
-                self._definitions.get(name, place),
-                f"the name {shown(name)} is that of a column of a wave, which the program makes;"
-                " rename the column in the file",
+            self._faults.note(
+                self._definitions.get(name, place).error(
+                    f"the name {shown(name)} is that of a column of a wave, which the program"
+                    " makes; rename the column in the file."
+                )
             )
             return
         columns[name] = node

@@ -13,7 +13,7 @@ from typing import Any
 
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.definition import Schema
-from dp_core.schema.reading.nested_reader import KEYS as PLACE
+from dp_core.schema.reading.dependency_reader import PLACE
 from dp_core.schema.reading.schema_file import parse_schema
 
 _WHOLE_FILE = ("calibrate", "survey")

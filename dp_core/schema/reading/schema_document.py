@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from dp_core.schema.definition import Column, OutOfRange, Schema
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.reading.calibration_reader import margins_document
 from dp_core.schema.reading.code_list_reader import code_list_document
-from dp_core.schema.reading.dependency_reader import dependent_document
-from dp_core.schema.reading.known_totals.calibration_reader import margins_document
-from dp_core.schema.reading.known_totals.totals_reader import totals_document
-from dp_core.schema.reading.nested_reader import nested_document
-from dp_core.schema.reading.private_domain_reader import document as private_document
+from dp_core.schema.reading.column_reader import Policies
+from dp_core.schema.reading.dependency_reader import dependent_document, nested_document
+from dp_core.schema.reading.domain_reader import document as private_document
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.survey_reader import survey_document
+from dp_core.schema.reading.totals_reader import totals_document
 from dp_core.text.canonical import digest
 from dp_core.text.documents.node import Node
 
@@ -26,11 +26,10 @@ VERSION = 1
 
 def schema_document(
     schema: Schema,
+    policies: Policies,
     *,
-    missing_values: Sequence[str],
-    out_of_range: OutOfRange,
     columns: Mapping[str, Node],
-    impossible: Sequence[Node],
+    impossible: Sequence[Node] = (),
     rules: Sequence[Node] = (),
     expectations: Sequence[Node] = (),
 ) -> dict[str, object]:
@@ -38,15 +37,18 @@ def schema_document(
 
     Args:
         schema: The schema, with its rules and calibration.
-        missing_values: The file's texts for missing, for columns that state none.
-        out_of_range: The file's policy, for columns that state none.
+        policies: What holds for columns that do not state it.
         columns: Definition of each column, by name.
-        impossible: Rules under `impossible`.
+        impossible: Rules under `impossible`; none by default.
         rules: Rules between columns, under `rules`; none by default.
         expectations: The team's own expectations; none by default.
     """
     unit, published = schema.unit, schema.publication.document()
     margins = margins_document(schema.calibration, schema)
+    following = {
+        each.column.name: dependent_document(each, schema.column(each.source))
+        for each in schema.dependents
+    }
     return {
         "version": str(VERSION),
         "title": schema.title,
@@ -56,18 +58,25 @@ def schema_document(
         if unit.column is None
         else {"column": unit.column, "max_rows": str(unit.max_rows)},
         **({} if schema.rows_about is None else {"rows_about": str(schema.rows_about)}),
-        "missing_values": list(missing_values),
-        "out_of_range": out_of_range,
+        "missing_values": list(policies.missing_values),
+        "out_of_range": policies.out_of_range,
         "columns": [
             {
                 column.name: _column_document(column, columns[column.name].entries())
-                | _following(schema, column.name)
+                | following.get(column.name, {})
                 | nested_document(schema, column.name)
             }
             for column in schema.released
         ],
         "ignore": [one for one in schema.ignore if one not in schema.survey.replicate_weights],
-        "impossible": [_rule_document(rule) for rule in impossible],
+        # The order of a rule's columns decides which one is set to missing.
+        "impossible": [
+            [
+                {name: _plain(condition)}
+                for name, condition in rule.ordered_entries(example="- {age: 3}").items()
+            ]
+            for rule in impossible
+        ],
         **({"rules": [rule_text(rule) for rule in rules]} if rules else {}),
         **({"calibrate": margins} if margins else {}),
         **({"totals": totals_document(schema)} if schema.totals else {}),
@@ -82,13 +91,6 @@ def schema_hash(schema: Schema) -> str:
     Columns and levels, whose order matters, are lists, so any JSON tool keeps the hash.
     """
     return digest(schema.document)
-
-
-def _following(schema: Schema, name: str) -> dict[str, object]:
-    for dependent in schema.dependents:
-        if dependent.column.name == name:
-            return dependent_document(dependent, schema.column(dependent.source))
-    return {}
 
 
 def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, object]:
@@ -137,14 +139,6 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
         "out_of_range": column.out_of_range,
         "description": column.description,
     }
-
-
-def _rule_document(rule: Node) -> list[dict[str, object]]:
-    """Return a rule as a list: the order of its columns decides which one is set to missing."""
-    return [
-        {name: _plain(condition)}
-        for name, condition in rule.ordered_entries(example="- {age: 3}").items()
-    ]
 
 
 def _plain(node: Node) -> object:

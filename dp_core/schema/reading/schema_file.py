@@ -10,46 +10,51 @@ Policies that the file states once and a column may state for itself:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from dp_core.errors import BadInput
 from dp_core.schema.column_types.registry import column_type, words
-from dp_core.schema.definition import Column, DependentColumn, OutOfRange, Schema, Unit
-from dp_core.schema.expectations.offered import Expectation
+from dp_core.schema.definition import Column, DependentColumn, Schema, Unit
 from dp_core.schema.privacy import MOST_ROWS
 from dp_core.schema.publication import UNSTATED, read_publication
+from dp_core.schema.reading.calibration_reader import read_margins
 from dp_core.schema.reading.column_reader import (
     COLUMN_EXAMPLE,
     DENSITIES,
     OUT_OF_RANGE,
     ROLES,
     UNREAD,
+    Policies,
     read_column,
 )
-from dp_core.schema.reading.dependency_reader import follows, in_order, read_dependent, without_rule
-from dp_core.schema.reading.expectation_reader import EXAMPLE as EXPECTATION_EXAMPLE
-from dp_core.schema.reading.expectation_reader import read_expectations
-from dp_core.schema.reading.known_totals.calibration_reader import read_margins
-from dp_core.schema.reading.known_totals.totals_reader import read_totals
-from dp_core.schema.reading.linked_reader import is_linked, read_tables
-from dp_core.schema.reading.nested_reader import (
+from dp_core.schema.reading.dependency_reader import (
     check_rule,
+    follows,
+    in_order,
     lies_within,
+    read_dependent,
     read_nested,
     without_place,
+    without_rule,
 )
+from dp_core.schema.reading.expectation_reader import EXAMPLE as EXPECTATION_EXAMPLE
+from dp_core.schema.reading.expectation_reader import read_expectation
+from dp_core.schema.reading.linked_reader import is_linked, read_tables
 from dp_core.schema.reading.panel_reader import is_panel, read_panel
 from dp_core.schema.reading.schema_document import VERSION, schema_document
 from dp_core.schema.reading.stated_rules.column_rule_reader import EXAMPLE as RULE_EXAMPLE
-from dp_core.schema.reading.stated_rules.column_rule_reader import read_column_rules
+from dp_core.schema.reading.stated_rules.column_rule_reader import read_column_rule
 from dp_core.schema.reading.stated_rules.rule_reader import place_of, read_rules
 from dp_core.schema.reading.survey_reader import check_roles, read_survey
+from dp_core.schema.reading.totals_reader import read_totals
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.text.documents.faults import Faults, as_error, names_any, top_keys
+from dp_core.text.documents.faults import Faults, top_keys
 from dp_core.text.documents.node import Node, from_plain, one_of
 from dp_core.text.documents.strict_yaml import Document, load
 from dp_core.text.documents.typed_text import shown
@@ -73,8 +78,9 @@ _KEYS = (
     "survey",
     "expectations",
 )
-NAMED = 12
-"""Most empty values that a message names."""
+_Item = TypeVar("_Item")
+_Other = TypeVar("_Other")
+_LISTS = ("impossible", "rules", "expectations")
 _SPEC_KEYS = {"release", "privacy", "account", "schema", "method"}
 
 
@@ -86,36 +92,6 @@ def load_schema(path: Path) -> Schema:
             `parse_schema`.
     """
     return parse_schema(load(path))
-
-
-def _with_empty_values(error: BadInput, root: Node) -> BadInput:
-    """Return the error with all empty values of the document as one fault."""
-    empty = [(one.line, one.key) for one in _empty(root)]
-    of_empty = [one for one in error.faults if (one.line, one.key) in empty]
-    said = [one for one in of_empty if one.text.startswith("has no value")]
-    others = [
-        f"{key} (line {line})" if line else key
-        for line, key in empty
-        if said and key != said[0].key
-    ]
-    if not others:
-        return error
-    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-    also = f" Also empty: {', '.join(others[:NAMED])}{more}."
-    kept = [one for one in error.faults if one not in said[1:]]
-    return as_error(
-        root.source,
-        [replace(one, text=one.text + also) if one == said[0] else one for one in kept],
-    )
-
-
-def _empty(node: Node) -> Iterator[Node]:
-    """Yield the values of a document that are still to be stated."""
-    if node.content is None:
-        yield node
-    elif isinstance(node.content, Mapping):
-        for value in node.content.values():
-            yield from _empty(value)
 
 
 def parse_schema(
@@ -130,18 +106,12 @@ def parse_schema(
 
     Raises:
         BadInput: with all faults that do not follow from another one: at most one for each
-            top-level key, column, rule and expectation, and one for all empty values, such as a
-            draft has.
+            top-level key, column, rule and expectation.
     """
     typed = isinstance(source, Document)
     root = source.root if isinstance(source, Document) else from_plain(source, source="schema")
     folder = source.path.parent if isinstance(source, Document) else None
-    if first_fault or (first_fault is None and not typed):
-        return _read(root, folder, each=False)
-    try:
-        return _read(root, folder, each=True)
-    except BadInput as error:
-        raise _with_empty_values(error, root) from None
+    return _read(root, folder, each=typed if first_fault is None else not first_fault)
 
 
 def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
@@ -149,19 +119,17 @@ def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
     faults = Faults(root.source, each=each)
     if is_panel(root) and not is_linked(root) and not _SPEC_KEYS & set(root.entries()):
         stated = read_panel(root, faults)
-        flat = _read_flat(stated.flat, folder, faults, stated.faulty, stated.definitions)
-        return stated.of(flat)
+        return stated.of(_read_flat(stated.flat, folder, faults, stated.definitions))
     if not is_linked(root) or _SPEC_KEYS & set(root.entries()):
         return _read_flat(root, folder, faults)
     tables = read_tables(root, faults)
-    return tables.widened(_read_flat(tables.flat, folder, faults, tables.faulty), faults)
+    return tables.widened(_read_flat(tables.flat, folder, faults), faults)
 
 
 def _read_flat(
     root: Node,
     folder: Path | None,
     faults: Faults,
-    faulty: Collection[str] = (),
     of_file: Mapping[str, Node] | None = None,
 ) -> Schema:
     """Return the schema of a top value with the columns of one table.
@@ -169,23 +137,25 @@ def _read_flat(
     Args:
         root: The top value.
         folder: Folder of the schema file; None for a plain mapping.
-        faults: Notes the faults.
-        faulty: Columns that are left out because their fault was noted; none by default.
+        faults: Notes the faults; its bad columns are left out because their fault was noted.
         of_file: The columns as the file has them, which `ignore` is about; those of the top value
             by default. With others, its unit was checked before.
     """
     keys = _top_keys(root, faults)
     of = faults.of
-    missing_values: tuple[str, ...] = ("",)
-    if "missing_values" in keys:
-        missing_values = of(("",), keys["missing_values"].texts, example='["", "?"]')
-    out_of_range = of(OUT_OF_RANGE[0], one_of, keys.get("out_of_range"), OUT_OF_RANGE)
-    density = of(DENSITIES[0], one_of, keys.get("density"), DENSITIES)
-    title = of("", keys["title"].name) if "title" in keys else ""
-    description = of("", keys["description"].text) if "description" in keys else ""
-    published = UNSTATED
-    if "publication" in keys:
-        published = of(UNSTATED, read_publication, keys["publication"])
+
+    def stated(key: str, otherwise: _Other, read: Callable[[Node], _Item]) -> _Item | _Other:
+        return of(otherwise, read, keys[key]) if key in keys else otherwise
+
+    policies = Policies(
+        stated("missing_values", ("",), lambda node: node.texts(example='["", "?"]')),
+        of(OUT_OF_RANGE[0], one_of, keys.get("out_of_range"), OUT_OF_RANGE),
+        of(DENSITIES[0], one_of, keys.get("density"), DENSITIES),
+        folder,
+    )
+    title = stated("title", "", Node.name)
+    description = stated("description", "", Node.text)
+    published = stated("publication", UNSTATED, read_publication)
     rows_about = of(None, keys["rows_about"].integer, minimum=1) if "rows_about" in keys else None
     definitions = of(None, keys["columns"].ordered_entries, example=f"age: {COLUMN_EXAMPLE}")
     if definitions is None or not definitions:
@@ -200,18 +170,11 @@ def _read_flat(
         if "ignore" in keys and of_file is None:
             ignored = of((), keys["ignore"].texts, example="[interview_id]")
         others = tuple(name for name in definitions if name not in identifiers)
-        unit = of(unit, _read_unit, keys["unit"], missing_values, others, ignored)
+        unit = of(unit, _read_unit, keys["unit"], policies.missing_values, others, ignored)
     following = {name: node for name, node in definitions.items() if follows(node)}
     read = {
         name: of(
-            None,
-            read_column,
-            name,
-            without_place(node) if lies_within(node) else node,
-            missing_values,
-            out_of_range,
-            folder,
-            density,
+            None, read_column, name, without_place(node) if lies_within(node) else node, policies
         )
         for name, node in definitions.items()
         if roles[name] == "" and name not in following
@@ -227,16 +190,13 @@ def _read_flat(
         *of((), _read_ignore, keys.get("ignore"), definitions if of_file is None else of_file),
         *(name for name in identifiers if name != unit.column),
     )
-    # Faulty columns: nothing that names them is judged.
-    bad = {*faulty, *(name for name, role in roles.items() if role is None)}
-    bad |= {name for name, column in read.items() if column is None}
-    dependents = _read_dependents(
-        following, columns, missing_values, out_of_range, folder, faults, bad
-    )
-    if not bad:
+    faults.bad |= {name for name, role in roles.items() if role is None}
+    faults.bad |= {name for name, column in read.items() if column is None}
+    dependents = _read_dependents(following, columns, policies, faults)
+    if not faults.bad:
         of(None, check_roles, (*columns, *(one.column for one in dependents)), definitions)
-    nested = read_nested(definitions, columns, folder, faults, bad)
-    rules = keys.get("impossible")
+    nested = read_nested(definitions, columns, folder, faults)
+    left_out = {*identifiers, *replicates, *faults.bad}
     schema = Schema(
         title=title,
         description=description,
@@ -248,28 +208,29 @@ def _read_flat(
         document={},
         unit=unit,
         dependents=dependents,
-        order=tuple(name for name in definitions if name not in (*identifiers, *replicates, *bad)),
+        order=tuple(name for name in definitions if name not in left_out),
         nested=nested,
     )
-    zeros, between = (
-        (StructuralZeros(), ())
-        if rules is None
-        else of((StructuralZeros(), ()), read_rules, rules, schema, faults, bad)
-    )
-    stated = keys.get("rules")
-    if stated is not None:
-        found = of((), _read_column_rules, stated, schema, identifiers, faults, bad)
-        between = (*between, *found)
-    own = keys.get("expectations")
-    expected = () if own is None else of((), _read_expectations, own, schema, faults, bad)
+
+    def read_rule(item: Node) -> ColumnRule:
+        rule = read_column_rule(item, schema)
+        check_rule(schema, rule.text, rule.columns, item)
+        return rule
+
+    def each(read: Callable[[Node], _Item], example: str) -> Callable[[Node], tuple[_Item, ...]]:
+        return partial(_read_each, read=read, faults=faults, example=example)
+
+    no_rules: tuple[StructuralZeros, tuple[ColumnRule, ...]] = (StructuralZeros(), ())
+    zeros, between = stated("impossible", no_rules, lambda node: read_rules(node, schema, faults))
+    between += stated("rules", (), each(read_rule, RULE_EXAMPLE))
+    read_one = partial(read_expectation, schema=schema)
+    expected = stated("expectations", (), each(read_one, EXPECTATION_EXAMPLE))
     faults.stop()
     schema = replace(schema, zeros=zeros, rules=between)
     schema = replace(schema, zeros=with_excluded_boxes(schema, between)) if between else schema
     of(None, _check_weight, keys, schema)
-    margins = of((), read_margins, keys["calibrate"], schema, folder) if "calibrate" in keys else ()
-    totals = (
-        of((), read_totals, keys["totals"], schema, folder, faults, bad) if "totals" in keys else ()
-    )
+    margins = stated("calibrate", (), lambda node: read_margins(node, schema, folder))
+    totals = stated("totals", (), lambda node: read_totals(node, schema, folder, faults))
     survey = of(None, read_survey, keys.get("survey"), schema, definitions, replicates)
     faults.stop()
     assert survey is not None
@@ -285,12 +246,9 @@ def _read_flat(
         schema,
         document=schema_document(
             schema,
-            missing_values=missing_values,
-            out_of_range=out_of_range,
+            policies,
             columns=definitions,
-            impossible=() if rules is None else rules.items(),
-            rules=() if stated is None else stated.items(),
-            expectations=() if own is None else own.items(),
+            **{key: keys[key].items() for key in _LISTS if key in keys},
         ),
     )
 
@@ -317,34 +275,12 @@ def _top_keys(root: Node, faults: Faults) -> Mapping[str, Node]:
     return keys
 
 
-def _read_column_rules(
-    node: Node, schema: Schema, identifiers: Sequence[str], faults: Faults, bad: Collection[str]
-) -> tuple[ColumnRule, ...]:
-    """Return the rules between columns; notes faults, and skips those about bad columns."""
-
-    def read(item: Node) -> tuple[ColumnRule, ...]:
-        (rule,) = read_column_rules(replace(node, content=(item,)), schema, identifiers)
-        check_rule(schema, rule.text, rule.columns, item)
-        return (rule,)
-
-    found = (
-        faults.of((), read, item)
-        for item in node.items(example=RULE_EXAMPLE)
-        if not names_any(item, bad)
-    )
-    return tuple(rule for rules in found for rule in rules)
-
-
-def _read_expectations(
-    node: Node, schema: Schema, faults: Faults, bad: Collection[str]
-) -> tuple[Expectation, ...]:
-    """Return the team's own expectations; notes faults, and skips those about bad columns."""
-    found = (
-        faults.of((), read_expectations, replace(node, content=(item,)), schema)
-        for item in node.items(example=EXPECTATION_EXAMPLE)
-        if not names_any(item, bad)
-    )
-    return tuple(each for several in found for each in several)
+def _read_each(
+    node: Node, read: Callable[[Node], _Item], faults: Faults, example: str
+) -> tuple[_Item, ...]:
+    """Return what the items of a list state; notes faults, and skips items about bad columns."""
+    found = [faults.of(None, read, item) for item in faults.items(node, example=example)]
+    return tuple(one for one in found if one is not None)
 
 
 def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
@@ -362,9 +298,7 @@ def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
 
 def check_version(node: Node, version: int) -> None:
     """Refuse a file of another format version."""
-    if isinstance(node.content, str) and node.content[:1] in ("v", "V"):
-        raise node.error(f"{shown(node.content)} is not a version; write {version}.")
-    if node.integer() != version:
+    if node.text() != str(version):
         raise node.error(
             f"must be {version}; this program does not read version {shown(node.text())}."
         )
@@ -422,28 +356,19 @@ def _unread(node: Node) -> str:
 
 
 def _read_dependents(
-    definitions: Mapping[str, Node],
-    columns: Sequence[Column],
-    missing_values: tuple[str, ...],
-    out_of_range: OutOfRange,
-    folder: Path | None,
-    faults: Faults,
-    bad: set[str],
+    definitions: Mapping[str, Node], columns: Sequence[Column], policies: Policies, faults: Faults
 ) -> tuple[DependentColumn, ...]:
-    """Return the dependent columns; adds those that are faulty, or follow a bad one, to `bad`."""
-    read = {column.name: column for column in columns}
+    """Return the dependent columns; those that are faulty, or follow a bad one, become bad too."""
+    read, bad = {column.name: column for column in columns}, faults.bad
     found = []
     order = faults.of((), in_order, definitions, (*read, *bad))
     bad |= set(definitions) - set(order)
     for name in order:
         source = definitions[name].entries()["follows"].text()
-        if name in bad or source in bad:
-            bad.add(name)
-            continue
-        node = definitions[name]
-        dependent = faults.of(
-            None, _read_dependent, name, node, read[source], missing_values, out_of_range, folder
-        )
+        dependent = None
+        if name not in bad and source not in bad:
+            node = definitions[name]
+            dependent = faults.of(None, _read_dependent, name, node, read[source], policies)
         if dependent is None:
             bad.add(name)
         else:
@@ -452,18 +377,11 @@ def _read_dependents(
     return tuple(found)
 
 
-def _read_dependent(
-    name: str,
-    node: Node,
-    source: Column,
-    missing_values: tuple[str, ...],
-    out_of_range: OutOfRange,
-    folder: Path | None,
-) -> DependentColumn:
+def _read_dependent(name: str, node: Node, source: Column, policies: Policies) -> DependentColumn:
     keys = node.entries()
     if "type" in keys and not column_type(one_of(keys["type"], words())).levels:
         raise keys["type"].error("a column with `follows` must be a category or an ordinal.")
-    column = read_column(name, without_rule(node), missing_values, "reject", folder)
+    column = read_column(name, without_rule(node), replace(policies, out_of_range="reject"))
     own = keys.get("out_of_range")
-    policy = one_of(own, OUT_OF_RANGE) if own is not None else out_of_range
-    return read_dependent(replace(column, out_of_range=policy), node, source, folder)
+    policy = one_of(own, OUT_OF_RANGE) if own is not None else policies.out_of_range
+    return read_dependent(replace(column, out_of_range=policy), node, source, policies.folder)

@@ -100,7 +100,8 @@ def read_survey(
             " the key."
         )
     counts = _units_by_stratum(replace(schema, survey=survey), definitions)
-    strata = counts.size if counts is not None else _strata(schema, survey)
+    of_column = None if schema.stratum is None else len(schema.stratum.levels)
+    strata = counts.size if counts is not None else of_column or survey.strata or 1
     clusters = int(counts.sum()) if counts is not None else survey.clusters
     if clusters is not None and clusters <= strata:
         place = keys.get("clusters", keys.get("strata"))
@@ -131,12 +132,6 @@ def survey_document(survey: Survey) -> dict[str, object]:
     if survey.design_effect is not None:
         found["design_effect"] = exact_text(survey.design_effect)
     return found
-
-
-def _strata(schema: Schema, survey: Survey) -> int:
-    if schema.stratum is not None:
-        return len(schema.stratum.levels)
-    return survey.strata or 1
 
 
 def _number(keys: Mapping[str, Node], key: str, column: Column | None) -> int | None:
@@ -228,19 +223,9 @@ def _units_by_stratum(schema: Schema, definitions: Mapping[str, Node]) -> NDArra
 def _read_replicates(
     node: Node, schema: Schema, counts: NDArray[np.intp] | None, strata: int
 ) -> Replicates:
-    """Return the rule for replicate weights.
-
-    Args:
-        node: The key `replicates`.
-        schema: The schema.
-        counts: Number of clusters of each stratum; None if no column states clusters.
-        strata: Number of strata.
-    """
+    """Return the rule for replicate weights; `counts` are known clusters of each stratum."""
     example = "{method: jkn}"
     keys = node.fields(("method", "number", "fay"), required=("method",), example=example)
-    if keys["method"].content == "fay":
-        raise keys["method"].error("write `method: brr` with `fay: 0.3` for Fay's method.")
-    keys["method"].choice(_METHODS)
     method = one_of(keys["method"], _METHODS)
     number = None
     if "number" in keys:

@@ -2,8 +2,8 @@
 
 Read `column_rules` first (a rule, and which rows break it), then `unit_bounds` (numbers, whole
 numbers and dates in whole units), `excluded_boxes` (combinations of codes in which no values obey a
-rule, as structural zeros), `feasible_values` (values within bins that obey all rules), and then
-what uses them: `possible_codes` repairs synthetic codes, `obeyed_values` synthetic values.
-`rule_effect` finds rules that say nothing. Imports `tables`, `errors` and the definition of a
-schema; `dp_core.schema.reading` reads the rules.
+rule, as structural zeros; a rule without effect is refused), `feasible_values` (values within bins
+that obey all rules), and then what uses them: `possible_codes` repairs synthetic codes,
+`obeyed_values` synthetic values. Imports `tables`, `errors` and the definition of a schema;
+`dp_core.schema.reading` reads the rules.
 """

@@ -11,6 +11,7 @@ so that every comparison is exact. A condition about values is false if one of t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -70,7 +71,7 @@ class Coded(Protocol):
         """Code of a missing value; None if missing values are refused."""
 
 
-class Condition:
+class Condition(ABC):
     """A condition of a clause; a kind of condition is a class that derives from this one.
 
     Codes decide every condition but a comparison of values, `AtMost`.
@@ -79,20 +80,20 @@ class Condition:
     __slots__ = ()
 
     @property
+    @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of the domain that it is about."""
-        raise NotImplementedError
 
+    @abstractmethod
     def holds(self, rows: RuleRows) -> NDArray[np.bool_]:
         """Return in which rows the condition holds, shape (rows,)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def codes_of(self, column: Coded) -> NDArray[np.bool_]:
         """Return the codes of one of its columns with which it can hold, shape (codes,).
 
         Of a comparison these are all codes that have a value.
         """
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

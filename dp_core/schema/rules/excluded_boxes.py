@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.rules.column_rules import AtMost, Clause, ColumnRule, Condition
-from dp_core.schema.rules.unit_bounds import UnitBounds, unit_bounds, units_by_column
+from dp_core.schema.rules.unit_bounds import (
+    MOST_NUMBER_UNITS,
+    MOST_UNITS,
+    UnitBounds,
+    codes_that_hold,
+    unit_bounds,
+    units_by_column,
+)
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 MOST_CELLS = 40_000
@@ -56,6 +63,82 @@ def excluded(rule: ColumnRule, schema: Schema) -> tuple[Rule, ...]:
     return tuple(Rule(names, codes, rule.text, derived=True) for names, codes in found)
 
 
+def lacks_effect(rule: ColumnRule, schema: Schema) -> str:
+    """Return why a rule cannot be used: nothing if some records obey it and others do not.
+
+    Args:
+        rule: The rule.
+        schema: Its schema, with the columns of the rule.
+
+    Returns:
+        The end of a sentence about the rule: every record obeys it, or none, or its numbers are too
+        large to be compared. Empty otherwise.
+    """
+    columns = {name: schema.column(name) for name in rule.columns}
+    bounds = {each.column: unit_bounds(columns[each.column], each) for each in rule.units}
+    for clause in rule.clauses:
+        for condition in clause:
+            if isinstance(condition, AtMost):
+                most = {
+                    name: max(
+                        abs(int(bounds[name].low[0])),
+                        abs(int(bounds[name].high[columns[name].bins - 1])),
+                    )
+                    for name, _ in condition.terms
+                }
+                sizes = [abs(factor) * most[name] for name, factor in condition.terms]
+                # privacy: one value decides whether a program drops the third decimal of others.
+                fine = [most.get(each.column, 0) for each in rule.units if each.decimals > 2]
+                if (
+                    max([sum(sizes), abs(condition.bound)]) > MOST_UNITS
+                    or max(fine, default=0) > MOST_NUMBER_UNITS
+                ):
+                    return (
+                        "compares numbers that are too large for their decimals; state fewer"
+                        " decimals, or narrower bounds."
+                    )
+    verdicts = [[_verdict(each, columns, bounds) for each in clause] for clause in rule.clauses]
+    if any(all(verdict is True for verdict in clause) for clause in verdicts):
+        return "no record that the schema allows obeys this rule; correct or remove it."
+    if not any(
+        False not in verdict and not _contradicts(clause, columns)
+        for clause, verdict in zip(rule.clauses, verdicts, strict=True)
+    ):
+        return (
+            "every record that the schema allows obeys this rule, so it says nothing; correct or"
+            " remove it."
+        )
+    return ""
+
+
+def _verdict(
+    condition: Condition, columns: Mapping[str, Column], bounds: Mapping[str, UnitBounds]
+) -> bool | None:
+    """Return whether a condition holds for every record (true), for none (false), or neither."""
+    if not isinstance(condition, AtMost) or len(condition.terms) == 1:
+        sure, able = codes_that_hold(condition, columns[condition.columns[0]], bounds)
+        return bool(sure[0]) if sure.all() or not able.any() else None
+    ends = {
+        name: (bounds[name].low[0], bounds[name].high[columns[name].bins - 1])
+        for name, _ in condition.terms
+    }
+    if sum(factor * ends[name][factor < 0] for name, factor in condition.terms) > condition.bound:
+        return False
+    most = sum(factor * ends[name][factor > 0] for name, factor in condition.terms)
+    present = all(columns[name].missing_code is None for name in condition.columns)
+    return True if most <= condition.bound and present else None
+
+
+def _contradicts(clause: Clause, columns: Mapping[str, Column]) -> bool:
+    """Return whether conditions of a clause about levels and missing values exclude each other."""
+    left: dict[str, NDArray[np.bool_]] = {}
+    for condition in clause:
+        for name in condition.columns:
+            found = condition.codes_of(columns[name])
+            left[name] = found & left.get(name, found)
+    return not all(codes.any() for codes in left.values())
+
+
 def _boxes(
     clause: Clause, columns: Mapping[str, Column], bounds: Mapping[str, UnitBounds]
 ) -> list[dict[str, tuple[int, ...]]]:
@@ -67,7 +150,7 @@ def _boxes(
             joint.append(condition)
             continue
         (name,) = condition.columns
-        held = _codes_that_hold(condition, columns[name], bounds)
+        held, _ = codes_that_hold(condition, columns[name], bounds)
         fixed[name] = fixed.get(name, np.ones(columns[name].size, bool)) & held
     if not all(held.any() for held in fixed.values()):
         return []
@@ -75,7 +158,10 @@ def _boxes(
     if not joint:
         return [plain]
     names = list(dict.fromkeys(name for each in joint for name, _ in each.terms))
-    present = [_present(columns[name], fixed.get(name)) for name in names]
+    present = [
+        np.flatnonzero(fixed.get(name, np.ones(columns[name].bins, bool))[: columns[name].bins])
+        for name in names
+    ]
     if not all(codes.size for codes in present):  # a column would have to be missing, and compared
         return []
     groups = _groups(present)
@@ -99,23 +185,6 @@ def _boxes(
         | {name: codes for name, codes in plain.items() if name not in names}
         for box in boxes[:MOST_BOXES]
     ]
-
-
-def _codes_that_hold(
-    condition: Condition, column: Column, bounds: Mapping[str, UnitBounds]
-) -> NDArray[np.bool_]:
-    """Return the codes for which a condition about one column holds, whatever the value."""
-    held = condition.codes_of(column)
-    if isinstance(condition, AtMost):
-        ((name, factor),) = condition.terms
-        ends = bounds[name].high if factor > 0 else bounds[name].low
-        held[: column.bins] = (factor * ends <= condition.bound)[: column.bins]
-    return held
-
-
-def _present(column: Column, kept: NDArray[np.bool_] | None) -> NDArray[np.intp]:
-    codes = np.arange(column.bins)
-    return codes if kept is None else codes[kept[: column.bins]]
 
 
 def _groups(codes: list[NDArray[np.intp]]) -> list[list[NDArray[np.intp]]]:

@@ -11,7 +11,7 @@ tries; `witnesses` makes a fixed sequence of tries, whose result depends on the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -191,24 +191,17 @@ def witnesses(bins: Bins, codes: Mapping[str, Array]) -> tuple[Flags, Ints]:
     Returns:
         Which rows have values, shape (rows,), and the values in units, shape (variables, rows).
     """
-    rows = next(iter(codes.values())).size
-    found, values = np.zeros(rows, dtype=bool), np.zeros((len(bins.block.units), rows), np.int64)
-    left = np.arange(rows)
-    for attempt in range(_TRIES):
-        own = {name: each[left] for name, each in codes.items()}
+    within = bins.range_of(codes)
+
+    def tried(attempt: int, rows: Array) -> tuple[Ints, Flags]:
         rng = np.random.default_rng(attempt)
         fractions = np.full(len(bins.block.units), (0.5, 0.0, 1.0 - 1e-12)[min(attempt, 2)])
         if attempt > 2:
             fractions = rng.random(len(bins.block.units))
-        within = bins.range_of(own)
-        drawn, hopeless = _tried(bins, own, within, fractions[:, None], rng, each=False)
-        fits = within.contains(drawn) & ~broken(bins.block, bins.seen(own, drawn))
-        found[left[fits]] = True
-        values[:, left[fits]] = drawn[:, fits]
-        left = left[~fits & ~hopeless]
-        if not left.size:
-            break
-    return found, values
+        own = _rows_of(codes, rows)
+        return _tried(bins, own, within.rows(rows), fractions[:, None], rng, each=False)
+
+    return _found(bins, codes, within, tried, _TRIES)
 
 
 def drawn_values(
@@ -232,20 +225,42 @@ def drawn_values(
     Returns:
         Which rows have values, shape (rows,), and the values in units, shape (variables, rows).
     """
-    rows = next(iter(codes.values())).size
+
+    def tried(_attempt: int, rows: Array) -> tuple[Ints, Flags]:
+        fractions = rng.random((len(bins.block.units), rows.size))
+        return _tried(bins, _rows_of(codes, rows), within.rows(rows), fractions, rng, each=True)
+
+    return _found(bins, codes, within, tried, tries)
+
+
+def _found(
+    bins: Bins,
+    codes: Mapping[str, Array],
+    within: Range,
+    tried: Callable[[int, Array], tuple[Ints, Flags]],
+    tries: int,
+) -> tuple[Flags, Ints]:
+    """Return for which rows a try gives values that obey all rules, and these values.
+
+    `tried` returns what `_tried` does, given the number of the try and the rows.
+    """
+    rows = within.low.shape[1]
     found, values = np.zeros(rows, dtype=bool), np.zeros((len(bins.block.units), rows), np.int64)
     left = np.arange(rows)
-    for _ in range(tries):
+    for attempt in range(tries):
         if not left.size:
             break
-        own = {name: each[left] for name, each in codes.items()}
-        fractions = rng.random((len(bins.block.units), left.size))
-        drawn, hopeless = _tried(bins, own, within.rows(left), fractions, rng, each=True)
-        fits = within.rows(left).contains(drawn) & ~broken(bins.block, bins.seen(own, drawn))
+        drawn, hopeless = tried(attempt, left)
+        seen = bins.seen(_rows_of(codes, left), drawn)
+        fits = within.rows(left).contains(drawn) & ~broken(bins.block, seen)
         found[left[fits]] = True
         values[:, left[fits]] = drawn[:, fits]
         left = left[~fits & ~hopeless]
     return found, values
+
+
+def _rows_of(codes: Mapping[str, Array], rows: Array) -> dict[str, Array]:
+    return {name: each[rows] for name, each in codes.items()}
 
 
 @dataclass(frozen=True, slots=True)

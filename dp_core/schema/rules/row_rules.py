@@ -6,6 +6,7 @@ count members are about households and not among them (`dp_core.tables.member_ru
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -32,7 +33,7 @@ _R = TypeVar("_R", bound=_Stated)
 
 
 @dataclass(frozen=True, slots=True)
-class RowRule(Generic[_R]):
+class RowRule(ABC, Generic[_R]):
     """A rule that every row obeys; a kind of rule is a class that derives from this one.
 
     Attributes:
@@ -52,9 +53,9 @@ class RowRule(Generic[_R]):
         return self.rule.columns
 
     @property
+    @abstractmethod
     def key(self) -> str:
         """Key of the schema that states it."""
-        raise NotImplementedError
 
     @property
     def units(self) -> tuple[Units, ...]:
@@ -62,13 +63,13 @@ class RowRule(Generic[_R]):
         return ()
 
     @classmethod
+    @abstractmethod
     def of(cls, schema: Schema) -> Iterator[RowRule[_R]]:
         """Yield the rules of this kind that a schema states."""
-        raise NotImplementedError
 
+    @abstractmethod
     def broken(self, rows: RuleRows) -> NDArray[np.bool_]:
         """Return which rows break the rule, shape (rows,)."""
-        raise NotImplementedError
 
     def says(self, schema: Schema) -> object:
         """Return what it says as plain values, by codes of levels and bins instead of labels."""

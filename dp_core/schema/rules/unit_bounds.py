@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dp_core.schema.bin_values import float_bounds, units_of_bins
 from dp_core.schema.definition import Column
-from dp_core.schema.rules.column_rules import Array, Units
+from dp_core.schema.rules.column_rules import Array, AtMost, Condition, Units
 
 MOST_UNITS = 2**51
 """Largest size of a value or sum in units; up to it, binary64 gives back every decimal."""
@@ -48,6 +48,28 @@ def unit_bounds(column: Column, units: Units) -> UnitBounds:
         bins.append((0, 0))
     low, high = zip(*bins, strict=True)
     return UnitBounds(np.array(low, dtype=np.int64), np.array(high, dtype=np.int64))
+
+
+def codes_that_hold(
+    condition: Condition, column: Column, bounds: Mapping[str, UnitBounds]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the codes with which a condition always holds, and those with which it can hold.
+
+    Args:
+        condition: A condition about one column.
+        column: The column.
+        bounds: Units of the codes of each compared column, by name.
+
+    Returns:
+        Two arrays of shape (codes,).
+    """
+    able = condition.codes_of(column)
+    if not isinstance(condition, AtMost):
+        return able, able
+    ((name, factor),) = condition.terms
+    ends = bounds[name].low, bounds[name].high
+    sure = able & (factor * ends[factor > 0] <= condition.bound)
+    return sure, able & (factor * ends[factor < 0] <= condition.bound)
 
 
 def _units_of_bins(column: Column, units: Units) -> list[tuple[int, int]]:

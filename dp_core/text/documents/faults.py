@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
@@ -22,6 +22,8 @@ _Otherwise = TypeVar("_Otherwise")
 class Faults:
     """The faults found so far in one document.
 
+    `bad` has the names of columns with faults of their own; nothing that names them is judged.
+
     Args:
         source: Name of the document, for the message.
         each: Whether to go on after a fault; True by default.
@@ -31,6 +33,7 @@ class Faults:
         self.source = source
         self.each = each
         self.found: list[BadInput] = []
+        self.bad: set[str] = set()
 
     def of(
         self,
@@ -47,11 +50,23 @@ class Faults:
         try:
             return read(*arguments, **options)
         except BadInput as error:
-            if not self.each:
-                raise
-            if error.message not in {one.message for one in self.found}:  # a key may be read twice
-                self.found.append(error)
+            self.note(error)
             return otherwise
+
+    def note(self, error: BadInput) -> None:
+        """Note a fault.
+
+        Raises:
+            BadInput: the fault, if only the first is wanted.
+        """
+        if not self.each:
+            raise error
+        if error.message not in {one.message for one in self.found}:  # a key may be read twice
+            self.found.append(error)
+
+    def items(self, node: Node, *, example: str) -> Iterator[Node]:
+        """Yield the items of a list that name no column of `bad`, not even misspelt."""
+        return (item for item in node.items(example=example) if not _names_any(item, self.bad))
 
     def stop(self) -> None:
         """Raise the faults found so far, if there are any.
@@ -160,13 +175,8 @@ def _entry(alike: list[Fault], source: str) -> str:
     return f"{text} The same in {also}." if also else text
 
 
-def names_any(node: Node, names: Collection[str]) -> bool:
-    """Return whether a part of a document names some columns, perhaps misspelt.
-
-    Args:
-        node: The part, whose keys and texts are searched.
-        names: Names of the columns.
-    """
+def _names_any(node: Node, names: Collection[str]) -> bool:
+    """Return whether keys or texts of a part of a document name some columns, perhaps misspelt."""
     if not names:
         return False
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)")

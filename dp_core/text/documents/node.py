@@ -6,23 +6,23 @@ an error that names file, line and key.
 
 from __future__ import annotations
 
-import datetime
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 
 from dp_core.errors import BadInput, Fault, nearest, similar
 from dp_core.text.documents.typed_text import (
     MAX_NUMBER_LENGTH,
-    parse_date,
     parse_fraction,
     printable,
     shown,
 )
 
 Word = TypeVar("Word", bound=str)
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 MAX_DEPTH = 20
 BRACES = " Write each key with a colon, a space and its value; in {...} a comma ends the value."
 """What a key without a value probably lacks."""
@@ -140,14 +140,6 @@ class Node:
             raise self.error(f"must be at most {maximum}, not {shown(text)}.")
         return value
 
-    def date(self) -> datetime.date:
-        """Return an ISO date."""
-        text = self.text(example="2026-12-31")
-        try:
-            return parse_date(text)
-        except ValueError as error:
-            raise self.error(str(error)) from None
-
     def items(self, *, example: str = "[a, b]") -> tuple[Node, ...]:
         """Return the items of a list."""
         if isinstance(self.content, tuple):
@@ -248,6 +240,25 @@ def one_of(node: Node | None, words: tuple[Word, ...]) -> Word:
     if node is None:
         return words[0]
     return words[words.index(node.choice(words))]
+
+
+def in_place(
+    node: Node,
+    check: Callable[_Arguments, _Result],
+    *arguments: _Arguments.args,
+    **options: _Arguments.kwargs,
+) -> _Result:
+    """Return the result of a check; a refusal gets the place of a node in the file.
+
+    Raises:
+        BadInput: the refusal, with its row of the runbook.
+    """
+    try:
+        return check(*arguments, **options)
+    except BadInput as error:
+        refusal = node.error(error.message)
+        refusal.row = error.row
+        raise refusal from None
 
 
 def from_plain(value: object, source: str, key: str = "", depth: int = 0) -> Node:

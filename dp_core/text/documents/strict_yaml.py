@@ -14,11 +14,10 @@ from pathlib import Path
 
 import yaml
 
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, Fault
 from dp_core.text.documents.node import BRACES, MAX_DEPTH, Node
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.documents.typed_text import printable, shown, utf8_text
-from dp_core.text.documents.yaml_faults import translated
 
 MAX_BYTES = 16 * 2**20
 
@@ -26,6 +25,25 @@ _DATA_SUFFIXES = (".csv", ".tsv", ".parquet", ".gz", ".zip", ".arrow", ".feather
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TYPOGRAPHIC = tuple("“”„‟‘’‚«»")
 _TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
+
+
+_TEXT = (
+    "put quotes around a text with a colon, and around one that starts with > | % @ ` * & ! #; no"
+    " item may be empty"
+)
+_INDENT = "check the indentation, the quotes, and the space after every colon, here and just above"
+_HINTS = (
+    ("mapping values are not allowed", _INDENT),
+    ("could not find expected ':'", _INDENT),
+    ("did not find expected key", _INDENT),
+    ("expected <block end>", _INDENT),
+    ("expected ',' or ']'", "a list [...] is not closed, or a comma is missing"),
+    ("expected ',' or '}'", "a mapping {...} is not closed, or a comma is missing"),
+    ("unexpected end of stream", "a quote is opened and never closed"),
+    ("expected '-' indicator", "check the indentation, and begin each item with `- `"),
+    ("unknown escape character", "write a text with a backslash in single quotes"),
+)
+"""Parts of the messages of libyaml, and what to do about each; `_TEXT` is for all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +190,13 @@ def _read(path: Path, advice: str) -> str:
         if path.is_dir():
             raise BadInput(f"{name}: is a folder; name the YAML file in it.")
         if not path.exists():
-            hint = similar_path(path, _is_yaml) or (advice and f" {advice}")
-            raise BadInput(f"{name}: there is no such file in {_folder(path)}.{hint}")
+            folder = str(path.parent)
+            where = "this folder" if folder == "." else repr(folder)
+            similar = similar_path(
+                path, lambda one: one.suffix in {".yaml", ".yml"} and one.is_file()
+            )
+            hint = similar or (advice and f" {advice}")
+            raise BadInput(f"{name}: there is no such file in {where}.{hint}")
         if not path.is_file():
             raise BadInput(f"{name}: is not a regular file; name a YAML file.")
         if name.lower().endswith(_DATA_SUFFIXES):
@@ -189,14 +212,6 @@ def _read(path: Path, advice: str) -> str:
     return utf8_text(raw, name)
 
 
-def _folder(path: Path) -> str:
-    return "this folder" if str(path.parent) == "." else f"{str(path.parent)!r}"
-
-
-def _is_yaml(path: Path) -> bool:
-    return path.suffix in {".yaml", ".yml"} and path.is_file()
-
-
 def _syntax(source: str, line: int, message: str) -> BadInput:
     return Node(None, source, line).error(message)
 
@@ -207,3 +222,27 @@ def _line(event: yaml.Event) -> int:
 
 def _line_of(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
+
+
+def translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:
+    """Return the error for a text that libyaml cannot parse.
+
+    Args:
+        error: What libyaml says.
+        text: The text.
+        source: Name of the file.
+    """
+    problem = error.problem or "cannot be parsed"
+    mark = error.problem_mark or error.context_mark
+    if "could not find expected ':'" in problem and error.context_mark:
+        mark = error.context_mark  # the key; the problem is noticed on a later line
+    line = mark.line + 1 if mark else 1
+    hint = next((hint for part, hint in _HINTS if part in problem), _TEXT)
+    if "flow" in (error.context or "") and error.context_mark:
+        hint = f"{hint} (the bracket opens on line {error.context_mark.line + 1})"
+    if "\t" in "".join(text.splitlines()[line - 1 : line]):
+        hint = "the line has a tab character; use spaces"
+    message = f"is not valid YAML ({problem}); {hint}."
+    fault = BadInput(f"{source}, line {line}: {message}")
+    fault.faults = (Fault(source, line, "", message),)
+    return fault

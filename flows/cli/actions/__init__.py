@@ -2,7 +2,7 @@
 
 `run_release` runs and resumes releases. `publication_decisions` records looks, and publishes or
 withdraws releases that await approval. `abandonment` abandons a release, `serving` makes releases
-on a schedule, `drafting` drafts a schema, `signing_keys` makes a key, and `internal_regression` is
-`infer --against-confidential`. A command that only reads calls `flows.answers`; one that only adds
-an entry to the ledger calls the ledger.
+on a schedule, `drafting` drafts a schema, `signing_keys` makes a key, and `internal_comparisons`
+compares a published release with its file. A command that only reads calls `flows.answers`; one
+that only adds an entry to the ledger calls the ledger.
 """

@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from dp_core.schema.codebooks.codebook import Codebook
 
 
-_A_CODEBOOK = (
-    "# The columns look like those of a codebook. If this is one, name it with --codebook.\n"
-)
-
-
 def draft(
     name: str | None,
     database: str | None = None,
@@ -71,13 +66,9 @@ def draft(
     with _local(name) as path:
         found = _codebook(path, codebook, public)
         try:
-            text = draft_schema(path, found)
+            return draft_schema(path, found)
         except BadInput as error:
             raise _other_kind(path) or error from None
-    named = {line.strip() for line in text.splitlines()} if found is None else set()
-    if {"variable:", "label:"} <= named and named & {"values:", "value:", "type:"}:
-        text = f"{_A_CODEBOOK}{text}"
-    return text
 
 
 def _other_kind(path: Path) -> BadInput | None:
@@ -98,7 +89,7 @@ def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None)
     from dp_core.schema.codebooks.codebook_file import looks_like_codebook, read_codebook
 
     if codebook is not None and public is None:
-        if _is_data(codebook):
+        if codebook.name.lower().endswith((".parquet", ".pq")):
             raise BadInput(
                 f"{codebook.name} is a Parquet file, not a codebook. If it contains public data of"
                 " the same form, add --public-data."
@@ -120,10 +111,6 @@ def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None)
     source = file_data([str(other)]).source(file_columns(other))
     require_unknown([source], by=public[0], reason=public[1])
     return public_codebook(source, other.name)
-
-
-def _is_data(path: Path) -> bool:
-    return path.name.lower().endswith((".parquet", ".pq"))
 
 
 @contextmanager

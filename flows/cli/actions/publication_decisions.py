@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from prefect import Task
 
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
@@ -13,8 +10,7 @@ from dp_core.plan.plan import Plan
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.page import Block, Fact, Sentence
 from flows.answers.release_answers import known_reservation
-from flows.monitoring.announcement import tell
-from flows.monitoring.outcome import Outcome
+from flows.monitoring.outcome import Outcome, announce
 from flows.release import carry_out
 from flows.releases.start_check import plan_of_release
 from tasks.ledger.ledger import Ledger
@@ -120,8 +116,9 @@ def publish(
             run = Run(plan, spec, out, home, ledger, writer, reservation)
             require_unchanged(run)
             writer.decide(reservation, "publish", by=by, reason=reason)
-    carry_out(spec, out, plan=plan, perform=_plainly)
-    tell(
+    # Without Prefect: the tasks are short, and the ledger records the decision.
+    carry_out(spec, out, plan=plan, perform=lambda task, *given: task.fn(*given))
+    announce(
         Outcome("published", f"Release {name!r} is published, as {by} decided.", 0),
         release=name,
         account=reservation.account,
@@ -155,17 +152,12 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
             reservation = writer.decide(reservation, "withdraw", by=by, reason=reason)
         if folder.exists():
             remove_unpublished(folder)
-    tell(
+    announce(
         Outcome("withdrawn", f"Release {name!r} is withdrawn, as {by} decided.", 0),
         release=name,
         account=reservation.account,
     )
     return reservation
-
-
-def _plainly(task: Task[..., Any], *given: object) -> Any:
-    """Run a task without Prefect; the tasks are short, and the ledger records the decision."""
-    return task.fn(*given)
 
 
 def _require_held(ledger: Ledger, reservation: Reservation) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ import click
 
 from dp_core.errors import Held, ReleaseError, SchemaViolation, Unpublished
 from dp_core.plan.plan import Plan
+from flows.cli.command_parts import existing_ledger
 from flows.cli.missing_packages import require_pipeline
+from flows.processes.child_process import Interrupted
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger
 from tasks.run.home_notes import calibrate
@@ -40,13 +43,15 @@ def make(
     from flows.cli.terminal.progress import StageProgress
     from flows.engine.configured_server import require_server
     from flows.engine.engine_failures import stopped_outside
-    from flows.engine.orphaned_servers import end_orphans, mark
     from flows.engine.own_server import start_own_server
     from flows.engine.site_settings import prefect_settings, require_a_server
     from flows.monitoring import log
-    from flows.monitoring.announcement import heard
+    from flows.monitoring.outcome import collect_outcomes
     from flows.monitoring.stage_clock import expected_seconds, ticking
 
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        # SIGTERM ends a release as Ctrl-C does: with a sentence, and exit code 130.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     log.direct(log_file, log_format)
     started = time.monotonic()
     # Faults of spec, schema, paths, budget, disk and servers are found at once, without Prefect.
@@ -58,8 +63,6 @@ def make(
         click.echo(
             f"Resuming release {made!r}, which is not finished. Its bundle goes to {out}.", err=True
         )
-    end_orphans()
-    mark()
     with _refusals_logged(made):
         server = start_own_server()
         settings = prefect_settings()
@@ -76,7 +79,7 @@ def make(
         from flows.release import called_with
         from flows.release import release as flow
 
-        with called_with(progress.update, plan), heard() as outcomes:
+        with called_with(progress.update, plan), collect_outcomes() as outcomes:
             try:
                 if server is not None:
                     _load_meanwhile(plan, reservation)
@@ -85,10 +88,17 @@ def make(
             except (Held, Unpublished):
                 raise
             except KeyboardInterrupt:
-                raise Interrupted(made) from None
+                raise Interrupted(
+                    f"Release {made!r} was interrupted; nothing is lost. `dp-release resume {made}`"
+                    f" continues it, and `dp-release status {made}` shows the stages done."
+                ) from None
             except PrefectSignal as stop:
                 progress.close()
-                raise click.Abort from Stopped(made, paused=isinstance(stop, Pause))
+                how = "paused" if isinstance(stop, Pause) else "cancelled"
+                raise click.Abort from Interrupted(
+                    f"A person {how} release {made!r} in Prefect's pages; nothing is lost."
+                    f" `dp-release resume {made}` continues it."
+                )
             except ReleaseError as error:
                 progress.close()
                 # privacy: the person at a terminal runs the release and may see the file. Output
@@ -116,25 +126,23 @@ def make(
     return published_release(home(), open_ledger(), plan, out, seconds=seconds)
 
 
-class Interrupted(KeyboardInterrupt):
-    """The command of a release was interrupted."""
+def resume(release: str, stage: str | None, **options: Any) -> CommandAnswer:
+    """Continue a release of this home, or repeat it from a finished stage.
 
-    def __init__(self, release: str) -> None:
-        self.message = (
-            f"Release {release!r} was interrupted; nothing is lost. `dp-release resume {release}`"
-            f" continues it, and `dp-release status {release}` shows the stages done."
-        )
+    Args:
+        release: Its name.
+        stage: Finished stage to repeat, with all stages after it; None to repeat none.
+        options: As for `make`.
 
+    Raises:
+        BadInput: if there is no such run, or the stage cannot be repeated.
+    """
+    spec, out = RunFolder(home(), release).remembered()
+    if stage is not None:
+        from flows.releases.stage_repetition import forget_from
 
-class Stopped(KeyboardInterrupt):
-    """A person paused or cancelled the run in Prefect's pages."""
-
-    def __init__(self, release: str, *, paused: bool) -> None:
-        how = "paused" if paused else "cancelled"
-        self.message = (
-            f"A person {how} release {release!r} in Prefect's pages; nothing is lost. `dp-release"
-            f" resume {release}` continues it."
-        )
+        forget_from(home(), existing_ledger(), release, stage)
+    return make(spec, out, release=release, **options)
 
 
 def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
@@ -179,7 +187,14 @@ def _refusals_logged(release: str) -> Iterator[None]:
     try:
         yield
     except ReleaseError as error:
-        log.log_end(outcome_of(release, error), release=release, account=None)
+        end = outcome_of(release, error)
+        log.log_end(
+            end.name,
+            release=release,
+            account=None,
+            exit_code=end.exit_code,
+            sentence=end.sentence,
+        )
         raise
 
 

@@ -8,27 +8,26 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from dp_core.errors import BadInput
-from dp_core.text.documents.typed_text import exact_number
 from dp_core.text.names import check_name
-from dp_core.text.pages.answer import CommandAnswer
+from dp_core.text.pages.answer import CommandAnswer, known
 from dp_core.text.pages.number_texts import plural
-from dp_core.text.pages.page import Fact, Sentence
+from dp_core.text.pages.page import Block, Fact, Sentence
 from flows.cli.arguments import (
+    COMPOSITION,
+    DELTA,
+    EPSILON,
+    PERIOD,
+    Word,
     account_calendar,
     account_terms,
-    composition_word,
     confirm_total,
-    exact_delta,
-    exact_epsilon,
-    known_word,
     plan_named,
     raised_calendar,
-    relation,
     restated_calendar,
 )
 from flows.cli.command_parts import (
@@ -39,17 +38,24 @@ from flows.cli.command_parts import (
     decided,
     existing_ledger,
     json_wanted,
-    ledger_if_any,
     the_ledger,
     this_home,
 )
-from flows.cli.completion import ACCOUNT, RELEASE, WORD
+from flows.cli.completion import ACCOUNT, RELEASE
 
 if TYPE_CHECKING:
+    from dp_core.schema.privacy import Neighbours
+    from dp_core.wall.accounting.composition import Composition
     from dp_core.wall.ledger.budget_periods import Period
 
 _LARGE_EPSILON = "Confirm a total epsilon above 100."
 _OWN_DELTA = "Part of delta reserved for methods with a threshold (sba, sbhg)."
+_NEW_PERIOD_DELTA = click.option(
+    "--period-delta",
+    type=DELTA,
+    metavar="D",
+    help="New delta of one period; for zcdp, its own delta.",
+)
 
 
 @cli.group(cls=CommandGroup)
@@ -59,21 +65,41 @@ def ledger() -> None:
 
 @ledger.command("open")
 @click.argument("account", type=ACCOUNT)
-@click.option("--epsilon", required=True, metavar="E", help="Total epsilon.")
-@click.option("--delta", default="0", metavar="D", help="Total delta; 0 allows pure releases only.")
-@click.option("--neighbours", type=WORD, default="add-remove", help="add-remove or replace-one.")
+@click.option("--epsilon", type=EPSILON, required=True, metavar="E", help="Total epsilon.")
 @click.option(
-    "--unit", type=WORD, default="row", help="Who is protected: row, person or household."
+    "--delta",
+    type=DELTA,
+    default="0",
+    metavar="D",
+    help="Total delta; 0 allows pure releases only.",
 )
 @click.option(
-    "--composition", type=WORD, default="basic", help="Composition of releases: basic or zcdp."
+    "--neighbours",
+    type=Word("add-remove", "replace-one"),
+    default="add-remove",
+    help="add-remove or replace-one.",
 )
-@click.option("--own-delta", default="0", metavar="D", help=_OWN_DELTA)
+@click.option(
+    "--unit",
+    type=Word("row", "person", "household"),
+    default="row",
+    help="Who is protected: row, person or household.",
+)
+@click.option(
+    "--composition",
+    type=COMPOSITION,
+    default="basic",
+    help="Composition of releases: basic or zcdp.",
+)
+@click.option("--own-delta", type=DELTA, default="0", metavar="D", help=_OWN_DELTA)
 @click.option("--owner", metavar="NAME", help="Who is responsible for it; default: --by.")
-@click.option("--per", type=WORD, metavar="PERIOD", help="Limit each month, quarter or year.")
-@click.option("--period-epsilon", metavar="E", help="Epsilon allowed in one period.")
+@click.option("--per", type=PERIOD, metavar="PERIOD", help="Limit each month, quarter or year.")
+@click.option("--period-epsilon", type=EPSILON, metavar="E", help="Epsilon allowed in one period.")
 @click.option(
-    "--period-delta", metavar="D", help="Delta of one period; for zcdp, its own delta (all)."
+    "--period-delta",
+    type=DELTA,
+    metavar="D",
+    help="Delta of one period; for zcdp, its own delta (all).",
 )
 @click.option("--carry-over", is_flag=True, help="Keep unused allowance for later periods.")
 @click.option(
@@ -85,16 +111,16 @@ def ledger() -> None:
 @answering
 def ledger_open(
     account: str,
-    epsilon: str,
-    delta: str,
-    neighbours: str,
+    epsilon: Fraction,
+    delta: Fraction,
+    neighbours: Neighbours,
     unit: str,
-    composition: str,
-    own_delta: str,
+    composition: Composition,
+    own_delta: Fraction,
     owner: str | None,
-    per: str | None,
-    period_epsilon: str | None,
-    period_delta: str | None,
+    per: Period | None,
+    period_epsilon: Fraction | None,
+    period_delta: Fraction | None,
     carry_over: bool,
     within: str | None,
     approved_plans_only: bool,
@@ -106,25 +132,19 @@ def ledger_open(
     from flows.answers.account_answers import account_answer
 
     name = check_name(account, what="account")
-    terms = account_terms(
-        composition,
-        epsilon=exact_number("--epsilon", epsilon, positive=True),
-        delta=exact_number("--delta", delta, below_one=True),
-        own_delta=exact_number("--own-delta", own_delta, below_one=True),
-    )
+    terms = account_terms(composition, epsilon=epsilon, delta=delta, own_delta=own_delta)
     calendar = account_calendar(
         terms, per=per, epsilon=period_epsilon, delta=period_delta, carry_over=carry_over
     )
     if owner is not None and not owner.strip():
         raise BadInput("--owner is empty; name the person responsible, or leave the option out.")
-    kind, protected = relation(neighbours), known_word("--unit", unit)
     confirm_total(terms.epsilon, meant=meant)
     found = existing_ledger() if within else the_ledger()
     found.open_account(
         name,
         terms=terms,
-        neighbours=kind,
-        unit=protected,
+        neighbours=neighbours,
+        unit=unit,
         by=by,
         reason=reason,
         owner=owner.strip() if owner else None,
@@ -137,21 +157,19 @@ def ledger_open(
 
 @ledger.command("raise")
 @click.argument("account", type=ACCOUNT)
-@click.option("--epsilon", metavar="E", help="New total epsilon.")
-@click.option("--delta", metavar="D", help="New total delta.")
-@click.option("--period-epsilon", metavar="E", help="New epsilon of one period.")
-@click.option(
-    "--period-delta", metavar="D", help="New delta of one period; for zcdp, its own delta."
-)
+@click.option("--epsilon", type=EPSILON, metavar="E", help="New total epsilon.")
+@click.option("--delta", type=DELTA, metavar="D", help="New total delta.")
+@click.option("--period-epsilon", type=EPSILON, metavar="E", help="New epsilon of one period.")
+@_NEW_PERIOD_DELTA
 @click.option("--large-epsilon", "meant", is_flag=True, help=_LARGE_EPSILON)
 @decided
 @answering
 def ledger_raise(
     account: str,
-    epsilon: str | None,
-    delta: str | None,
-    period_epsilon: str | None,
-    period_delta: str | None,
+    epsilon: Fraction | None,
+    delta: Fraction | None,
+    period_epsilon: Fraction | None,
+    period_delta: Fraction | None,
     meant: bool,
     by: str,
     reason: str,
@@ -159,7 +177,6 @@ def ledger_raise(
     """Raise the total, or the allowance per period."""
     from flows.answers.account_answers import account_answer, changed_account
 
-    new_epsilon, new_delta = exact_epsilon("--epsilon", epsilon), exact_delta("--delta", delta)
     if (epsilon, delta, period_epsilon, period_delta) == (None, None, None, None):
         raise BadInput(
             "Nothing to raise; give --epsilon, --delta, --period-epsilon or --period-delta."
@@ -168,16 +185,16 @@ def ledger_raise(
     charter = found.account(account).charter
     terms = replace(
         charter.terms,
-        epsilon=max(charter.terms.epsilon, new_epsilon or Fraction(0)),
-        delta=max(charter.terms.delta, new_delta or Fraction(0)),
+        epsilon=max(charter.terms.epsilon, epsilon or Fraction(0)),
+        delta=max(charter.terms.delta, delta or Fraction(0)),
     )
     calendar = raised_calendar(
         account, charter.calendar, terms, epsilon=period_epsilon, delta=period_delta
     )
-    confirm_total(new_epsilon, meant=meant)
+    confirm_total(epsilon, meant=meant)
     before = account_answer(found, account)
     found.raise_account(
-        account, epsilon=new_epsilon, delta=new_delta, calendar=calendar, by=by, reason=reason
+        account, epsilon=epsilon, delta=delta, calendar=calendar, by=by, reason=reason
     )
     return changed_account(before, account_answer(found, account))
 
@@ -185,37 +202,40 @@ def ledger_raise(
 @ledger.command("restate")
 @click.argument("account", type=ACCOUNT)
 @click.option(
-    "--composition", type=WORD, required=True, help="Composition of releases: basic or zcdp."
+    "--composition", type=COMPOSITION, required=True, help="Composition of releases: basic or zcdp."
 )
-@click.option("--own-delta", default="0", metavar="D", help=_OWN_DELTA)
-@click.option(
-    "--period-delta", metavar="D", help="New delta of one period; for zcdp, its own delta."
-)
+@click.option("--own-delta", type=DELTA, default="0", metavar="D", help=_OWN_DELTA)
+@_NEW_PERIOD_DELTA
 @decided
 @answering
 def ledger_restate(
-    account: str, composition: str, own_delta: str, period_delta: str | None, by: str, reason: str
+    account: str,
+    composition: Composition,
+    own_delta: Fraction,
+    period_delta: Fraction | None,
+    by: str,
+    reason: str,
 ) -> CommandAnswer:
     """Change the composition, for past releases too."""
     from flows.answers.account_answers import account_answer, changed_account
 
-    kind = composition_word(composition)
-    part = exact_number("--own-delta", own_delta, below_one=True)
     found = existing_ledger()
     before = account_answer(found, account)
     charter = found.account(account).charter
     terms = charter.terms
-    if kind == "zcdp" and terms.delta == 0:
+    if composition == "zcdp" and terms.delta == 0:
         raise BadInput(
             f"Account {account!r} has delta 0, but zcdp needs delta above 0. Raise it first:"
             f" `dp-release ledger raise {account} --delta D --by NAME --reason TEXT`."
         )
-    after = account_terms(kind, epsilon=terms.epsilon, delta=terms.delta, own_delta=part)
+    after = account_terms(
+        composition, epsilon=terms.epsilon, delta=terms.delta, own_delta=own_delta
+    )
     calendar = restated_calendar(account, charter.calendar, terms, after, delta=period_delta)
     found.restate_account(
         account,
-        composition=kind,
-        own_delta=part,
+        composition=composition,
+        own_delta=own_delta,
         period_delta=calendar.delta if calendar else None,
         by=by,
         reason=reason,
@@ -318,9 +338,11 @@ def ledger_charges(account: str, release: str | None) -> CommandAnswer:
 
 @ledger.command("forecast")
 @click.argument("spec", type=PATH)
-@click.option("--every", type=WORD, metavar="PERIOD", help="Make one each month, quarter or year.")
+@click.option(
+    "--every", type=PERIOD, metavar="PERIOD", help="Make one each month, quarter or year."
+)
 @answering
-def ledger_forecast(spec: Path, every: str | None) -> CommandAnswer:
+def ledger_forecast(spec: Path, every: Period | None) -> CommandAnswer:
     """Show how many more releases of a spec fit, and until when.
 
     SPEC is the file of a release such as those to come; it names the account.
@@ -328,30 +350,7 @@ def ledger_forecast(spec: Path, every: str | None) -> CommandAnswer:
     from flows.answers.forecast_answers import forecast_answer
     from tasks.run.earlier_releases import preview_plan
 
-    period = None if every is None else cast("Period", known_word("--every", every))
-    _refuse_name(spec)
-    return forecast_answer(existing_ledger(), preview_plan(spec), every=period)
-
-
-def _refuse_name(spec: Path) -> None:
-    """Refuse the name of an account or of a release in place of a spec file.
-
-    Raises:
-        BadInput: if there is no such file, but an account or a release of that name.
-    """
-    found, name = ledger_if_any(), str(spec)
-    if found is None or spec.exists():
-        return
-    if name in (account.name for account in found.accounts()):
-        what = "an account, and what fits depends on the release"
-    elif name in found.releases():
-        what = "a release, not its file"
-    else:
-        return
-    raise BadInput(
-        f"{name!r} is {what}: give the spec file of a release such as those to come, as in"
-        " `dp-release ledger forecast release.yaml`."
-    )
+    return forecast_answer(existing_ledger(), preview_plan(spec), every=every)
 
 
 @ledger.command("export")
@@ -401,3 +400,36 @@ def ledger_verify(export: Path | None, keys: tuple[Path, ...]) -> CommandAnswer:
     if export is not None:
         return check_export(export, keys, quiet=quiet)
     return check_ledger(existing_ledger(), this_home(), keys, quiet=quiet)
+
+
+@ledger.command("adopt")
+@decided
+@answering
+def ledger_adopt(by: str, reason: str) -> CommandAnswer:
+    """Accept a restored ledger, or a clock that jumped.
+
+    This cannot be undone.
+    """
+    from tasks.run.home import ledger_exists, open_ledger
+
+    if not ledger_exists():
+        existing_ledger()  # raises the error of every command that needs a ledger
+    found = open_ledger(refuse=False).adopt(by=by, reason=reason)
+    page: list[Block] = [Sentence(f"This ledger is adopted, at entry {found.head:,}.")]
+    if found.behind is None:
+        page.append(Fact("Missing", "an unknown number of entries"))
+    elif found.behind:
+        page.append(Fact("Missing", f"{plural(found.behind, 'entry')}, up to {found.noted:,}"))
+    if found.elsewhere is not None:
+        place = f"{found.elsewhere}; the ledger now records its present place"
+        page.append(Fact("Place", place))
+    if found.closed:
+        page.append(Fact("Closed", f"{', '.join(found.closed)}: closed before, and closed again"))
+    last = (
+        "Every later release states this adoption. Never use another copy of the ledger again."
+        if found.clock is None
+        else f"The clock of this machine, {found.clock} ahead, is accepted."
+    )
+    names = ("ledger", "head", "noted", "behind", "elsewhere", "closed")
+    values = {name: getattr(found, name) for name in names} | known(clock=found.clock)
+    return CommandAnswer(values, (*page, Sentence(last)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -13,7 +14,6 @@ import click
 from dp_core.errors import StageFailed
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.page import Fact
-from flows.cli.arguments import check_release
 from flows.cli.command_parts import (
     PATH,
     CommandGroup,
@@ -57,7 +57,6 @@ def demo(out: Path | None, households: bool, verbose: bool) -> CommandAnswer:
     With --households, it releases two linked tables: 2,000 generated households, and the
     persons in them.
     """
-    from flows.answers.release_answers import utility_means
     from flows.cli.actions.demo_job import HOUSEHOLDS, SURVEY, prepare_demo
     from flows.cli.actions.run_release import make
 
@@ -74,7 +73,9 @@ def demo(out: Path | None, households: bool, verbose: bool) -> CommandAnswer:
         # The next command would look in the usual home.
         click.echo(f"For this demo, use: DP_RELEASE_HOME={home} dp-release", err=True)
         raise
-    utility, linked = utility_means(answer["internal"]), "persons" in answer.values
+    # Confidential, were the data not public.
+    utility = json.loads((answer["internal"] / "utility.json").read_bytes())["mean"]
+    linked = "persons" in answer.values
     data, are = ("files", "are generated") if linked else ("survey", "is public")
     means = ", ".join(f"{name} {value:.4f}" for name, value in utility.items() if value)
     truth = Fact(
@@ -128,15 +129,9 @@ def run(spec: Path, out: Path, **options: Any) -> CommandAnswer:
 @answering
 def resume(release: str, stage: str | None, **options: Any) -> CommandAnswer:
     """Continue from the stage that failed; nothing is paid twice."""
-    from flows.cli.actions.run_release import make
-    from tasks.support.run_folder import RunFolder
+    from flows.cli.actions.run_release import resume as carry_on
 
-    spec, out = RunFolder(this_home(), check_release(release)).remembered()
-    if stage is not None:
-        from flows.releases.stage_repetition import forget_from
-
-        forget_from(this_home(), existing_ledger(), release, stage)
-    return make(spec, out, as_json=json_wanted(), release=release, **options)
+    return carry_on(release, stage, as_json=json_wanted(), **options)
 
 
 @cli.command()
@@ -146,9 +141,10 @@ def status(release: str | None) -> CommandAnswer:
     """Show stages, budget, and which process is at work."""
     from flows.answers.release_answers import all_statuses, release_status
 
-    name = check_release(release) if release is not None else None
     home, ledger = this_home(), existing_ledger()
-    return all_statuses(home, ledger) if name is None else release_status(home, ledger, name)
+    if release is None:
+        return all_statuses(home, ledger)
+    return release_status(home, ledger, release)
 
 
 @cli.command()
@@ -158,7 +154,7 @@ def abandon(release: str) -> CommandAnswer:
     """Abandon a release; its charges and name stay used."""
     from flows.cli.actions.abandonment import abandon as give_up
 
-    return give_up(this_home(), existing_ledger(), check_release(release))
+    return give_up(this_home(), existing_ledger(), release)
 
 
 @cli.group("release", cls=CommandGroup)
@@ -174,8 +170,7 @@ def look(release: str, by: str, reason: str) -> CommandAnswer:
     """Record a look at a release, and show its internal report."""
     from flows.cli.actions.publication_decisions import look as record
 
-    name = check_release(release)
-    return record(this_home(), existing_ledger(), name, by=by, reason=reason)
+    return record(this_home(), existing_ledger(), release, by=by, reason=reason)
 
 
 @release_group.command("data-docs")
@@ -187,12 +182,11 @@ def data_docs(release: str) -> CommandAnswer:
     from tasks.validation.data_docs import write_data_docs
 
     require_pipeline()
-    name = check_release(release)
-    folder = RunFolder(this_home(), name)
+    folder = RunFolder(this_home(), release)
     folder.remembered()  # refuses an unknown release
     page = write_data_docs(folder.internal)
     where = Fact("Data Docs", f"{page} (confidential, for staff)", whole=True)
-    return CommandAnswer({"release": name, "page": page}, (where,))
+    return CommandAnswer({"release": release, "page": page}, (where,))
 
 
 @release_group.command()
@@ -205,8 +199,8 @@ def publish(release: str, out: Path | None, by: str, reason: str) -> CommandAnsw
     from flows.answers.release_answers import published_release
     from flows.cli.actions.publication_decisions import publish as decide
 
-    started, name, ledger = time.monotonic(), check_release(release), existing_ledger()
-    plan, where = decide(this_home(), ledger, name, out=out, by=by, reason=reason)
+    started, ledger = time.monotonic(), existing_ledger()
+    plan, where = decide(this_home(), ledger, release, out=out, by=by, reason=reason)
     seconds = time.monotonic() - started
     return published_release(this_home(), ledger, plan, where, seconds=seconds)
 
@@ -220,6 +214,6 @@ def withdraw(release: str, by: str, reason: str) -> CommandAnswer:
     from flows.answers.release_answers import ended_release
     from flows.cli.actions.publication_decisions import withdraw as decide
 
-    name, ledger = check_release(release), existing_ledger()
-    over = decide(this_home(), ledger, name, by=by, reason=reason)
+    ledger = existing_ledger()
+    over = decide(this_home(), ledger, release, by=by, reason=reason)
     return ended_release(ledger, over, by=by)

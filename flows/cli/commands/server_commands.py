@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +20,32 @@ from flows.cli.command_parts import PATH, CommandGroup, answering, cli, json_wan
 from flows.cli.missing_packages import require_pipeline
 
 if TYPE_CHECKING:
-    from flows.monitoring.home_state import Health
+    from flows.monitoring.metrics import HomeMetrics
 
 LOOPBACK = "127.0.0.1"
+NIGHTLY = "30 4 * * *"
+UPKEEP = "*/5 * * * *"
 
 
 @cli.group("server", cls=CommandGroup)
 def server() -> None:
     """Make releases on a schedule, and watch and check a home."""
+
+
+def _prepare() -> None:
+    """Read Prefect's settings, which must happen before it is imported."""
+    require_pipeline()
+    from flows.engine.settings import prepare
+
+    prepare(this_home())
+
+
+def _require_server(how: str) -> None:
+    from flows.engine.configured_server import require_server
+
+    if not os.environ.get("PREFECT_API_URL"):
+        raise BadInput(f"PREFECT_API_URL is not set; {how}")
+    require_server()
 
 
 @server.command("schedule")
@@ -39,23 +60,116 @@ def schedule(template: Path, cron: str, zone: str, out_root: Path, dask: str | N
     It needs only a Prefect server (`prefect server start`, PREFECT_API_URL). It also continues
     unfinished releases, and verifies ledger and bundles every night.
     """
-    require_pipeline()
-    from flows.cli.actions.serving import check_schedule, run_until_stopped, served
-    from flows.engine.configured_server import require_server
-    from flows.engine.settings import prepare
-
-    prepare(this_home())  # before Prefect is imported
+    _prepare()
     check_schedule(cron, zone)
-    if not os.environ.get("PREFECT_API_URL"):
-        raise BadInput(
-            "PREFECT_API_URL is not set; run `prefect server start`, and set it, for example, to"
-            " http://127.0.0.1:4200/api."
-        )
-    require_server()
+    _require_server(
+        "run `prefect server start`, and set it, for example, to http://127.0.0.1:4200/api."
+    )
     deployments = served(template, cron=cron, zone=zone, out_root=out_root, dask=dask)
     click.echo(f"Serving {', '.join(each.full_name for each in deployments)}; stop with Ctrl-C.")
     run_until_stopped(deployments)
     click.echo("Stopped. Interrupted releases continue when it starts again.")
+
+
+def served(template: Path, *, cron: str, zone: str, out_root: Path, dask: str | None) -> list[Any]:
+    """Return the deployments of a small site: releases of one template, and their upkeep.
+
+    Raises:
+        BadInput: if the template is invalid.
+    """
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+    from prefect.schedules import Cron
+
+    from flows.nightly import verify_ledger
+    from flows.releases.template import read_template
+    from flows.scheduled import scheduled_release
+    from flows.sweep import resume_unfinished
+    from tasks.support.dask_cluster import check_address
+
+    check_address(dask)
+    read = read_template(template)
+    name = read.path.name.split(".")[0]
+    parameters = {
+        "template": str(read.path),
+        "out_root": str(out_root.absolute()),
+        "dask": dask,
+    }
+    one = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
+    other = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
+    return [
+        scheduled_release.to_deployment(
+            name,
+            schedule=Cron(cron, timezone=zone),
+            parameters=parameters,
+            concurrency_limit=one,
+            tags=["dp-release", "release"],
+        ),
+        resume_unfinished.to_deployment(
+            name, schedule=Cron(UPKEEP, timezone=zone), tags=["dp-release", "upkeep"]
+        ),
+        verify_ledger.to_deployment(
+            name,
+            schedule=Cron(NIGHTLY, timezone=zone),
+            concurrency_limit=other,
+            tags=["dp-release", "verification"],
+        ),
+    ]
+
+
+def run_until_stopped(deployments: Sequence[Any]) -> None:
+    """Take the runs of some deployments until SIGTERM or Ctrl-C; then end the current runs.
+
+    No release is lost: when this starts again, interrupted releases continue, and releases that
+    fell due meanwhile are made.
+    """
+    import asyncio
+
+    from prefect.runner import Runner
+
+    class UntilStopped(Runner):
+        end: Callable[[], object]
+
+        def handle_sigterm(self, *_args: Any, **_options: Any) -> None:
+            # Prefect's own handler calls `sys.exit` without awaiting its tasks, and each of them
+            # then logs an error. Cancelled tasks end cleanly.
+            self.end()
+
+    async def run() -> None:
+        work = asyncio.current_task()
+        assert work is not None
+        runner.end = partial(asyncio.get_running_loop().call_soon_threadsafe, work.cancel)
+        await runner.start()
+
+    runner = UntilStopped(pause_on_shutdown=False, limit=4)
+    for each in deployments:
+        runner.add_deployment(each)
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(run())
+
+
+def check_schedule(cron: str, zone: str) -> None:
+    """Check a schedule as Prefect would.
+
+    Raises:
+        BadInput: if the time zone or the cron expression is invalid.
+    """
+    from zoneinfo import ZoneInfo
+
+    from prefect.client.schemas.schedules import CronSchedule
+
+    try:
+        ZoneInfo(zone)
+    except (ValueError, OSError, KeyError):
+        raise BadInput(
+            f"--timezone {zone!r:.60} is not known; write one such as Europe/Berlin or UTC."
+        ) from None
+    try:
+        CronSchedule(cron=cron, timezone=zone)
+    except ValueError:
+        raise BadInput(
+            f"--cron {cron!r:.60} is not a schedule; write minute, hour, day, month and weekday,"
+            " such as '0 2 1 * *' for the first of each month at 02:00."
+        ) from None
 
 
 @server.command("nightly")
@@ -65,11 +179,8 @@ def nightly() -> None:
     It checks every entry of the ledger, and every bundle where it was written. Without a Prefect
     server, only the caller sees the result.
     """
-    require_pipeline()
+    _prepare()
     from flows.engine.configured_server import server_fault
-    from flows.engine.settings import prepare
-
-    prepare(this_home())  # before Prefect is imported
     from flows.nightly import check_all, verify_ledger
 
     named = bool(os.environ.get("PREFECT_API_URL"))
@@ -86,17 +197,8 @@ def nightly() -> None:
 @server.command("sweep")
 def sweep() -> None:
     """Return killed and failed runs to their worker once, for a timer."""
-    require_pipeline()
-    from flows.engine.configured_server import require_server
-    from flows.engine.settings import prepare
-
-    prepare(this_home())  # before Prefect is imported
-    if not os.environ.get("PREFECT_API_URL"):
-        raise BadInput(
-            "PREFECT_API_URL is not set; set it to the URL of the Prefect server whose runs the"
-            " sweep resumes."
-        )
-    require_server()
+    _prepare()
+    _require_server("set it to the URL of the Prefect server whose runs the sweep resumes.")
     from flows.sweep import resume_unfinished
 
     _run(resume_unfinished)
@@ -119,10 +221,7 @@ def alerts(file: Path) -> CommandAnswer:
     PREFECT_API_URL names the server. DP_RELEASE_ALERT_WEBHOOK (a URL) or DP_RELEASE_ALERT_BLOCK (a
     notification block of the server, such as slack-webhook/night) names the recipient.
     """
-    require_pipeline()
-    from flows.engine.settings import prepare
-
-    prepare(this_home())
+    _prepare()
     from flows.monitoring.automations import apply
 
     return apply(file)
@@ -135,19 +234,18 @@ def alerts(file: Path) -> CommandAnswer:
 @answering
 def metrics(listen: str | None) -> CommandAnswer:
     """Print Prometheus metrics of the ledger and its releases."""
-    from flows.monitoring.home_state import read_health
-    from flows.monitoring.metrics import families, text_of
+    from flows.monitoring.metrics import read_metrics
 
     if listen is not None:
         serve_metrics(*listening(listen))
         return CommandAnswer({}, ())
-    health = read_health()
-    if health.fault and not json_wanted():
-        click.echo(f"dp-release: {health.fault}", err=True)
-    samples = [sample for family in families(health) for sample in family.samples]
+    read = read_metrics()
+    if read.fault and not json_wanted():
+        click.echo(f"dp-release: {read.fault}", err=True)
+    samples = [sample for family in read.families for sample in family.samples]
     found = [{"name": each.name, "labels": each.labels, "value": each.value} for each in samples]
-    values = {"fault": health.fault or None, "metrics": found}
-    return CommandAnswer(values, (Verbatim(text_of(health)),))
+    values = {"fault": read.fault or None, "metrics": found}
+    return CommandAnswer(values, (Verbatim(read.text),))
 
 
 def listening(text: str) -> tuple[str, int]:
@@ -173,18 +271,17 @@ def serve_metrics(address: str, port: int) -> None:
     """
     from prometheus_client import start_http_server
 
-    from flows.monitoring.home_state import read_health
-    from flows.monitoring.metrics import registry_of
+    from flows.monitoring.metrics import read_metrics, registry_of
 
     last_fault = ""
 
-    def read() -> Health:
+    def read() -> HomeMetrics:
         nonlocal last_fault
-        health = read_health()
-        if health.fault != last_fault:
-            last_fault = health.fault
+        found = read_metrics()
+        if found.fault != last_fault:
+            last_fault = found.fault
             click.echo(f"dp-release: {last_fault or 'The ledger can be used again.'}", err=True)
-        return health
+        return found
 
     try:
         service, thread = start_http_server(port, addr=address, registry=registry_of(read))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import logging
 import re
@@ -12,29 +11,33 @@ import zipfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
-from flows.desk.service.desk_port import OPEN, AdmittedQuestion, Desks, NotAllowed
-from flows.desk.service.gate import HEADERS, NO_TOKEN, Gate, Refused
-from flows.desk.service.limits import Limits, RequestRate
-from flows.desk.service.request_body import SCHEMA, read_asked
-from flows.desk.service.service_records import KeyReused, ServiceRecords
+from flows.desk.service.gate import (
+    HEADERS,
+    NO_TOKEN,
+    Asked,
+    Gate,
+    Limits,
+    Refused,
+    RequestRate,
+    read_asked,
+)
+from flows.desk.service.open_desks import NotAllowed, OpenDesks
+from flows.desk.service.service_records import OPEN, AdmittedQuestion, ServiceRecords
 from flows.desk.service.tokens import Token, TokenStore, UnknownToken
 
 LOG = logging.getLogger("dp_release.questions")
-LONGEST_KEY = 200
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
-_KEY = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}")
 UNAVAILABLE = (
     "The service cannot reach its ledger or files now; the log of the service names the reason."
     " Try again later."
 )
-Found = TypeVar("Found")
 
 
 class Service:
@@ -43,7 +46,7 @@ class Service:
     Args:
         desks: The desks.
         tokens: The tokens.
-        records: Idempotency keys, counts of admissions, and outcomes of attempts.
+        records: Counts of admissions, and outcomes of attempts.
         limits: Limits of the service.
         admitted: Called after each admission, to wake the queue.
         running: Returns the account and number of the question that is being answered.
@@ -51,7 +54,7 @@ class Service:
 
     def __init__(
         self,
-        desks: Desks,
+        desks: OpenDesks,
         tokens: TokenStore,
         records: ServiceRecords,
         limits: Limits,
@@ -71,49 +74,36 @@ class Service:
         asked = read_asked(body)
         return self.desks.plan(holder.account, holder.user, asked.question, asked.epsilon)
 
-    def ask(self, secret: str, body: bytes, key: str | None) -> dict[str, Any]:
+    def ask(self, secret: str, body: bytes) -> dict[str, Any]:
         """Admit a question; return its number and state.
 
         Raises:
             Refused: if the request is invalid, or too many questions are open.
         """
         asked = read_asked(body)
-        if key is not None and not _KEY.fullmatch(key):
-            raise Refused(
-                400,
-                f"`Idempotency-Key` must be 1 to {LONGEST_KEY} printable ASCII characters without"
-                " spaces.",
-            )
         # One admission at a time, so that two requests together cannot exceed a limit. The token
         # cannot be revoked before the admission is durable.
         try:
-            with self._admission, self.tokens.holding(secret) as holder:
-                return self._admit(holder, asked.question, asked.epsilon, key)
+            with self._admission, self.tokens.hold(secret) as holder:
+                return self._admit(holder, asked.question, asked.epsilon)
         except UnknownToken:
             raise Refused(401, NO_TOKEN) from None
 
-    def _admit(self, holder: Token, question: str, epsilon: str, key: str | None) -> dict[str, Any]:
+    def _admit(self, holder: Token, question: str, epsilon: str) -> dict[str, Any]:
         account, user = holder.account, holder.user
-        if key is not None:
-            try:
-                self.records.claim(account, user, key, f"{epsilon}\n{question}")
-            except KeyReused:
-                raise Refused(
-                    422, "This `Idempotency-Key` was sent before with another question."
-                ) from None
         before = self._all()
         self._require_room(holder, question, epsilon, before)
         number = self.desks.admit(account, user, question, epsilon)
         self.records.take(account, number)
-        if all((each.account, each.number) != (account, number) for each in before):
+        known = {(each.account, each.number): each.state for each in before}
+        state = known.get((account, number))
+        if state is None:
             self.records.count_admission(account, user)
         LOG.info("user=%s account=%s id=%s admitted epsilon=%s", user, account, number, epsilon)
-        if any(
-            (each.account, each.number) == (account, number) and each.state in ("refused", "failed")
-            for each in before
-        ):
-            self.records.forget_outcome(account, number)  # asking again retries the question
-            self._forget(account, number)
+        if state in ("refused", "failed"):  # asking again retries the question
+            self.records.forget_outcome(account, number)
+            with self._renewal:
+                self._shown.pop((account, number), None)
         self._admitted()
         return {"id": number, "state": self._own(holder, number).state}
 
@@ -142,7 +132,7 @@ class Service:
             )
         else:
             return
-        if not self.desks.known(account, user, question, epsilon):
+        if not self.desks.is_known(account, user, question, epsilon):
             raise Refused(429, sentence, retry_after=60)
 
     def questions(self, holder: Token) -> dict[str, Any]:
@@ -182,12 +172,6 @@ class Service:
             raise Refused(404, f"You have no question {number}.")
         return found
 
-    def _forget(self, account: str, number: int) -> None:
-        with self._renewal:
-            self._shown = {
-                key: each for key, each in self._shown.items() if key != (account, number)
-            }
-
     def _all(self) -> list[AdmittedQuestion]:
         """Return the questions of all desks as they are now."""
         running = self._running()
@@ -195,7 +179,7 @@ class Service:
             replace(each, state="running")
             if each.state == "waiting" and (each.account, each.number) == running
             else each
-            for each in self.records.seen(self.desks.questions())
+            for each in self.records.with_outcomes(self.desks.questions())
         ]
 
     def renew(self) -> None:
@@ -253,6 +237,19 @@ def zip_folder(folder: Path) -> bytes:
     return made.getvalue()
 
 
+def _holder(request: Request) -> Token:
+    holder: Token = request.scope["holder"]
+    return holder
+
+
+async def _body(request: Request) -> bytes:
+    return await request.body()
+
+
+Holder = Annotated[Token, Depends(_holder)]
+Body = Annotated[bytes, Depends(_body)]
+
+
 def make_application(service: Service, *, rate: RequestRate | None = None) -> Gate:
     """Return the ASGI application.
 
@@ -268,55 +265,61 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
         redoc_url=None,
         redirect_slashes=False,
     )
-    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": SCHEMA}}}}
+    content = {"application/json": {"schema": Asked.model_json_schema()}}
+    body = {"requestBody": {"required": True, "content": content}}
 
     @app.get("/healthz", summary="Whether the service listens")
     async def healthz() -> Any:
         return {"status": "ok"}
 
+    # Starlette runs endpoints that are no coroutines in threads.
     @app.post("/v1/plan", summary="What a question would cost; spends nothing", openapi_extra=body)
-    async def plan(request: Request) -> Any:
-        given = await request.body()
-        return await _reply_of(lambda: service.plan(request.scope["holder"], given))
+    def plan(holder: Holder, given: Body) -> Any:
+        return service.plan(holder, given)
 
     @app.post("/v1/questions", status_code=202, summary="Ask a question", openapi_extra=body)
-    async def ask(request: Request) -> Any:
-        given, secret = await request.body(), request.scope["token"]
-        keys = request.headers.getlist("idempotency-key")
-        if len(keys) > 1:
-            raise Refused(400, "Send one `Idempotency-Key`.")
-        found = await _reply_of(lambda: service.ask(secret, given, keys[0] if keys else None))
+    def ask(request: Request, given: Body) -> Any:
+        found = service.ask(request.scope["token"], given)
         where = f"/v1/questions/{found['id']}"
         return JSONResponse(found, 202, headers={"location": where})
 
     @app.get("/v1/questions", summary="Your questions and their states")
-    async def questions(request: Request) -> Any:
-        return await _reply_of(lambda: service.questions(request.scope["holder"]))
+    def questions(holder: Holder) -> Any:
+        return service.questions(holder)
 
     @app.get("/v1/questions/{number}", summary="One of your questions, with its answer")
-    async def question(request: Request, number: str) -> Any:
-        chosen = _number(number)
-        return await _reply_of(lambda: service.question(request.scope["holder"], chosen))
+    def question(holder: Holder, number: str) -> Any:
+        return service.question(holder, _number(number))
 
     @app.get("/v1/questions/{number}/bundle", summary="The bundle of an answer, as a ZIP file")
-    async def bundle(request: Request, number: str) -> Any:
-        chosen = _number(number)
-        made = await _reply_of(lambda: service.bundle(request.scope["holder"], chosen))
-        name = f'attachment; filename="question-{chosen}.zip"'
+    def bundle(holder: Holder, number: str) -> Any:
+        made = service.bundle(holder, _number(number))
+        name = f'attachment; filename="question-{number}.zip"'
         return Response(made, media_type="application/zip", headers={"content-disposition": name})
 
     @app.get("/v1/allowance", summary="What you may still spend")
-    async def allowance(request: Request) -> Any:
-        holder = request.scope["holder"]
-        return await _reply_of(lambda: service.desks.allowance(holder.account, holder.user))
+    def allowance(holder: Holder) -> Any:
+        return service.desks.allowance(holder.account, holder.user)
 
     @app.get("/v1/schema", summary="The public schema: columns and levels")
-    async def schema(request: Request) -> Any:
-        return await _reply_of(lambda: service.desks.schema(request.scope["holder"].account))
+    def schema(holder: Holder) -> Any:
+        return service.desks.schema(holder.account)
 
     @app.exception_handler(Refused)
     async def refused(_request: Request, error: Refused) -> Response:
-        return JSONResponse({"error": error.sentence}, error.status, headers=error.headers)
+        return error.reply()
+
+    @app.exception_handler(NotAllowed)
+    async def not_allowed(_request: Request, _error: NotAllowed) -> Response:
+        sentence = "You are not a user of this desk; ask the privacy officer to add you."
+        return Refused(403, sentence).reply()
+
+    @app.exception_handler(ReleaseError)
+    async def failed(_request: Request, error: ReleaseError) -> Response:
+        if isinstance(error, BadInput | BudgetRefused):
+            return Refused(400 if isinstance(error, BadInput) else 409, error.message).reply()
+        LOG.error("The service cannot work: %s (%s)", type(error).__name__, error.row or "no row")
+        return Refused(503, UNAVAILABLE).reply()
 
     @app.exception_handler(HTTPException)
     async def unknown(_request: Request, error: HTTPException) -> Response:
@@ -331,11 +334,8 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
         except Exception as error:
             # privacy: neither the log nor the reply gets the error's text.
             LOG.error("An endpoint failed: %s", type(error).__name__)
-            response = JSONResponse(
-                {"error": "The service failed; its log has the kind of error."}, 500
-            )
-        for name, value in HEADERS[1:]:
-            response.headers[name.decode()] = value.decode()
+            response = Refused(500, "The service failed; its log has the kind of error.").reply()
+        response.headers.update(HEADERS)
         return response
 
     limits = service.limits
@@ -348,24 +348,3 @@ def _number(text: str) -> int:
     if not _NUMBER.fullmatch(text):
         raise Refused(404, "There is no such question.")
     return int(text)
-
-
-async def _reply_of(call: Callable[[], Found]) -> Found:
-    """Call a function in a thread, and turn its refusals into replies.
-
-    Raises:
-        Refused: what the function refused.
-    """
-    try:
-        return await asyncio.to_thread(call)
-    except NotAllowed:
-        raise Refused(
-            403, "You are not a user of this desk; ask the privacy officer to add you."
-        ) from None
-    except BadInput as error:
-        raise Refused(400, error.message) from None
-    except BudgetRefused as error:
-        raise Refused(409, error.message) from None
-    except ReleaseError as error:
-        LOG.error("The service cannot work: %s (%s)", type(error).__name__, error.row or "no row")
-        raise Refused(503, UNAVAILABLE) from None

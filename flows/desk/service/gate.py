@@ -1,6 +1,7 @@
-"""Checks a request before an endpoint sees it: its token, its rate, and the size of its body.
+"""Checks a request before an endpoint sees it: its token, its rate, and its body.
 
-The body of a request without a valid token is never read.
+The body of a request without a valid token is never read. The JSON of a body is read strictly: no
+repeated keys, no NaN, exact numbers.
 """
 
 from __future__ import annotations
@@ -8,9 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import math
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
+from starlette.responses import JSONResponse
 
 from dp_core.errors import ReleaseError
 from flows.desk.service.tokens import Token, TokenStore, UnknownToken
@@ -18,20 +34,83 @@ from flows.desk.service.tokens import Token, TokenStore, UnknownToken
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from flows.desk.service.limits import Limits, RequestRate
-
 OPEN = ("/healthz", "/openapi.json")
 """Paths that need no token."""
 LONGEST_TOKEN = 200
-HEADERS = (
-    (b"content-type", b"application/json"),
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-)
+MINUTE = 60.0
+LONGEST_QUESTION = 4000
+LONGEST_EPSILON = 60
+HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+"""Headers of every reply."""
 NO_TOKEN = (
     "This needs a valid token in the header `Authorization: Bearer TOKEN`; the privacy officer"
     " issues tokens."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of the service.
+
+    Attributes:
+        requests: Requests of one user in any minute; 60 by default.
+        concurrent: Simultaneous requests of one user; 4 by default.
+        open_questions: Open questions of one user; 5 by default.
+        day: New questions of one user in any 24 hours, including those that cost nothing; 200 by
+            default.
+        queue: Open questions of all users; 100 by default.
+        body: Bytes of one request's body; 16 KiB by default.
+        patience: Seconds within which the headers of a request, and its body, must arrive; 10 by
+            default.
+        exchange: Seconds within which the client must read the reply; 120 by default.
+        connections: Simultaneous connections; 200 by default. A further one closes the oldest
+            without a valid token, of the address that has most connections.
+        answer: Seconds that one answer may take before its process is interrupted; an hour by
+            default.
+        tick: Seconds between updates of the states that users see; 10 by default; with 0 they are
+            always current.
+    """
+
+    requests: int = 60
+    concurrent: int = 4
+    open_questions: int = 5
+    day: int = 200
+    queue: int = 100
+    body: int = 1 << 14
+    patience: float = 10.0
+    exchange: float = 120.0
+    connections: int = 200
+    answer: float = 3600.0
+    tick: float = 10.0
+
+
+class RequestRate:
+    """Counts the requests of each user in the last minute.
+
+    Args:
+        most: Largest number of requests of one user in any minute.
+        clock: Returns seconds; the monotonic clock by default.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._clock = most, clock
+        self._seen: dict[Hashable, deque[float]] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, user: Hashable) -> int:
+        """Count one request; return 0, or the seconds until the user may send one again.
+
+        A refused request does not count.
+        """
+        with self._lock:
+            now = self._clock()
+            seen = self._seen.setdefault(user, deque())
+            while seen and seen[0] <= now - MINUTE:
+                seen.popleft()
+            if len(seen) >= self._most:
+                return max(1, math.ceil(seen[0] + MINUTE - now))
+            seen.append(now)
+            return 0
 
 
 class Gate:
@@ -54,11 +133,6 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return  # no websockets: the server closes the connection
         try:
             if scope["path"] in OPEN:
                 await self._pass_on(scope, b"", receive, send)
@@ -68,7 +142,7 @@ class Gate:
             with self._one_more(user):
                 await self._pass_on(scope, await self._body(scope, receive), receive, send)
         except Refused as refused:  # the application sends its own
-            await refused.send(send)
+            await refused.reply()(scope, receive, send)
 
     async def _pass_on(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         # If a client does not read its reply in time, the server closes the connection.
@@ -158,31 +232,16 @@ class Refused(Exception):
         super().__init__(sentence)
         self.status, self.sentence, self.retry_after = status, sentence, retry_after
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """Headers that this reply has in addition to those of every reply."""
-        found = {}
+    def reply(self) -> JSONResponse:
+        """Return the reply."""
+        headers = dict(HEADERS)
         if self.status == 401:
-            found["www-authenticate"] = "Bearer"
+            headers["www-authenticate"] = "Bearer"
         if self.retry_after is not None:
-            found["retry-after"] = str(self.retry_after)
+            headers["retry-after"] = str(self.retry_after)
         if self.status in (400, 408, 413):
-            found["connection"] = "close"  # the rest of the body is not read
-        return found
-
-    async def send(self, send: Send) -> None:
-        """Send the error."""
-        body = json.dumps({"error": self.sentence}, ensure_ascii=False).encode()
-        own = [(name.encode(), value.encode()) for name, value in self.headers.items()]
-        length = (b"content-length", str(len(body)).encode())
-        await send(
-            {
-                "type": "http.response.start",
-                "status": self.status,
-                "headers": [*HEADERS, *own, length],
-            }
-        )
-        await send({"type": "http.response.body", "body": body})
+            headers["connection"] = "close"  # the rest of the body is not read
+        return JSONResponse({"error": self.sentence}, self.status, headers=headers)
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:
@@ -197,3 +256,70 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
+
+
+class Asked(BaseModel):
+    """A question and its epsilon as text, so that 0.1 stays exactly 0.1."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    question: Annotated[
+        str,
+        StringConstraints(
+            strip_whitespace=True,
+            min_length=1,
+            max_length=LONGEST_QUESTION,
+            pattern=r"^\P{Cc}*$",  # no control characters
+        ),
+        Field(description="A table or a regression, such as `mean of income by sex`."),
+    ]
+    epsilon: Annotated[
+        str,
+        BeforeValidator(lambda given: str(given) if isinstance(given, Decimal) else given),
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_EPSILON),
+        Field(
+            description='Epsilon of the answer, above 0, such as "0.1" or "1/10".',
+            json_schema_extra={"type": ["string", "number"]},
+        ),
+    ]
+
+
+def read_asked(body: bytes) -> Asked:
+    """Return the question in a request's body.
+
+    Raises:
+        Refused: with 400 if the body is not JSON, with 422 if it is not a question.
+    """
+    try:
+        found = json.loads(
+            body.decode("utf-8"),
+            parse_float=Decimal,
+            parse_int=Decimal,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_without_doubles,
+        )
+    except (ValueError, RecursionError):
+        raise Refused(
+            400,
+            "The body is not valid JSON in UTF-8; send, for example,"
+            ' {"question": "mean of income by sex", "epsilon": "0.1"}.',
+        ) from None
+    try:
+        return Asked.model_validate(found)
+    except ValidationError:
+        raise Refused(
+            422,
+            "The body must be an object with exactly the keys `question`, which has 1 to"
+            f" {LONGEST_QUESTION} characters, without control characters, and `epsilon`, which is a"
+            ' number, such as 0.1, or a text, such as "1/10".',
+        ) from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found

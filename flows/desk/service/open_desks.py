@@ -1,12 +1,13 @@
-"""The desks of the home, behind the interface `desk_port.Desks` of the service."""
+"""The desks of the home, as the service shows them to their users."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,21 +26,24 @@ from flows.desk.asking import (
 )
 from flows.desk.desk import Desk, all_desks, find_desk, is_open
 from flows.desk.kept_questions import KeptQuestion, KeptQuestions, Stage
-from flows.desk.service.desk_port import STATES as ALL_STATES
-from flows.desk.service.desk_port import AdmittedQuestion, NotAllowed, State
-from flows.desk.service.service_records import ServiceRecords
+from flows.desk.service.service_records import (
+    ENDED,
+    STATES,
+    AdmittedQuestion,
+    ServiceRecords,
+    State,
+)
 from tasks.run.home import open_ledger
 
 KEPT_ANSWERS = 200
 """Answers that are kept in memory, so that reading one again needs no new analysis."""
-STATES: Mapping[Stage, State] = {
+SEEN_AS: Mapping[Stage, State] = {
     "admitted": "waiting",
     "begun": "waiting",
     "held": "awaiting approval",
     "answered": "answered",
     "ended": "refused",
 }
-ENDED = "Its release ended without an answer; ask the privacy officer for the reason."
 ABOVE = (
     "The ledger does not allow this question now; ask the privacy officer whether and when it will."
 )
@@ -49,11 +53,18 @@ _PLANNED = (
 )
 
 
+class NotAllowed(Exception):
+    """The desk does not know the user, or no longer does."""
+
+
 class OpenDesks:
-    """The desks of the home that DP_RELEASE_HOME names."""
+    """The desks of the home that DP_RELEASE_HOME names. Every method may raise `ReleaseError`.
+
+    Methods with a user raise `NotAllowed` if the desk does not know the user.
+    """
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[tuple[str, int], Mapping[str, Any]] = OrderedDict()
+        self._answer = lru_cache(KEPT_ANSWERS)(_answer)
         self._ended: dict[tuple[str, int], Stage] = {}
         self._lock = threading.Lock()
 
@@ -71,7 +82,7 @@ class OpenDesks:
             | {"awaits_approval": planned.awaits, "id": planned.number if known else None}
         )
 
-    def known(self, account: str, user: str, question: str, epsilon: str) -> bool:
+    def is_known(self, account: str, user: str, question: str, epsilon: str) -> bool:
         """Return whether a question is answered, or waits as a question of this user."""
         planned = self._question_plan(account, user, question, epsilon)
         return planned.already is not None or planned.continues is not None
@@ -121,14 +132,8 @@ class OpenDesks:
 
     def answer(self, account: str, number: int) -> Mapping[str, Any]:
         """Return an answer as `query --json` or `infer --json` does, with its cost and receipt."""
-        key = account, number
         with self._lock:  # one analysis at a time
-            if key not in self._answers:
-                self._answers[key] = _answer(find_desk(account), number)
-                if len(self._answers) > KEPT_ANSWERS:
-                    self._answers.popitem(last=False)
-            self._answers.move_to_end(key)
-            return self._answers[key]
+            return self._answer(account, number)
 
     def bundle(self, account: str, number: int) -> Path:
         """Return the folder of the bundle that answers a question."""
@@ -174,13 +179,15 @@ def questions_as_seen(desk: Desk, kept: KeptQuestions) -> list[AdmittedQuestion]
         kept: Its questions.
     """
     found = [_admitted_question(desk, each, kept.stage(each)) for each in kept.all()]
-    return ServiceRecords(desk.home).seen(found) if ServiceRecords.exist(desk.home) else found
+    return (
+        ServiceRecords(desk.home).with_outcomes(found) if ServiceRecords.exist(desk.home) else found
+    )
 
 
 def counts_by_state(questions: Sequence[AdmittedQuestion]) -> dict[str, int]:
     """Return how many questions are in each state, without empty states."""
     counts = Counter(each.state for each in questions)
-    return {state: counts[state] for state in ALL_STATES if counts[state]}
+    return {state: counts[state] for state in STATES if counts[state]}
 
 
 def _admitted_question(desk: Desk, question: KeptQuestion, stage: Stage) -> AdmittedQuestion:
@@ -190,7 +197,7 @@ def _admitted_question(desk: Desk, question: KeptQuestion, stage: Stage) -> Admi
         question.user or "",
         question.text,
         question.epsilon,
-        STATES[stage],
+        SEEN_AS[stage],
         ENDED if stage == "ended" else "",
     )
 
@@ -224,7 +231,8 @@ def _refuse(desk: Desk, user: str, error: BudgetRefused) -> NoReturn:
     raise BudgetRefused(ABOVE, row=error.row) from None
 
 
-def _answer(desk: Desk, number: int) -> Mapping[str, Any]:
+def _answer(account: str, number: int) -> Mapping[str, Any]:
+    desk = find_desk(account)
     found = answer_question(desk, number, carry_out=_carry_out_nothing)
     kept = KeptQuestions(desk, open_ledger(desk.home))
     asked = kept.find(number)

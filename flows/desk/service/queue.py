@@ -1,25 +1,18 @@
-"""The queue: answers one question at a time, each in its own process; users take turns."""
+"""The queue: answers one question at a time, users take turns."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from dp_core.errors import ReleaseError
-from flows.desk.service.desk_port import AdmittedQuestion, Desks, Outcome
-from flows.desk.service.limits import Limits
-from flows.desk.service.service_records import ServiceRecords
+from flows.desk.service.open_desks import OpenDesks
+from flows.desk.service.service_records import AdmittedQuestion, Outcome, ServiceRecords
 from flows.desk.service.tokens import TokenStore
-from flows.processes.child_process import environment, interrupt, stop
 
 LOG = logging.getLogger("dp_release.questions")
-CHILD = "flows.desk.service.answering_process"
 FIRST_PAUSE_S = 5.0
 """Pause after the first failed attempt at a question; it doubles with each."""
 APPROVAL_PAUSE_S = 60.0
@@ -57,20 +50,18 @@ class Queue:
         desks: The desks.
         tokens: The tokens; questions of a user without a valid one wait.
         records: Outcomes of attempts.
-        limits: Limits; `answer` bounds the time of one answer.
-        answer: Answers one question in another process.
+        answer: Answers one question; returns the outcome.
     """
 
     def __init__(
         self,
-        desks: Desks,
+        desks: OpenDesks,
         tokens: TokenStore,
         records: ServiceRecords,
-        limits: Limits,
         answer: Callable[[AdmittedQuestion], Outcome],
     ) -> None:
         self._desks, self._tokens, self._records = desks, tokens, records
-        self._limits, self._answer = limits, answer
+        self._answer = answer
         self._served: dict[tuple[str, str], int] = {}
         self._turn = 0
         self._running: tuple[str, int] | None = None
@@ -139,80 +130,11 @@ class Queue:
         """
         asked, now = self._desks.questions(), time.monotonic()
         known = {(each.account, each.user) for each in self._tokens.valid()}
-        taken = self._records.taken()
+        taken = self._records.taken_questions()
         return [
             each
-            for each, raw in zip(self._records.seen(asked), asked, strict=True)
+            for each, raw in zip(self._records.with_outcomes(asked), asked, strict=True)
             if raw.state == "waiting" and each.state in ("waiting", "awaiting approval")
             if (each.account, each.user) in known and (each.account, each.number) in taken
             if self._not_before.get((each.account, each.number), now) <= now
         ]
-
-
-class AnsweringProcesses:
-    """Starts the process that answers one question, and stops it when the service stops.
-
-    Args:
-        records: Number of attempts at each question that ended without an answer.
-        seconds: Largest time of one answer, in seconds.
-        deployment: Whether to hand the question to Prefect's deployment; False by default.
-    """
-
-    def __init__(
-        self, records: ServiceRecords, seconds: float, *, deployment: bool = False
-    ) -> None:
-        self._records, self._seconds, self._deployment = records, seconds, deployment
-        self._child: subprocess.Popen[bytes] | None = None
-        self._lock, self._ended = threading.Lock(), threading.Event()
-
-    def __call__(self, question: AdmittedQuestion) -> Outcome:
-        """Answer a question; return the outcome."""
-        job = {
-            "account": question.account,
-            "number": question.number,
-            "attempt": self._records.ended(question.account, question.number),
-            "deployment": self._deployment,
-        }
-        with self._lock:
-            if self._ended.is_set():
-                return Outcome("interrupted")
-            self._child = child = subprocess.Popen(
-                [sys.executable, "-P", "-m", CHILD],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                # privacy: messages of libraries that hold rows must not reach a service's log.
-                stderr=subprocess.DEVNULL,
-                env=environment(),
-                start_new_session=True,
-            )
-        assert child.stdin is not None
-        assert child.stdout is not None
-        late = threading.Timer(self._seconds, interrupt, (child,))
-        late.start()
-        try:
-            with contextlib.suppress(BrokenPipeError):
-                child.stdin.write(json.dumps(job).encode() + b"\n")
-                child.stdin.flush()
-            said = child.stdout.read()
-            child.wait()
-        finally:
-            late.cancel()
-            child.stdin.close()
-            child.stdout.close()
-        if self._ended.is_set():
-            return Outcome("interrupted")
-        with contextlib.suppress(ValueError, IndexError, TypeError):
-            found = Outcome(**json.loads(said.splitlines()[-1]))
-            if found.state != "interrupted":
-                return found
-        # It took too long, or somebody ended it.
-        return Outcome("failed", "The process that answers ended early.")
-
-    def end(self) -> None:
-        """Interrupt the current answer and start no other; nothing is lost or paid twice."""
-        with self._lock:
-            self._ended.set()
-            child = self._child
-        if child is None or child.poll() is not None:
-            return
-        stop(child)

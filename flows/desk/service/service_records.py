@@ -1,4 +1,4 @@
-"""What the service itself must remember: idempotency keys, counts of questions, and outcomes.
+"""What the service itself must remember: counts of questions, and outcomes.
 
 All of it survives a crash. None of it decides about the budget: only the ledger does.
 """
@@ -6,28 +6,26 @@ All of it survives a crash. None of it decides about the budget: only the ledger
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, get_args
 
-from flows.desk.service.desk_port import AdmittedQuestion, Outcome
 from flows.desk.service.tokens import FOLDER
 
+State = Literal["waiting", "running", "awaiting approval", "answered", "refused", "failed"]
+STATES: tuple[State, ...] = get_args(State)
+OPEN: tuple[State, ...] = ("waiting", "running", "awaiting approval")
+"""States of questions that are neither answered nor refused nor failed."""
+ENDED = "Its release ended without an answer; ask the privacy officer for the reason."
 MOST_ATTEMPTS = 3
 """Failed attempts at one question (for outside reasons) after which a person has to look."""
 FILE = "service.db"
 DAY_S = 24 * 3600.0
-KEPT_S = 7 * 24 * 3600.0
-MOST_KEYS = 1000
-"""Largest number of keys that are kept of one user."""
 _TABLES = """
-CREATE TABLE IF NOT EXISTS keys (
-    account TEXT, user TEXT, key TEXT, request TEXT, used REAL, PRIMARY KEY (account, user, key)
-);
 CREATE TABLE IF NOT EXISTS taken (account TEXT, number INTEGER, PRIMARY KEY (account, number));
 CREATE TABLE IF NOT EXISTS admissions (account TEXT, user TEXT, at REAL);
 CREATE TABLE IF NOT EXISTS outcomes (
@@ -37,8 +35,44 @@ CREATE TABLE IF NOT EXISTS outcomes (
 """
 
 
-class KeyReused(Exception):
-    """An idempotency key was sent before with another request."""
+@dataclass(frozen=True, slots=True)
+class AdmittedQuestion:
+    """A question that a desk admitted.
+
+    Attributes:
+        account: Account of the desk.
+        number: Number of the question at this desk.
+        user: Who asked.
+        question: The question as it was understood.
+        epsilon: Epsilon of its release, as text.
+        state: Its state.
+        reason: Why it was refused or failed, in one public sentence; empty otherwise.
+    """
+
+    account: str
+    number: int
+    user: str
+    question: str
+    epsilon: str
+    state: State
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of an attempt to answer a question.
+
+    Attributes:
+        state: State of the question; `interrupted` if the attempt is to be repeated.
+        reason: Why it was refused or failed, in one public sentence; empty otherwise.
+        cost: Epsilon that was paid, as text.
+        row: Heading in `docs/runbook.md` that says what to do, for the log; empty for none.
+    """
+
+    state: State | Literal["interrupted"]
+    reason: str = ""
+    cost: str = "0"
+    row: str = ""
 
 
 class ServiceRecords:
@@ -61,37 +95,6 @@ class ServiceRecords:
         """Return whether a service was ever started in a home."""
         return (home / FOLDER / FILE).is_file()
 
-    def claim(self, account: str, user: str, key: str, request: str) -> None:
-        """Bind an idempotency key of a user to a request for a week.
-
-        Args:
-            account: Account of the desk.
-            user: Who sent the key.
-            key: The key, as it was sent.
-            request: The request in its normal form.
-
-        Raises:
-            KeyReused: if the key is bound to another request.
-        """
-        hashed, digest, now = _digest(key), _digest(request), self._clock()
-        with self._transaction() as database:
-            database.execute("DELETE FROM keys WHERE used < ?", (now - KEPT_S,))
-            database.execute(
-                "INSERT OR IGNORE INTO keys VALUES (?, ?, ?, ?, ?)",
-                (account, user, hashed, digest, now),
-            )
-            (bound,) = database.execute(
-                "SELECT request FROM keys WHERE account = ? AND user = ? AND key = ?",
-                (account, user, hashed),
-            ).fetchone()
-            database.execute(
-                "DELETE FROM keys WHERE account = ? AND user = ? AND key NOT IN (SELECT key FROM"
-                " keys WHERE account = ? AND user = ? ORDER BY used DESC, rowid DESC LIMIT ?)",
-                (account, user, account, user, MOST_KEYS),
-            )
-        if bound != digest:
-            raise KeyReused
-
     def take(self, account: str, number: int) -> None:
         """Record that the service answers a question, because it was asked here.
 
@@ -102,7 +105,7 @@ class ServiceRecords:
         with self._transaction() as database:
             database.execute("INSERT OR IGNORE INTO taken VALUES (?, ?)", (account, number))
 
-    def taken(self) -> frozenset[tuple[str, int]]:
+    def taken_questions(self) -> frozenset[tuple[str, int]]:
         """Return account and number of each question that the service answers."""
         with self._transaction() as database:
             return frozenset(database.execute("SELECT account, number FROM taken").fetchall())
@@ -147,7 +150,7 @@ class ServiceRecords:
             ).fetchone()
         return int(failures)
 
-    def ended(self, account: str, number: int) -> int:
+    def ended_attempts(self, account: str, number: int) -> int:
         """Return how many attempts at a question have failed or were refused so far."""
         with self._transaction() as database:
             row = database.execute(
@@ -164,7 +167,7 @@ class ServiceRecords:
                 (account, number),
             )
 
-    def seen(self, questions: Iterable[AdmittedQuestion]) -> list[AdmittedQuestion]:
+    def with_outcomes(self, questions: Iterable[AdmittedQuestion]) -> list[AdmittedQuestion]:
         """Return questions, with the states of those that wait changed by their last attempts.
 
         A question has failed after `MOST_ATTEMPTS` failed attempts; until then it waits.
@@ -189,7 +192,3 @@ class ServiceRecords:
         with contextlib.closing(sqlite3.connect(self._path, timeout=30)) as database, database:
             database.execute("PRAGMA synchronous = FULL")
             yield database
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

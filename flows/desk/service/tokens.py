@@ -89,7 +89,7 @@ class TokenStore:
         secret, today = secrets.token_urlsafe(BYTES), self._today()
         made = Token(_hash(secret), account, user, today, today + timedelta(days=days))
         with self._locked(fcntl.LOCK_EX):
-            valid = self._valid()
+            valid = self.valid()
             if sum((each.account, each.user) == (account, user) for each in valid) >= MOST_TOKENS:
                 raise BadInput(
                     f"{user} has {MOST_TOKENS} valid tokens for account {account!r}; revoke them"
@@ -105,7 +105,7 @@ class TokenStore:
         with a revoked token.
         """
         with self._locked(fcntl.LOCK_EX):
-            valid = self._valid()
+            valid = self.valid()
             kept = [each for each in valid if (each.account, each.user) != (account, user)]
             self._write(kept)
         return len(valid) - len(kept)
@@ -113,7 +113,7 @@ class TokenStore:
     def valid(self) -> list[Token]:
         """Return the tokens that are valid today."""
         # The file is always replaced as a whole, so reading it needs no lock.
-        return self._valid()
+        return [each for each in self._read() if self._today() < each.expires]
 
     def holder(self, secret: str) -> Token:
         """Return what is kept of a token.
@@ -124,17 +124,14 @@ class TokenStore:
         return _token_with(self.valid(), secret)
 
     @contextlib.contextmanager
-    def holding(self, secret: str) -> Iterator[Token]:
+    def hold(self, secret: str) -> Iterator[Token]:
         """Keep a token from being revoked until the block ends.
 
         Raises:
             UnknownToken: if it is not valid.
         """
         with self._locked(fcntl.LOCK_SH):
-            yield _token_with(self._valid(), secret)
-
-    def _valid(self) -> list[Token]:
-        return [each for each in self._read() if self._today() < each.expires]
+            yield _token_with(self.valid(), secret)
 
     def _read(self) -> list[Token]:
         try:

@@ -8,7 +8,7 @@ comparison.
 from __future__ import annotations
 
 from dp_core.errors import BadInput
-from dp_core.methods.prior.public_prior import PublicPrior
+from dp_core.methods.prior import PublicPrior
 from dp_core.plan.reading.prior_reader import PriorSource
 from dp_core.schema.definition import Schema
 

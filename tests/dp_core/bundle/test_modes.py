@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.bundle.statement.release_json import origin_of, plain, statement
 from dp_core.bundle.verification.charges_check import mode_contradictions
 from dp_core.bundle.verification.verify import verify
@@ -17,7 +18,6 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combining_rules import OFF, inference_statement
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import carry_out
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.text.canonical import digest

@@ -10,7 +10,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.methods.replicates.posterior import posterior_tables
-from dp_core.plan.in_memory import drawn_set
+from dp_core.public_data.memory_release import drawn_set
 from tests import linked_release
 
 COUNTY_OF = {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "b3": "b"}

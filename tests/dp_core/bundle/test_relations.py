@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.trial import codes_schema
 from dp_core.bundle.quality.relations import (
     cells_near_zero,
     levels_near_zero,
@@ -11,7 +12,6 @@ from dp_core.bundle.quality.relations import (
     thin_groups,
 )
 from dp_core.methods.replicates.posterior import posterior_tables
-from dp_core.plan.trial import codes_schema
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros

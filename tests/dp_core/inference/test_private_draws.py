@@ -16,16 +16,16 @@ def known(rows):
 def test_the_posterior_is_bayes_rule_over_all_files():
     """Ten records, two draws of twelve; every term is written out."""
     draws = [GroupDraws("independent", 12, s, 3.0, 3.0) for s in (4, 7)]
-    found = group_posterior(draws, *known(10), prior=(2.0, 3.0))
+    found = group_posterior(draws, *known(10))
     ones = np.arange(11)
-    expected = stats.betabinom.pmf(ones, 10, 2, 3)
+    expected = stats.betabinom.pmf(ones, 10, 1, 1)
     for s in (4, 7):
         expected *= stats.binom.pmf(s, 12, (ones + 3) / 16)
     expected /= expected.sum()
     assert found.ones.tolist() == ones.tolist()
     assert found.weights == pytest.approx(expected)
     mean, _, _ = found.in_population(0.9)
-    assert mean == pytest.approx(expected @ ((2 + ones) / 15))
+    assert mean == pytest.approx(expected @ ((1 + ones) / 12))
 
 
 def test_an_urn_draws_a_beta_binomial_number():

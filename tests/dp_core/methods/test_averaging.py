@@ -44,19 +44,9 @@ def test_every_record_is_some_models_and_no_part_is_off_by_one(rows, weights):
 def test_of_a_mixture_each_model_draws_its_part_in_random_places():
     halves = (Fraction(3, 4), Fraction(1, 4))
     rng = np.random.default_rng(1)
-    data = draw([Always(0), Always(1)], halves, 400, by="record", rng=rng)
+    data = draw([Always(0), Always(1)], halves, 400, rng=rng)
     assert data.column("a").sum() == 100
     assert 10 < data.column("a")[:100].sum() < 50
-
-
-def test_by_set_the_sets_are_of_one_model_each_as_often_as_its_weight():
-    halves = (Fraction(3, 4), Fraction(1, 4))
-    rng = np.random.default_rng(1)
-    drawn = [
-        draw([Always(0), Always(1)], halves, 5, by="set", rng=rng).column("a") for _ in range(400)
-    ]
-    assert all(len(set(codes.tolist())) == 1 for codes in drawn)
-    assert 60 <= sum(int(codes[0]) for codes in drawn) <= 140
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.metrics.household_tally import HouseholdTally, tally_of
-from dp_core.metrics.marginal_error import Tally
+from dp_core.metrics.marginal_error import HouseholdTally, Tally, tally_of
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.household_values import in_households

@@ -14,6 +14,7 @@ from dp_core.metrics.marginal_error import (
     average_tvd,
     batches,
     occupied_cells,
+    record_keys,
     small_cliques,
     tvd,
     within_limit,
@@ -93,12 +94,14 @@ def test_the_same_data_are_at_distance_zero():
     assert average_tvd(data, data, 2).mean == 0
 
 
-def test_tables_above_the_limit_are_left_out_and_counted():
+def test_tables_above_the_limit_are_left_out_and_counted(monkeypatch):
     first, second = dataset(50, (2, 30, 30), 1), dataset(50, (2, 30, 30), 2)
-    found = average_tvd(first, second, 2, cell_limit=100)
+    monkeypatch.setattr(within_limit, "__kwdefaults__", {"cell_limit": 100})
+    found = average_tvd(first, second, 2)
 
     assert (found.tables, found.skipped) == (2, 1)
-    empty = average_tvd(first, second, 2, cell_limit=1)
+    monkeypatch.setattr(within_limit, "__kwdefaults__", {"cell_limit": 1})
+    empty = average_tvd(first, second, 2)
     assert math.isnan(empty.mean)
     assert (empty.tables, empty.skipped) == (0, 3)
 
@@ -156,3 +159,11 @@ def test_a_large_table_is_compared_without_the_cells_that_are_empty_in_both():
     first[3, 5], first[299, 299], second[3, 5], second[0, 0] = 6, 2, 1, 1
     assert tvd(first, second) == (abs(0.75 - 0.5) + 0.25 + 0.5) / 2
     assert tvd(first, first * 0) == 1
+
+
+def test_keys_tell_records_of_a_domain_that_no_number_holds():
+    data = dataset(200, (60_000,) * 8, 5)
+    twice = Dataset(data.domain, np.ascontiguousarray(data.codes[:, ::-1]))
+    one, two = record_keys(data.domain.columns, (data, twice))
+    assert np.unique(one).size == 200
+    assert (one == two[::-1]).all()

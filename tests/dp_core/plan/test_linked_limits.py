@@ -13,12 +13,10 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods import registry
 from dp_core.methods.reconstruction.linked import member_targets
 from dp_core.methods.selection.budget.costs import Costs
-from dp_core.plan.in_memory import memory_plan
-from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import ask_all
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.linked_columns import household_shares
@@ -52,38 +50,19 @@ def plan_of(schema, privacy=None, **stages):
     )
 
 
-@pytest.mark.parametrize("method", [each for each in PRESETS if each != "auto"])
-def test_another_method_is_refused_by_the_plan(method):
-    with pytest.raises(BadInput, match="cannot release linked tables yet"):
-        plan_of(schema_of(3), method=method)
-
-
 @pytest.mark.parametrize(
-    ("stage", "method"),
+    "keys",
     [
-        (stage, method)
-        for stage, family in (
-            ("select", "selection"),
-            ("reconstruct", "reconstruction"),
-            ("synthesize", "parametric"),
-        )
-        for method in registry.available(family)
-        if method != "auto"
+        {"method": "privsyn"},
+        {"select": {"method": "aim"}},
+        {"reconstruct": {"method": "gum"}},
+        {"synthesize": {"method": "kde"}},
+        {"checks": {"share": "0.1"}},
     ],
 )
-def test_another_method_of_a_stage_is_refused_by_the_plan(stage, method):
-    with pytest.raises(BadInput, match="cannot release linked tables yet"):
-        plan_of(schema_of(3), **{stage: {"method": method}})
-
-
-def test_what_is_not_refused_is_planned():
-    for stages in (
-        {"method": "auto"},
-        {"select": {"method": "auto", "candidates": "forest"}},
-        {"reconstruct": {"method": "auto"}},
-        {"synthesize": {"sets": "2", "mode": "shared"}},
-    ):
-        assert plan_of(schema_of(3), **stages).tables
+def test_another_method_or_a_check_is_refused_by_the_plan(keys):
+    with pytest.raises(BadInput, match="linked tables"):
+        plan_of(schema_of(3), **keys)
 
 
 def test_more_households_than_can_be_stored_in_shares_are_refused_by_the_plan():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.auto import Auto
@@ -15,7 +15,6 @@ from dp_core.methods.selection.budget.typical_file import DEPENDENCES
 from dp_core.plan.forecast.error_forecast import KnownTable, planned_error
 from dp_core.plan.forecast.one_step import better_plan
 from dp_core.plan.procedure import carry_out
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from tests.specs import plan_of
@@ -33,6 +32,7 @@ unit: row
   c: {{type: category, levels: [k, l, m, n]}}
 """
 ABOUT = SCHEMA.format(about="rows_about: 1000\n")
+PRIVATE = ABOUT.replace("levels: [x, y]", "levels: {private: 2}, groups: {u: [x, y], v: [z]}")
 
 
 def planned(domain, epsilon, rows, **options):
@@ -108,6 +108,7 @@ def test_what_is_charged_is_in_the_plan_and_the_same_for_all_files():
         pytest.param("select: {candidates: all}\n", "{epsilon: 1}", ABOUT, id="option"),
         pytest.param("tables: [{of: [a, b]}]\n", "{epsilon: 1}", ABOUT, id="wanted tables"),
         pytest.param("synthesize: {sets: 0}\n", "{epsilon: 1}", ABOUT, id="no sets"),
+        pytest.param("", "{epsilon: 2, delta: 1e-6}", PRIVATE, id="private levels"),
         pytest.param(
             "measure: {noise: gaussian}\n", "{epsilon: 1, delta: 1e-9}", ABOUT, id="noise"
         ),
@@ -166,27 +167,3 @@ def test_the_forecast_is_that_of_the_planned_tables(at_once, noise):
     for error, dependence in zip(found, DEPENDENCES, strict=True):
         other = planned_error(FIVE, rows, tables, dependence)
         assert error.two == pytest.approx(other.two, rel=0.02)
-
-
-def test_less_noise_of_the_joint_table_is_less_expected_error_of_pairs_and_triples():
-    errors = []
-    for epsilon in ("1/5", "1", "5"):
-        plan = planned(FIVE, epsilon, 1_000, select={"at_once": "joint"})
-        least, most = plan.spec.selector.forecast(
-            *(FIVE, 1_000, plan.currency, plan.spec.privacy.relation),
-            one_way=Fraction(0),
-            measure=plan.costs["measure"],
-        )
-        assert least.two <= most.two < least.three <= most.three * (1 + 1e-9) < 1
-        errors.append(most)
-    assert errors[0].two > 4 * errors[1].two > 16 * errors[2].two
-    assert errors[0].three > 3 * errors[1].three > 9 * errors[2].three
-    assert not math.isnan(errors[0].three)
-
-
-def test_with_private_levels_nothing_is_decided_beforehand(tmp_path):
-    levels = "{private: 2}, groups: {u: [x, y], v: [z]}"
-    schema = ABOUT.replace("levels: [x, y]", f"levels: {levels}")
-    plan = plan_of(tmp_path, "", method="auto", schema=schema, privacy="{epsilon: 2, delta: 1e-6}")
-    assert plan.spec.schema.private
-    assert not plan.spec.selector.in_one_step

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.budget.threshold_delta import planned_threshold
 from dp_core.plan.currency_choice import _with_noisy_scores, expected_error
-from dp_core.plan.in_memory import memory_plan
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out
-from dp_core.plan.trial import trial_plan
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.tables.dataset import Dataset
@@ -160,13 +160,6 @@ def test_laplace_noise_is_not_taken_where_it_hides_which_pairs_depend():
     assert lost[0] > lost[1]
 
 
-def test_noise_that_is_asked_for_is_taken():
-    spec = trial_plan(EIGHT, "auto", Fraction("1/10"), Fraction("1e-9"), seed=0).spec
-    schema = dataclasses.replace(spec.schema, rows_about=500)
-    spec = dataclasses.replace(spec, schema=schema, noise="gaussian")
-    assert make_plan(spec).currency.kind != "pure"
-
-
 @pytest.mark.parametrize("mode", ["shared", "split"])
 def test_an_adaptive_plan_has_its_certain_part_and_the_rest_set_aside(tmp_path, mode):
     text = SPLIT.format(3, mode)
@@ -207,34 +200,27 @@ def test_the_total_implies_the_guarantee_and_no_event_costs_more_than_its_part(t
         assert table.noise.scale == float(event.scale)
 
 
-def test_replacing_a_row_doubles_laplace_noise_and_widens_gaussian_noise_by_root_two(tmp_path):
-    for noise, privacy, factor in (
-        ("laplace", "epsilon: 1", 2.0),
-        ("gaussian", "epsilon: 0.05, delta: 1e-6", math.sqrt(2)),
-    ):
-        text = FIXED + f"measure: {{noise: {noise}}}\n"
-        one, two = (
-            plan_of(tmp_path, text, privacy=f"{{{privacy}, neighbours: {neighbours}}}")
-            for neighbours in ("add-remove", "replace-one")
+@pytest.mark.parametrize(
+    ("noise", "privacy", "grows"),
+    [("laplace", "epsilon: 1", float), ("gaussian", "epsilon: 0.05, delta: 1e-6", math.sqrt)],
+)
+def test_replacing_a_row_and_splitting_the_budget_widen_the_noise(tmp_path, noise, privacy, grows):
+    usual, replaced, split = (
+        plan_of(
+            tmp_path,
+            FIXED + f"measure: {{noise: {noise}}}\n" + SPLIT.format(4, mode),
+            privacy=f"{{{privacy}, neighbours: {neighbours}}}",
         )
-        assert [t.cost for t in one.tables] == [t.cost for t in two.tables]
-        for first, second in zip(one.tables, two.tables, strict=True):
-            assert second.noise.kind == first.noise.kind == noise
-            assert second.noise.scale / first.noise.scale == pytest.approx(factor, rel=1e-3)
-
-
-def test_splitting_the_budget_over_m_sets_costs_m_times_the_noise_or_its_root(tmp_path):
-    for noise, privacy, factor in (
-        ("laplace", "{epsilon: 1}", 4.0),
-        ("gaussian", "{epsilon: 0.05, delta: 1e-6}", 2.0),
-    ):
-        text = FIXED + f"measure: {{noise: {noise}}}\n"
-        shared, split = (
-            plan_of(tmp_path, text + SPLIT.format(4, mode), privacy=privacy)
-            for mode in ("shared", "split")
+        for mode, neighbours in (
+            ("shared", "add-remove"),
+            ("shared", "replace-one"),
+            ("split", "add-remove"),
         )
-        for one, part in zip(shared.tables, split.tables, strict=True):
-            assert part.noise.scale / one.noise.scale == pytest.approx(factor, rel=1e-3)
+    )
+    for one, other, part in zip(usual.tables, replaced.tables, split.tables, strict=True):
+        assert (other.cost, other.noise.kind, one.noise.kind) == (one.cost, noise, noise)
+        assert other.noise.scale / one.noise.scale == pytest.approx(grows(2), rel=1e-3)
+        assert part.noise.scale / one.noise.scale == pytest.approx(grows(4), rel=1e-3)
 
 
 def test_the_distance_that_noise_causes_is_cells_times_noise_over_twice_the_rows(tmp_path):
@@ -296,13 +282,6 @@ def test_a_guarantee_that_no_noise_gives_is_refused(tmp_path):
     )
     with pytest.raises(BadInput, match="No gaussian noise gives epsilon 1e-300"):
         make_plan(spec)
-
-
-def test_under_replace_one_the_number_of_rows_is_not_paid_for(tmp_path):
-    plan = plan_of(tmp_path, "", method="fdh", privacy="{epsilon: 1, neighbours: replace-one}")
-    assert plan.costs["total"] == 0
-    assert all(table.clique for table in plan.tables)
-    assert paid(plan) == 1
 
 
 def test_a_release_whose_size_would_be_all_noise_is_refused_before_it_is_paid(tmp_path):

@@ -1,4 +1,4 @@
-"""A release in memory of two linked frames."""
+"""Releases in memory of two linked frames, in both of their modes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dp_core.errors import BadInput
 from dp_core.public_data.frame_codes import DataDoNotFit, frame_codes
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.household_counter import HouseholdCounter
-from tests.linked_release import SCHEMA, frames
+from tests.linked_release import SCHEMA, VACANCIES, frames, with_vacant
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +35,12 @@ def test_a_release_of_two_frames_has_two_frames_in_every_set(release):
     for one in release.sets:
         homes, people = one["homes"], one["people"]
         assert homes["home"].tolist() == list(range(1, len(homes) + 1))
-        assert people["home_id"].isin(homes["home"]).all()
+        assert {*people["home_id"]} == {*homes["home"]}
+        assert not people.duplicated(["home_id", "nr"]).any()
         assert people.groupby("home_id").size().between(1, 4).all()
         assert not ((people["age"] < 18) & (people["work"] == "employed")).any()
-
-
-def test_the_sets_are_like_the_frames(release):
-    data = frames()
-    for one in release.sets:
-        assert len(one["homes"]) == pytest.approx(400, abs=40)
-        assert len(one["people"]) == pytest.approx(len(data["people"]), rel=0.2)
+        assert len(homes) == pytest.approx(400, abs=40)
+        assert len(people) == pytest.approx(len(frames()["people"]), rel=0.2)
 
 
 def test_a_saved_release_has_both_tables_and_their_keys(release, tmp_path):
@@ -100,3 +96,58 @@ def test_everything_that_does_not_fit_in_both_frames_is_said_at_once():
 def test_linked_tables_need_a_dictionary_of_frames():
     with pytest.raises(TypeError, match="dictionary"):
         dp.release(pd.DataFrame({"a": np.arange(3)}), SCHEMA)
+
+
+@pytest.mark.parametrize(("mode", "sets"), [("shared", 1), ("posterior", 2)])
+def test_a_wanted_table_with_members_answers_questions_about_persons(mode, sets):
+    given = frames(1000)
+    options = {"mode": mode, "sets": sets, "tables": ["tenure, members, work"]}
+    release = dp.release(given, SCHEMA, epsilon=50, **options)
+    answer = release.query("count by tenure where work = 1")
+    homes, people = given["homes"], given["people"]
+    joined = people.merge(homes, left_on="home_id", right_on="home")
+    working = joined[joined["work"].astype(str) == "1"]
+    exact = working.groupby(working["tenure"].astype(str)).size()
+
+    assert answer.determined
+    for cell in answer.cells:
+        # Far more than any noise at this epsilon, far less than the count.
+        assert abs(cell["estimate"] - exact[cell["tenure"]]) < 0.1 * exact[cell["tenure"]]
+
+
+@pytest.mark.parametrize(("mode", "sets"), [("shared", 1), ("posterior", 2)])
+def test_vacant_dwellings_are_released_without_persons(mode, sets):
+    given = with_vacant(frames(2000), 400)
+    schema = {
+        **VACANCIES,
+        "impossible": [*SCHEMA["impossible"], {"members": "0", "income": ["high"]}],
+    }
+    homes = given["homes"]
+    vacant = ~homes["home"].isin(given["people"]["home_id"])
+    homes.loc[vacant & (homes["income"] == 3), "income"] = 1
+    release = dp.release(
+        given, schema, epsilon=50, mode=mode, sets=sets, tables=["tenure, members"]
+    )
+    true = vacant.groupby(homes["tenure"].astype(str)).mean()
+
+    for made in release.sets:
+        empty = ~made["homes"]["home"].isin(made["people"]["home_id"])
+        found = empty.groupby(made["homes"]["tenure"].astype(str)).mean()
+        assert abs(found.to_numpy() - true.to_numpy()).max() < 0.02
+        assert not (made["homes"]["income"][empty].astype(str) == "high").any()
+        assert not made["people"].isna().any().any()
+        assert set(made["people"]["home_id"]) < set(made["homes"]["home"])
+
+
+def test_public_totals_count_vacant_dwellings():
+    given = with_vacant(frames(300), 100)
+    known = given["homes"]["tenure"].value_counts()
+    totals = {"tenure": {"1": str(known[1]), "2": str(known[2])}, "source": "Register"}
+    schema = {**VACANCIES, "totals": [totals]}
+    release = dp.release(
+        given, schema, epsilon=20, neighbours="replace-one", mode="posterior", sets=2
+    )
+    for made in release.sets:
+        assert made["homes"]["tenure"].value_counts().tolist() == [known.max(), known.min()]
+        vacant = ~made["homes"]["home"].isin(made["people"]["home_id"])
+        assert 80 < vacant.sum() < 120

@@ -65,22 +65,6 @@ def test_rows_are_whole_at_any_width(width):
     assert len(row) <= width
 
 
-def test_a_wide_line_holds_every_figure_in_the_order_of_the_files():
-    header = next(line for line in shown(200) if line.startswith("method"))
-    words = [
-        "1-way TVD",
-        "2-way TVD",
-        "3-way TVD",
-        "max cell",
-        "KL pairs",
-        "range error",
-        "CPU s",
-        "MB",
-    ]
-    places = [header.index(word) for word in words]
-    assert places == sorted(places)
-
-
 def test_the_spread_is_told_where_there_is_one():
     def told(runs):
         changed = {"runs": runs, "outcomes": {"done": runs}}
@@ -98,14 +82,3 @@ def test_what_was_refused_is_told_once_for_all_epsilons():
     assert "fdh at epsilon 0.2, 1: The table [of all] has too many cells." in lines
     assert sum(line.startswith("fdh ") and "refused" in line for line in lines) == 2
     assert any(line.startswith("- bootstrap (floor)") for line in lines)
-
-
-def test_the_line_below_speaks_of_deviations_only_where_the_table_has_them():
-    kinds = [
-        replace(row, figures={name: row.figures[name] for name in row.figures if name != "tvd2"})
-        for row in compared_rows()
-    ]
-
-    assert "followed by ± their" in " ".join(shown(200))
-    assert "±" not in " ".join(shown(200, kinds))
-    assert "table.md has their standard deviations" in " ".join(shown(200, kinds))

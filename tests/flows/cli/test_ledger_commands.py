@@ -119,17 +119,9 @@ MISTAKES = [
         "--period-epsilon 2 is above the account's whole epsilon of 1",
     ),
     (["open", "a", "--epsilon", "1", "--within", "twon", *WHO], "Did you mean 'town'?"),
-    (
-        ["open", "a", "--epsilon", "1", "--within", "town", "--neighbours", "replace-one", *WHO],
-        "Account 'town' protects one row under add-remove",
-    ),
     (["raise", "twon", "--epsilon", "3", *WHO], "Did you mean 'town'?"),
     (["raise", "town", *WHO], "give --epsilon, --delta"),
-    (["raise", "town", "--epsilon", "1", *WHO], "can only be raised"),
-    (["raise", "town", "--epsilon", "2", *WHO], "has that total already"),
-    (["raise", "town", "--epsilon", "3", "--delta", "1e-7", *WHO], "can only be raised"),
     (["raise", "town", "--period-epsilon", "1", *WHO], "has no allowance per period to raise"),
-    (["restate", "town", "--composition", "basic", *WHO], "has these terms already"),
     (["restate", "town", "--composition", "bascic", *WHO], "Did you mean 'basic'?"),
     (["restate", "town", *WHO], "Missing option '--composition'"),
     (
@@ -144,22 +136,13 @@ MISTAKES = [
     ),
     (["close", "town", "--by", "Ren\udce9", "--reason", "x"], "--by 'Ren\\udce9' is not UTF-8"),
     (["close", "\udce9t\udce9", *WHO], "is not UTF-8 text"),
-    (["open", "\udce9t\udce9", "--epsilon", "1", *WHO], "is not UTF-8 text"),
-    (["open", "a", "--epsilon", "1", "--owner", "\udce9", *WHO], "--owner '\\udce9' is not UTF-8"),
-    (
-        ["open", "a", "--epsilon", "1", "--within", "\udce9", *WHO],
-        "--within '\\udce9' is not UTF-8",
-    ),
-    (["approve", "caf\udce9", *WHO], "is not UTF-8 text"),
     (["approve", "abc123", *WHO], "'abc123' is neither the hash of a plan (64 hex digits"),
-    (["approve", "a" * 63, *WHO], "64 hex digits"),
     (["approve", "a" * 64, "--by", "Ada"], "Missing option '--reason'"),
     (["withdraw", "a" * 64, *WHO], "is not approved"),
     (["show", "twon"], "Did you mean 'town'?"),
     (["charges", "twon"], "Did you mean 'town'?"),
     (["charges", "town", "--release", "nope"], "No release 'nope' is in this ledger"),
     (["forecast", "nowhere.yaml"], "nowhere.yaml"),
-    (["forecast", "town"], "'town' is an account, and what fits depends on the release: give"),
     (["verify", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
     (["verify", "--public-key", "nowhere.pub"], "nowhere.pub cannot be read"),
     (["export", "nowhere/at/all.jsonl"], "could not be written"),
@@ -247,16 +230,6 @@ def test_a_pure_account_is_not_restated_and_the_sentence_says_how(project, comma
     assert_refused(answer, 2, "has delta 0", "dp-release ledger raise pure --delta D")
 
 
-def test_a_history_above_the_total_is_not_restated(project, command):
-    # In zcdp four such releases fit; each for itself, only two.
-    project.open_account("z", terms=ZCDP)
-    for number in range(3):
-        pay(project, account="z", release=f"r{number}")
-    answer = command("ledger", "restate", "z", "--composition", "basic", *WHO)
-    assert_refused(answer, 3, "exceeds its total", "keeps its terms")
-    assert command("ledger", "show", "z", "--json").json["composition"] == "zcdp"
-
-
 def test_a_closed_account_is_not_closed_raised_or_forecast(project, command):
     assert command("ledger", "close", "town", *WHO).out == "Account 'town' is closed.\n"
     count = entries(project)
@@ -292,6 +265,7 @@ def test_plan_shows_the_plan_and_then_what_the_ledger_would_refuse(project, comm
     text = command("plan", spec)
     assert text.code == 3
     assert text.out.index("Plan ") < text.out.index(words)
+    assert ": enough for" not in text.out
     answer = command("plan", spec, "--json")
     assert (answer.code, answer.json["refused"]["runbook"]) == (3, row)
     assert words in answer.json["refused"]["error"]
@@ -481,19 +455,6 @@ def test_a_file_that_is_no_export_is_one_sentence(command, tmp_path, content):
     assert_refused(command("ledger", "verify", "--public-key", file), 2, "holds no public key")
 
 
-@pytest.mark.usefixtures("project")
-def test_an_export_that_breaks_off_leaves_no_file(command, tmp_path, monkeypatch):
-    from tasks.ledger.ledger import Ledger
-
-    def broken(self):
-        yield self.entries(position=1)[0], []
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Ledger, "all_entries", broken)
-    assert command("ledger", "export", tmp_path / "ledger.jsonl").code == 130
-    assert not (tmp_path / "ledger.jsonl").exists()
-
-
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -539,6 +500,7 @@ def test_looking_makes_neither_ledger_nor_key(command, project, tmp_path, monkey
         ["ledger", "forecast", project.spec],
         ["ledger", "approve", "a" * 64, *WHO],
         ["ledger", "raise", "town", "--epsilon", "9", *WHO],
+        ["ledger", "adopt", *WHO],
         ["status"],
         ["status", "town"],
         ["abandon", "town"],
@@ -609,12 +571,6 @@ def test_forecast_counts_as_the_ledger_would(project, command):
     ]
 
 
-def test_forecast_says_that_it_needs_a_spec_file_and_not_the_name_of_a_release(project, command):
-    assert_refused(command("ledger", "forecast", "wave"), 2, "wave", "file")
-    pay(project, release="wave")
-    assert_refused(command("ledger", "forecast", "wave"), 2, "is a release, not its file: give")
-
-
 def test_forecast_follows_the_calendar_or_the_cadence_asked_for(project, command):
     words = ("--epsilon", "3", "--delta", "1e-5", "--per", "year", "--period-epsilon", "1")
     command("ledger", "open", "yearly", *words, "--period-delta", "1e-6", *WHO)
@@ -646,15 +602,6 @@ def test_forecast_counts_the_account_above_and_says_what_is_not_possible(project
     assert_refused(command("ledger", "forecast", spec), 3, "protects under add-remove")
 
 
-def test_forecast_says_where_a_history_does_not_fit_the_other_composition(project, command):
-    project.open_account("z", terms=ZCDP)
-    for number in range(3):
-        pay(project, account="z", release=f"r{number}")
-    spec = project.write_spec(account="z", release="next")
-    basic = command("ledger", "forecast", spec, "--json").json["forecasts"][1]
-    assert basic["impossible"] == "the history of account 'z' exceeds its total"
-
-
 # -- both views, charges
 
 
@@ -674,14 +621,6 @@ def test_a_zcdp_account_shows_the_tightest_statement_as_long_as_it_holds(project
     command("ledger", "raise", "z", "--epsilon", "3", *WHO)
     shown = command("ledger", "show", "z", "--json").json
     assert shown["tightest"] == shown["statement"]
-
-
-def test_laplace_noise_leaves_the_enforced_statement(project, command):
-    project.open_account("z", terms=ZCDP)
-    pay(project, account="z", privacy="{epsilon: 0.1}")
-    shown = command("ledger", "show", "z", "--json").json
-    assert shown["tightest"] == shown["statement"]
-    assert shown["spent"]["rho"] > 0
 
 
 def test_accounts_are_listed_with_what_they_have(project, command):
@@ -714,9 +653,6 @@ def test_the_account_above_that_leaves_less_is_named_wherever_left_is_told(proje
     assert "2 (by outer)" in overview
     pay(project, account="inner", settle="", release="short")
     assert "'outer', above it, has rho" in command("abandon", "short").out
-    # Where the account itself holds fewer of them, it alone is named.
-    spec = project.write_spec(account="town", privacy="{epsilon: 3, delta: 1e-6}")
-    assert command("plan", spec, "--json").json["above"] is None
 
 
 def test_charges_are_those_of_one_release_or_of_all_accounts_within(project, command):
@@ -863,28 +799,6 @@ def test_every_ledger_command_answers_machines_and_its_help_fits(command):
         assert "..." not in text
 
 
-def test_answers_fit_a_terminal_of_80_columns(project, command, monkeypatch):
-    from rich.console import Console
-
-    from flows.cli.terminal import console as consoles
-
-    project.open_account("z", terms=ZCDP, owner="Grace Hopper of the statistical office")
-    pay(project, account="z")
-    for words in (
-        ["show", "z"],
-        ["show"],
-        ["charges", "z"],
-        ["forecast", project.spec, "--every", "month"],
-    ):
-        page = io.StringIO()
-        console = Console(file=page, width=80, highlight=False)
-        monkeypatch.setattr(consoles, "open_console", lambda console=console: console)
-        command("ledger", *words)
-        lines = page.getvalue().splitlines()
-        assert lines
-        assert all(len(line.rstrip()) <= 80 for line in lines)
-
-
 def test_a_bundle_verifies_against_the_key_of_its_ledger(project, command, tmp_path):
     key, other = tmp_path / "key.pem", tmp_path / "other.pem"
     assert command("ledger", "keygen", key, "--by", "Ada", "--reason", "audit").code == 0
@@ -911,26 +825,6 @@ def test_a_refusal_for_both_epsilon_and_delta_advises_on_both(project, command):
     assert "privacy.epsilon 0.25 with privacy.delta 1e-07." in answer.err
     project.write_spec(account="small", privacy="{epsilon: 0.25, delta: 1e-7}")
     assert command("run", project.spec, "--out", project.out).code == 0
-
-
-@pytest.mark.parametrize(
-    "privacy",
-    ["{epsilon: 1, delta: 1e-6, neighbours: replace-one}", "{epsilon: 1, delta: 1e-6, unit: x}"],
-)
-def test_a_plan_that_the_terms_refuse_promises_no_release(project, command, privacy):
-    if "unit" in privacy:
-        privacy = privacy.replace(", unit: x", "")
-        schema = project.folder / "town.schema.yaml"
-        person = "unit: {column: interview, max_rows: 2}"
-        text = schema.read_text().replace("ignore: [interview]\n", "")
-        schema.write_text(text.replace("unit: row", person))
-    spec = project.write_spec(privacy=privacy)
-    answer = command("plan", spec)
-    assert answer.code == 3
-    assert "Account 'town' has epsilon 2, delta 1e-05 left.\n" in answer.out
-    assert "The ledger would refuse this release." in answer.out
-    assert "enough for" not in answer.out
-    assert command("plan", spec, "--json").json["more_such_releases"] == 0
 
 
 @pytest.mark.parametrize("end", ["finished", "abandoned"])

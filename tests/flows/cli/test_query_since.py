@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dp_core.analysis.notebook.open_bundle import read_bundle
-from dp_core.analysis.query.changes.comparable import check_releases
+from dp_core.analysis.query.comparable import check_releases
 from dp_core.bundle import reading
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import parse_schema

@@ -1,13 +1,8 @@
-"""`dp-release schema draft` and `schema check` as they are typed."""
+"""`dp-release schema draft` and `schema check` as they are command."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
-
-from tests.trusted_core import ROOT
 
 DRAFT = "schema", "draft"
 CODEBOOK = "variable,values,min,max\nsex,1=male; 2=female,,\nage,,0,99\n"
@@ -23,41 +18,33 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def typed(command):
-    def run(*words):
-        return command(*words)
-
-    return run
-
-
-def test_a_draft_from_a_codebook_is_completed_and_checked(folder, typed):
-    draft = typed(*DRAFT, "f.csv", "--codebook", "c.csv")
+def test_a_draft_from_a_codebook_is_completed_and_checked(folder, command):
+    draft = command(*DRAFT, "f.csv", "--codebook", "c.csv")
     assert draft.code == 0
     assert "5017" not in draft.out
     text = draft.out.replace("title: ", "title: T ").replace("ignore: []", "ignore: [new]")
     text = "\n".join(
         line for line in text.splitlines() if "not in the codebook" not in line
-        and not line.startswith("    type:      #")
+        and not line.startswith("    type:  ")
     )  # fmt: skip
     (folder / "s.yaml").write_text(text + "\n")
 
-    found = typed("schema", "check", "s.yaml", "f.csv")
+    found = command("schema", "check", "s.yaml", "f.csv")
 
     assert found.code == 2
     assert "300" in found.out
     assert not (folder / "home").exists()
     (folder / "f.csv").write_text("sex,age,new\n1,20,5017\n2,30,5018\n")
-    assert typed("schema", "check", "s.yaml", "f.csv").code == 0
+    assert command("schema", "check", "s.yaml", "f.csv").code == 0
 
 
-def test_the_answer_in_json_says_that_it_is_confidential(folder, typed):
+def test_the_answer_in_json_says_that_it_is_confidential(folder, command):
     (folder / "s.yaml").write_text(
         "version: 1\ntitle: t\nignore: [sex, new]\ncolumns:\n"
         "  age: {type: integer, min: 0, max: 99}\n"
     )
 
-    found = typed("schema", "check", "s.yaml", "f.csv", "--json")
+    found = command("schema", "check", "s.yaml", "f.csv", "--json")
     answer = json.loads(found.out)
 
     assert (found.code, answer["confidential"], answer["fits"]) == (2, True, False)
@@ -65,30 +52,21 @@ def test_the_answer_in_json_says_that_it_is_confidential(folder, typed):
     assert (finding["kind"], finding["column"], finding["rows"]) == ("out-of-range", "age", 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "raw", "words"),
-    [
-        ("d.csv", b"SQLite format 3\x00\x01", "a SQLite database"),
-        ("d.csv.gz", b"PK\x03\x04\x00", "an Excel workbook or another zip archive"),
-        ("d.csv", "a,b\n1,2\n".encode("utf-16-le"), "it seems to be utf-16le"),
-        ("d.csv", b"BZh91AY&SY\x00\xd8", "compressed with bzip2"),
-    ],
-)
-def test_the_draft_for_a_file_of_another_kind_names_the_kind(folder, typed, name, raw, words):
-    (folder / name).write_bytes(raw)
-    ended = typed(*DRAFT, name)
+def test_the_draft_for_a_file_of_another_kind_names_the_kind(folder, command):
+    (folder / "d.csv.gz").write_bytes(b"PK\x03\x04\x00")
+    ended = command(*DRAFT, "d.csv.gz")
 
     assert ended.code == 2
-    assert words in " ".join(ended.err.split())
+    assert "an Excel workbook or another zip archive" in " ".join(ended.err.split())
 
 
-def test_rows_are_read_for_a_draft_only_if_a_person_declares_them_public(folder, typed):
+def test_rows_are_read_for_a_draft_only_if_a_person_declares_them_public(folder, command):
     (folder / "wave.csv").write_text("sex,age\n" + "1,17\n2,82\n" * 30)
 
     for words in (("--public-data",), ("--public-data", "--by", "Ana"), WHO):
-        assert typed(*DRAFT, "wave.csv", *words).code == 2
-    own = typed(*DRAFT, "wave.csv", "--public-data", *WHO)
-    other = typed(*DRAFT, "f.csv", "--codebook", "wave.csv", "--public-data", *WHO)
+        assert command(*DRAFT, "wave.csv", *words).code == 2
+    own = command(*DRAFT, "wave.csv", "--public-data", *WHO)
+    other = command(*DRAFT, "f.csv", "--codebook", "wave.csv", "--public-data", *WHO)
 
     assert "age: {type: integer, min: 10, max: 90}" in own.out
     assert "age: {type: integer, min: 10, max: 90}" in other.out
@@ -101,14 +79,11 @@ def test_rows_are_read_for_a_draft_only_if_a_person_declares_them_public(folder,
     ("words", "said"),
     [
         (("schema", "check", "s.yaml"), "FILE"),
-        (("schema", "check", "f.csv", "f.csv"), "is a data file"),
         (("schema", "check", "nix.yaml", "f.csv"), "no such file"),
-        (("schema", "check", "f.csv", "s.yaml"), "The schema comes first"),
         (("schema", "check", "s.yaml", "nix*.csv"), "relative to this folder"),
         (("schema", "check", "s.yaml", "F.csv"), "Did you mean 'f.csv'?"),
         (("schema", "check", "s.yaml", "."), "is a folder"),
         (("schema", "check", "s.yaml", "s3://bucket/f.csv"), "files of this machine"),
-        (("schema", "check", "spec.yaml", "f.csv"), "is a release spec"),
         (("schema", "check", "s.yaml", "b.xlsx"), "read_excel"),
         ((*DRAFT,), "Give a data file, a codebook or both"),
         ((*DRAFT, "b.xlsx"), "read_excel"),
@@ -119,44 +94,15 @@ def test_rows_are_read_for_a_draft_only_if_a_person_declares_them_public(folder,
         ((*DRAFT, "d.json", "--public-data", *WHO), "is a codebook"),
     ],
 )
-def test_what_a_tired_person_types_is_answered_with_exit_code_2(words, said, folder, typed):
+def test_what_a_tired_person_types_is_answered_with_exit_code_2(words, said, folder, command):
     (folder / "s.yaml").write_text(
         "version: 1\ntitle: t\nignore: [sex, new]\ncolumns:\n"
         "  age: {type: integer, min: 0, max: 99}\n"
     )
-    (folder / "spec.yaml").write_text("version: 1\nrelease: x\nprivacy: {epsilon: 1}\n")
     for name in ("b.xlsx", "p.parquet", "d.json"):
         (folder / name).write_text("PAR1")
 
-    found = typed(*words)
+    found = command(*words)
 
     assert found.code == 2
     assert said in found.err
-
-
-@pytest.mark.parametrize(
-    ("words", "unused"),
-    [
-        ((*DRAFT, "f.csv", "--codebook", "c.csv"), {"pyarrow", "sqlalchemy"}),
-        (("schema", "check", "s.yaml", "f.csv"), {"sqlalchemy", "great_expectations"}),
-    ],
-)
-def test_drafting_and_checking_import_no_engine(words, unused, folder):
-    (folder / "s.yaml").write_text(
-        "version: 1\ntitle: t\nignore: [sex, new]\ncolumns:\n"
-        "  age: {type: integer, min: 0, max: 999, bins: 9}\n"
-    )
-    script = (
-        "import sys; from flows.cli.main import cli\n"
-        f"try: cli.main({list(words)})\n"
-        "except SystemExit as ended: assert not ended.code, ended.code\n"
-        f"print(sorted(set(sys.modules) & {unused | {'prefect', 'dask', 'scipy'}}))"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert ended.stdout.splitlines()[-1:] == ["[]"], ended.stderr

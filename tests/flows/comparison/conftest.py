@@ -9,6 +9,13 @@ import pytest
 from flows.comparison import cell_worker, comparison
 
 
+@pytest.fixture(autouse=True)
+def one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name one program whatever the sources are: others may edit them while a test runs."""
+    monkeypatch.setattr("dp_core.lab.comparison.cells.program", lambda: "1.0")
+    monkeypatch.setattr("flows.comparison.comparison_layout.program", lambda: "1.0")
+
+
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Do cells in this process, and return those that were run."""

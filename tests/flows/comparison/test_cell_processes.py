@@ -91,21 +91,6 @@ def test_a_process_that_is_killed_from_outside_is_a_result(tmp_path, monkeypatch
     assert "ran out of memory" in heard[0][1].sentence
 
 
-def test_no_process_outlives_who_waits_for_it():
-    code = "from flows.comparison.cell_worker import _stop_with_parent; import time; \
-_stop_with_parent(); print('ready', flush=True); time.sleep(600)"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert process.stdout.readline() == b"ready\n"
-    process.stdin.close()
-    assert process.wait(PATIENCE) == 1
-    process.stdout.close()
-
-
 @pytest.fixture
 def place(tmp_path):
     write_data(tmp_path)

@@ -1,18 +1,15 @@
 """`dp-release compare --formula`: regressions on the file and on each method's sets."""
 
 import csv
-import json
 import random
 
 import pyarrow as pa
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.lab.comparison import cells
 from dp_core.lab.measures.inference_agreement import Coefficient
-from flows.comparison import cell_worker, comparison
+from tests.flows.comparison.test_compare import SURE
 
-SURE = ("--public-data", "--by", "A. Person", "--reason", "a public-use file")
 SCHEMA = """\
 version: 1
 title: Small survey
@@ -35,10 +32,7 @@ synthesize: {sets: 3, mode: split}
 
 
 @pytest.fixture
-def spec(tmp_path, monkeypatch):
-    # Others may edit the sources while a test runs.
-    monkeypatch.setattr(cells, "program", lambda: "1.0")
-    monkeypatch.setattr("flows.comparison.comparison_layout.program", lambda: "1.0")
+def spec(tmp_path):
     rng = random.Random(2)
     lines = []
     for _ in range(300):
@@ -51,17 +45,6 @@ def spec(tmp_path, monkeypatch):
     return tmp_path / "public.yaml"
 
 
-@pytest.fixture
-def in_this_process(monkeypatch):
-    def run_here(jobs, store, declaration, *, told, **_):
-        for job in jobs:
-            result = cell_worker.perform(job.task)
-            store.write(job.cell, declaration, result)
-            told(job.cell, result, 0.1)
-
-    monkeypatch.setattr(comparison, "run_cells", run_here)
-
-
 def table(path):
     with path.open(newline="") as file:
         assert file.readline().startswith("# Data declared public")
@@ -69,7 +52,7 @@ def table(path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("home", "quick", "in_this_process")
+@pytest.mark.usefixtures("home", "quick", "ran")
 def test_regressions_are_figures_a_picture_and_seven_shares(command, spec, tmp_path):
     words = ("--formula", "wage ~  a + b", "--epsilon", "4", "--runs", "1", "--out", "out")
     answer = command("compare", spec, *SURE, *words, "--json")
@@ -93,7 +76,7 @@ def test_regressions_are_figures_a_picture_and_seven_shares(command, spec, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("home", "quick", "in_this_process")
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
 def test_the_file_is_analysed_by_its_own_values_and_the_sets_by_their_rule(
     command, spec, tmp_path, monkeypatch
 ):
@@ -104,7 +87,6 @@ def test_the_file_is_analysed_by_its_own_values_and_the_sets_by_their_rule(
         return [Coefficient("a", 1.0, 0.5, 1.5)], [Coefficient("a", 1.0, 0.5, 1.5)]
 
     monkeypatch.setattr("dp_core.lab.comparison.formula_comparison.analyse", analyse)
-    monkeypatch.setattr("dp_core.lab.comparison.plots.draw_plots", lambda *_: ())
     words = ("--formula", "wage ~ a", "--runs", "1", "--target", "b", "--out", "out")
     assert command("compare", spec, *SURE, *words).code == 0
 
@@ -121,7 +103,7 @@ def test_the_file_is_analysed_by_its_own_values_and_the_sets_by_their_rule(
     assert not set(seen[1][2][0]["wage"].to_pylist()) & set(own)
 
 
-@pytest.mark.usefixtures("home", "quick", "in_this_process")
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
 def test_what_cannot_be_fitted_is_a_sentence_below_the_table(command, spec, tmp_path, monkeypatch):
     def analyse(_formula, _real, _sets, _schema, rule):
         if rule == "split":
@@ -129,7 +111,6 @@ def test_what_cannot_be_fitted_is_a_sentence_below_the_table(command, spec, tmp_
         return [Coefficient("a", 1.0, 0.5, 1.5)], [Coefficient("a", 1.0, 0.5, 1.5)]
 
     monkeypatch.setattr("dp_core.lab.comparison.formula_comparison.analyse", analyse)
-    monkeypatch.setattr("dp_core.lab.comparison.plots.draw_plots", lambda *_: ())
     words = ("--formula", "wage ~ a", "--runs", "1", "--out", "out", "--json")
     answer = command("compare", spec, *SURE, *words)
 
@@ -156,16 +137,3 @@ def test_a_formula_that_will_not_do_is_one_sentence(command, spec, tmp_path, for
     assert said in answer.err
     assert answer.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.usefixtures("home", "quick", "in_this_process")
-def test_formulas_are_part_of_what_defines_a_run(command, spec, tmp_path, monkeypatch):
-    monkeypatch.setattr("dp_core.lab.comparison.plots.draw_plots", lambda *_: ())
-    words = ("compare", spec, *SURE, "--runs", "1", "--out", "out")
-    assert command(*words).code == 0
-    header = (tmp_path / "out" / "results.csv").read_text().splitlines()[1]
-    assert "sss " not in header
-    assert command(*words, "--formula", "wage ~ a").code == 0
-    assert len(list((tmp_path / "out" / "cells").iterdir())) == 6
-    mark = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert mark["formulas"] == ["wage ~ a"]

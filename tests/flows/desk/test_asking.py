@@ -78,7 +78,7 @@ def test_an_epsilon_above_the_limit_is_refused(office, says):
         ("incom ~ age", "The schema (Town survey) has no column 'incom'. Did you mean 'income'"),
         ("income ~ age * sex", "interaction age:sex; a regression that a desk answers is"),
         ("income ~ log(age)", "computes with age"),
-        ("income = age + sex", 'For a regression write "income ~ age + sex"'),
+        ("income = age + sex", 'a regression such as "income ~ age + sex"'),
         ("", "The question is empty"),
         ("share where sex = female", "`share of sex = female`"),
         ("share by sex where sex = male", "100 % for every file"),
@@ -228,25 +228,25 @@ def test_a_user_and_the_desk_both_pay(users):
     assert (users.left("rand-anna"), users.left()) == (Fraction(1, 4), Fraction(17, 4))
 
 
-def test_users_ask_about_one_file_and_the_account_of_the_desk_pays_for_all(users):
-    terms = Terms("basic", Fraction(1), Fraction("1e-7"))
-    users.project.open_account("rand-bert", terms=terms, within="rand")
-    users.open(more="users: {anna: {account: rand-anna}, bert: {account: rand-bert}}\n")
-    users.ask("count by sex", "0.5", "anna")
-    users.ask("count by marital", "0.75", "bert")
-    assert (users.left("rand-anna"), users.left("rand-bert")) == (Fraction(1, 2), Fraction(1, 4))
-    assert users.left() == 5 - Fraction(5, 4)
-    # What anna paid for is free for bert.
-    assert users.ask("count by sex", "0.5", "bert").already
-    users.project.ledger().verify()
+TWO = "users: {anna: {account: rand-anna}, bert: {account: rand-bert}}\n"
 
 
 @pytest.fixture
 def two(users):
     terms = Terms("basic", Fraction(1), Fraction("1e-7"))
     users.project.open_account("rand-bert", terms=terms, within="rand")
-    users.open(more="users: {anna: {account: rand-anna}, bert: {account: rand-bert}}\n")
+    users.open(more=TWO)
     return users
+
+
+def test_users_ask_about_one_file_and_the_account_of_the_desk_pays_for_all(two):
+    two.ask("count by sex", "0.5", "anna")
+    two.ask("count by marital", "0.75", "bert")
+    assert (two.left("rand-anna"), two.left("rand-bert")) == (Fraction(1, 2), Fraction(1, 4))
+    assert two.left() == 5 - Fraction(5, 4)
+    # What anna paid for is free for bert.
+    assert two.ask("count by sex", "0.5", "bert").already
+    two.project.ledger().verify()
 
 
 def test_two_users_who_ask_the_same_together_pay_once(two):
@@ -282,10 +282,7 @@ def test_who_asks_while_the_same_is_answered_waits_and_pays_nothing(two):
 
 
 def test_who_asks_what_awaits_approval_waits_for_that_answer(two):
-    more = (
-        "answers: after-approval\nusers: {anna: {account: rand-anna}, bert: {account: rand-bert}}\n"
-    )
-    two.open(more=more)
+    two.open(more=f"answers: after-approval\n{TWO}")
     first = admit_question(two.desk, "count by sex", "0.5", "anna")
     second = admit_question(two.desk, "count by sex", "0.5", "bert")
     for number in (first, second):
@@ -611,11 +608,11 @@ def test_terms_that_nobody_decided_are_refused(office):
     changed = json.loads(text)
     changed["largest_epsilon"] = "3"
     record.write_text(json.dumps(changed), encoding="utf-8")
-    with pytest.raises(BudgetRefused, match="not those that the ledger recorded"):
+    with pytest.raises(BudgetRefused, match="has terms that are not those"):
         office.plan("count by age", "2")
     # Only closed in the ledger: as if an older record had been restored.
     record.write_text(text, encoding="utf-8")
     close_desk(office.desk, office.project.ledger(), **WHO)
     record.write_text(text, encoding="utf-8")
-    with pytest.raises(BudgetRefused, match="not those that the ledger recorded"):
+    with pytest.raises(BudgetRefused, match="has terms that are not those"):
         office.plan("count by age")

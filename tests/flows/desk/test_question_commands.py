@@ -6,11 +6,9 @@ import json
 
 import pytest
 
-from dp_core import errors
-from dp_core.errors import BadInput, StageFailed
+from dp_core.errors import BadInput
 from flows.desk import own_process
 from flows.desk.asking import admit_question, answer_question
-from flows.desk.own_process import in_own_process
 
 DECISION = ("--by", "Ana Officer", "--reason", "a test")
 
@@ -110,44 +108,3 @@ def test_a_process_of_its_own_tells_what_stopped_it(office, monkeypatch):
     with pytest.raises(BadInput, match=r"town\.csv"):
         answer_question(office.desk, number)
     assert office.spent_nothing()
-
-
-@pytest.mark.parametrize(
-    ("printed", "code", "kind"),
-    [
-        (b'{"error": "No.", "runbook": "budget-used-up"}', 3, errors.BudgetRefused),
-        (b'{"error": "Wait."}', 6, errors.Held),
-        (b'{"error": "Broken."}', 5, errors.LedgerCorrupt),
-        (b"", -9, StageFailed),
-        (b"Traceback", 1, StageFailed),
-        (b"", 130, KeyboardInterrupt),
-    ],
-)
-def test_an_exit_code_becomes_the_error_of_a_release(printed, code, kind):
-    assert isinstance(own_process._failure(printed, code), kind)
-
-
-def test_a_process_of_its_own_is_a_command_without_output(monkeypatch, tmp_path):
-    started = []
-
-    class Child:
-        returncode = 0
-
-        def __init__(self, words, **how):
-            started.append((words, how))
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            return False
-
-        def communicate(self):
-            return b"{}", None
-
-    monkeypatch.setattr(own_process.subprocess, "Popen", Child)
-    in_own_process(tmp_path / "spec", tmp_path / "out")
-    ((words, how),) = started
-    assert words[-5:] == ["run", str(tmp_path / "spec"), "--out", str(tmp_path / "out"), "--json"]
-    # What the pipeline tells a person at a terminal about the data is not shown to an asker.
-    assert how["stderr"] == own_process.subprocess.DEVNULL

@@ -4,8 +4,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from dp_core.errors import BadInput, StageFailed
 from flows.engine import configured_server
 from flows.engine.configured_server import require_server, server_fault
+from tests.http_listener import listening
 
 ROOT = Path(__file__).parents[3]
 SECRET = "zqxsecret"
@@ -25,30 +24,10 @@ def server(monkeypatch):
         monkeypatch.delenv(f"PREFECT_API_{name}", raising=False)
     monkeypatch.delenv("PREFECT_CLIENT_CUSTOM_HEADERS", raising=False)
 
-    class Answering(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.server.asked.append((self.path, self.headers.get("Authorization")))
-            self.send_response(self.server.status)
-            self.end_headers()
-            self.wfile.write(self.server.body)
-
-        def log_message(self, *_arguments):
-            pass
-
-    class Server(HTTPServer):
-        status, body = 200, b'"3.8.8"'
-
-        def handle_error(self, *_arguments):
-            pass  # a client that speaks TLS to it
-
-    with Server(("127.0.0.1", 0), Answering) as listening:
-        listening.asked = []
-        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
-        thread.start()
-        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{listening.server_port}/api")
-        yield listening
-        listening.shutdown()
-        thread.join()
+    with listening() as listener:
+        listener.body = b'"3.8.8"'
+        monkeypatch.setenv("PREFECT_API_URL", f"{listener.url}/api")
+        yield listener
 
 
 def test_a_server_that_answers_is_used(server, monkeypatch):

@@ -65,7 +65,7 @@ def test_an_interruption_goes_through(home):
 
 @pytest.mark.usefixtures("home")
 def test_a_full_home_is_named_as_such(monkeypatch):
-    monkeypatch.setattr("flows.engine.engine_failures.LEAST_ROOM", 2**80)
+    monkeypatch.setattr("flows.engine.settings.ROOM", 2**80)
 
     def broken():
         raise RuntimeError("the server did not start")

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -15,12 +16,15 @@ import pytest
 from flows.engine.own_server import ERRORS, has_plain_server
 from flows.engine.prefect_tables import NAME
 from flows.engine.settings import DEFAULTS, QUIET
+from tests.full import some
 
 ROOT = Path(__file__).parents[3]
 
 START = """
 import fcntl, json, os, signal, sys, time
 from flows.engine import forked_server, own_server
+for number in (signal.SIGHUP, signal.SIGTERM):
+    signal.signal(number, signal.SIG_DFL)  # `nohup` has every process ignore one of them
 own_server._suffices = lambda: True
 held = open(sys.argv[1])
 fcntl.flock(held, fcntl.LOCK_EX)
@@ -106,6 +110,20 @@ def test_an_interruption_at_the_terminal_is_for_its_parent_alone(start):
     parent, number = start(READY)
     assert os.getpgid(parent.pid) == parent.pid
     assert os.getpgid(number) == number  # Ctrl-C goes to a group of processes
+
+
+@pytest.mark.parametrize("kind", ["whole", "forked"])
+@pytest.mark.parametrize(
+    "how", some([signal.SIGKILL, signal.SIGTERM, signal.SIGHUP], lambda how: how == signal.SIGKILL)
+)
+def test_it_ends_with_its_release_however_that_ends(start, tmp_path, how, kind):
+    (tmp_path / "another_app.py").write_text(APP)
+    parent, number = start(READY if kind == "forked" else "os._exit(3)")
+    server = psutil.Process(number)
+    parent.send_signal(how)
+    # Who reads the output of a release is told of its end, too.
+    assert parent.communicate(timeout=120)[0] == ""
+    server.wait(timeout=120)
 
 
 def test_it_ends_when_its_parent_is_done(start):

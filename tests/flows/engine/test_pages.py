@@ -21,6 +21,7 @@ import pytest
 
 from flows.engine.prefect_tables import NAME
 from tests.browser import CHROMIUM, browser
+from tests.deployments.site import free_port
 from tests.full import at_full_size
 
 ROOT = Path(__file__).parents[3]
@@ -38,12 +39,6 @@ def left():
 server.wait()
 left()
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture

@@ -80,16 +80,13 @@ def test_a_database_that_is_there_is_left_alone(home):
 
 
 @pytest.mark.parametrize(
-    "named", ["PREFECT_API_DATABASE_CONNECTION_URL", "prefect_server_database_name"]
+    "named", ["PREFECT_API_DATABASE_CONNECTION_URL", "prefect_server_database_name", None]
 )
-def test_a_database_named_elsewhere_is_left_to_prefect(home, monkeypatch, named):
-    monkeypatch.setenv(named, "other")
-    assert not lay_tables(home)
-    assert not home.exists()
-
-
-def test_another_version_of_prefect_migrates_by_itself(home, monkeypatch):
-    monkeypatch.setattr(prefect_tables, "version", lambda _name: "3.9.0")
+def test_another_database_or_version_is_left_to_prefect(home, monkeypatch, named):
+    if named:
+        monkeypatch.setenv(named, "other")
+    else:
+        monkeypatch.setattr(prefect_tables, "version", lambda _name: "3.9.0")
     assert not lay_tables(home)
     assert not home.exists()
 
@@ -131,14 +128,10 @@ def change(file, statement, *values):
         connection.execute(statement, values)
 
 
-def test_the_tables_of_this_version_of_prefect_need_no_whole_server(home, with_prefects_tables):
+def test_a_database_to_be_migrated_needs_the_whole_server(home, with_prefects_tables):
     assert need_whole_server(home)  # there are none
     with_prefects_tables(home)
     assert not need_whole_server(home)
-
-
-def test_a_database_to_be_migrated_needs_the_whole_server(home, with_prefects_tables):
-    with_prefects_tables(home)
     change(home / NAME, "UPDATE alembic_version SET version_num = 'earlier'")
     assert need_whole_server(home)
 

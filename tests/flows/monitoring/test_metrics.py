@@ -16,8 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dp_core.errors import BadInput
 from flows.cli.commands.server_commands import listening
-from flows.monitoring.home_state import read_health
-from flows.monitoring.metrics import families, text_of
+from flows.monitoring.metrics import read_metrics
 from tasks.run.home import open_ledger
 from tests.ledgers import monthly, on, open_town, reserve, spend, zcdp
 from tests.specs import plan_of
@@ -25,11 +24,11 @@ from tests.specs import plan_of
 ROOT = Path(__file__).parents[3]
 
 
-def values(health):
+def values():
     """Return every value of the text, as a scraper reads it, by name and labels."""
     return {
         (sample.name.removeprefix("dp_release_"), *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(text_of(health))
+        for family in text_string_to_metric_families(read_metrics().text)
         for sample in family.samples
     }
 
@@ -58,7 +57,7 @@ def test_the_figures_are_those_of_the_ledger(ledger, tmp_path):
     reserve(ledger, plan(tmp_path, "second", privacy="{epsilon: 0.25}"))
     spend(ledger, plan(tmp_path, "third", privacy="{epsilon: 0.125}"), outcome="abandoned")
 
-    found = values(read_health())
+    found = values()
     assert found["ledger_up",] == 1
     assert found["releases", "town", "finished"] == 1
     assert found["releases", "town", "abandoned"] == 1
@@ -84,14 +83,14 @@ def test_a_zcdp_account_is_told_in_rho_as_well(ledger, tmp_path):
     open_town(ledger, terms=zcdp())
     spend(ledger, plan(tmp_path, "first", privacy="{epsilon: 1, delta: 1e-6}"))
     account = ledger.account("town")
-    found = values(read_health())
+    found = values()
     for part, amount in (("spent", account.balance.spent), ("left", account.total_left)):
         assert found["account_rho", "town", part] == float(amount.main)
         assert found["account_epsilon", "town", part] == float(account.terms.epsilon_of(amount))
     assert 0 < found["account_rho", "town", "spent"] < found["account_epsilon", "town", "spent"]
 
 
-def test_a_release_that_rests_grows_older_and_tells_its_stages(ledger, tmp_path, home):
+def test_a_release_that_rests_grows_older_and_tells_its_stages(ledger, tmp_path, home, monkeypatch):
     from tasks.support.run_folder import RunFolder
 
     open_town(ledger)
@@ -100,7 +99,7 @@ def test_a_release_that_rests_grows_older_and_tells_its_stages(ledger, tmp_path,
     folder.begin(spec=tmp_path / "spec", out=tmp_path / "out")
     folder.finish("validate")
     folder.finish("discretize")
-    found = values(read_health())
+    found = values()
     assert found["open_stages", "first", "done"] == 2
     assert found["open_stages", "first", "open"] == 8
     began = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -108,31 +107,34 @@ def test_a_release_that_rests_grows_older_and_tells_its_stages(ledger, tmp_path,
     assert found["oldest_open_seconds", "unfinished"] == pytest.approx(age, abs=60)
 
     with ledger.lease("first", "a home"):
-        found = values(read_health())
+        found = values()
     assert found["lease", socket.gethostname(), str(os.getpid()), "first"] == 1
     assert ("oldest_open_seconds", "unfinished") not in found
+    on(monkeypatch, "2026-11-21")
+    reserve(ledger, plan(tmp_path, "second", privacy="{epsilon: 0.25}"))
+    assert values()["oldest_open_seconds", "unfinished"] == pytest.approx(age, abs=60)
 
 
 def test_days_left_are_at_the_rate_of_the_last_year(ledger, tmp_path, monkeypatch):
     open_town(ledger)
     spend(ledger, plan(tmp_path, "first", privacy="{epsilon: 0.5}"))
-    assert ("account_days_left", "town") not in values(read_health())
+    assert ("account_days_left", "town") not in values()
     for day, name in (("2026-12-20", "second"), ("2027-01-19", "third")):
         on(monkeypatch, day)
         spend(ledger, plan(tmp_path, name, privacy="{epsilon: 0.25}"))
     # Three quarters of an epsilon in 60 days, and 1 is left.
-    assert values(read_health())["account_days_left", "town"] == 80
+    assert values()["account_days_left", "town"] == 80
     # What was long ago says nothing of the rate now: a quarter in 30 days.
     on(monkeypatch, "2027-11-30")
-    assert values(read_health())["account_days_left", "town"] == 120
+    assert values()["account_days_left", "town"] == 120
     on(monkeypatch, "2028-01-25")
-    assert ("account_days_left", "town") not in values(read_health())
+    assert ("account_days_left", "town") not in values()
 
 
 def test_the_last_check_of_the_ledger_is_told(ledger, home, command):
     open_town(ledger)
     assert command("ledger", "verify").code == 0
-    found = values(read_health())
+    found = values()
     assert found["ledger_verified_passed",] == 1
     age = datetime.now(UTC).timestamp() - found["ledger_verified_timestamp_seconds",]
     assert -1 < age < 600
@@ -142,7 +144,7 @@ def test_the_last_check_of_the_ledger_is_told(ledger, home, command):
     with owner(f"sqlite:///{home / 'ledger.db'}") as connection:
         connection.exec_driver_sql("UPDATE entries SET recorded = '2026-11-21' WHERE position = 2")
     assert command("ledger", "verify").code == 5
-    assert values(read_health())["ledger_verified_passed",] == 0
+    assert values()["ledger_verified_passed",] == 0
 
 
 def test_a_broken_ledger_is_told_and_nothing_else_of_it(ledger, home, command):
@@ -163,8 +165,8 @@ def test_the_room_that_is_told_does_not_tell_the_size_of_a_file(home, monkeypatc
 
     def told(free: int) -> float:
         usage = type(shutil.disk_usage("/"))(10**13, 10**13 - free, free)
-        monkeypatch.setattr("flows.monitoring.home_state.shutil.disk_usage", lambda _: usage)
-        return values(read_health())["home_free_bytes",]
+        monkeypatch.setattr("flows.monitoring.metrics.shutil.disk_usage", lambda _: usage)
+        return values()["home_free_bytes",]
 
     assert told(512_345_678_901) == told(512_345_678_901 - 1_234_567) == 510_000_000_000
     assert told(4_999_999_999) == 4_900_000_000  # down: an alert at 5e9 is not late
@@ -220,6 +222,6 @@ def test_metrics_are_served_until_the_process_is_ended(ledger, home):
 
 def test_every_metric_has_its_prefix_and_says_what_it_is(ledger):
     open_town(ledger)
-    for family in families(read_health()):
+    for family in read_metrics().families:
         assert family.name.startswith("dp_release_")
         assert family.documentation.endswith(".")

@@ -44,7 +44,7 @@ def test_a_spec_that_cannot_be_read_is_announced_once(tmp_path, monkeypatch):
     told: list[tuple[Outcome, str, str | None]] = []
     monkeypatch.setattr(
         flows_release,
-        "tell",
+        "announce",
         lambda outcome, *, release, account: told.append((outcome, release, account)),
     )
 

@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
 import pytest
 
-from flows.monitoring.announcement import announce
-from flows.monitoring.outcome import Outcome
-from flows.monitoring.prefect_events import tell_ledger, tell_release
+from flows.monitoring.outcome import Outcome, announce
+from flows.monitoring.prefect_events import tell_check, tell_release
+from tests.http_listener import listening
 from tests.ledgers import open_town, owner
 
 
 @pytest.fixture
 def server(monkeypatch):
     """A server that takes what is posted to it."""
-    posted = []
-
-    class Listener(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["content-length"]))
-            posted.append((self.path, json.loads(body)))
-            self.send_response(204)
-            self.end_headers()
-
-        def do_GET(self):
-            self.send_response(404)
-            self.end_headers()
-
-        def log_message(self, *_): ...
-
-    with HTTPServer(("127.0.0.1", 0), Listener) as listener:
-        thread = threading.Thread(target=listener.serve_forever)
-        thread.start()
-        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{listener.server_port}/api")
-        yield posted
-        listener.shutdown()
-        thread.join()
+    with listening() as listener:
+        monkeypatch.setenv("PREFECT_API_URL", f"{listener.url}/api")
+        yield listener.posted
 
 
 def only(posted):
@@ -81,7 +58,7 @@ def test_a_spec_that_cannot_be_read_has_no_account(server):
 def test_nobody_is_told_where_no_server_is_named(server, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL")
     tell_release("published", "town", "town")
-    tell_ledger("verified", "In order.")
+    tell_check("ledger", "verified", "In order.", None)
     assert server == []
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def provoked():
                 for decorator in node.decorator_list
                 for call in ast.walk(decorator)
                 if isinstance(call, ast.Call)
-                and ast.unparse(call.func) in ("row", "pytest.mark.runbook")
+                and ast.unparse(call.func) in ("row", "refusal", "pytest.mark.runbook")
                 and isinstance(call.args[0], ast.Constant)
             ]
             found |= set(marks)
@@ -104,7 +105,7 @@ def test_the_row_is_named_after_the_message_for_people_and_beside_it_for_machine
     assert "(runbook" not in answer.json["error"]
 
 
-# -- what a release meets
+# -- helpers
 
 
 def refused(command, *words):
@@ -112,6 +113,7 @@ def refused(command, *words):
     answer = command(*words)
     assert answer.code not in (0, 1), answer.out
     assert "Traceback" not in answer.err
+    assert "zqxcanary" not in answer.err
     last = answer.err.splitlines()[-1]
     assert last.startswith("dp-release: ")
     return last
@@ -131,19 +133,6 @@ def stop_before(project, stage):
         project.release(perform=stopping(stage, Stop))
 
 
-def failure(project, stage, do):
-    """Return how a release fails if something is done before a stage."""
-
-    def perform(task, run, *given):
-        if task.name == stage:
-            do(run)
-        return plainly(task, run, *given)
-
-    with pytest.raises(StageFailed) as failed:
-        project.release(perform=perform)
-    return failed.value
-
-
 def raising(error):
     def broken(*_, **__):
         raise error
@@ -151,60 +140,115 @@ def raising(error):
     return broken
 
 
-@row("disk-full")
-def test_a_full_disk(project, command, monkeypatch, says):
-    full = raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    monkeypatch.setattr("tasks.support.run_folder.os.fsync", full)
-    says(run(project, command))
+WHO = ("--by", "Ana", "--reason", "test")
+RUN = ("run", "{spec}", "--out", "{out}")
+RESUME = ("resume", "town")
+FSYNC = "tasks.support.run_folder.os.fsync"
+MAKE = "flows.release.make_release"
 
 
-@row("not-written")
-def test_a_disk_that_is_read_only(project, command, monkeypatch, says):
-    monkeypatch.setattr(
-        "tasks.support.run_folder.os.fsync", raising(OSError(errno.EROFS, "read-only"))
-    )
-    says(run(project, command))
+def refusal(name, prepare, *words, after=None):
+    """Return a case: a command is refused with a row once something was prepared.
+
+    Args:
+        name: The row.
+        prepare: Called with the project and pytest's `monkeypatch`.
+        words: The command; by default the release is run.
+        after: Stage before which the release stopped, before the preparation.
+    """
+    return pytest.param(prepare, words or RUN, after, marks=row(name))
+
+
+def unchanged(_project, _patch):
+    """Prepare nothing."""
+
+
+def patching(target, value):
+    return lambda _project, patch: patch.setattr(target, value)
+
+
+def with_spec(*lines, **values):
+    return lambda project, _patch: project.write_spec(*lines, **values)
+
+
+def with_account(**terms):
+    def prepare(project, _patch):
+        project.open_account("city", **terms)
+        project.write_spec(account="city")
+
+    return prepare
+
+
+def database(project):
+    return f"sqlite:///{project.home / 'ledger.db'}"
+
+
+def change(project, statement):
+    with owner(database(project)) as connection:
+        connection.exec_driver_sql(statement)
+
+
+def changing(statement):
+    return lambda project, _patch: change(project, statement)
+
+
+def check_refusal(project, command, monkeypatch, says, prepare, words, after):
+    if after is not None:
+        stop_before(project, after)
+    prepare(project, monkeypatch)
+    places = {"spec": project.spec, "out": project.out, "folder": project.folder}
+    says(refused(command, *(word.format(**places) for word in words)))
+
+
+# -- what a release meets
+
+
+def without_links(project, _patch):
+    current = project.run_folder / "current"
+    current.unlink()
+    current.mkdir()
+
+
+def lying(_project, patch):
+    """Let the statement of the bundle say less than was spent, once it is verified."""
+    from dp_core.bundle.verification.verify import verify
+
+    def lied_to(folder, *words, **options):
+        statement = folder / "release.json"
+        facts = json.loads(statement.read_text())
+        facts["guarantee"]["epsilon"] = 0.5
+        statement.write_text(json.dumps(facts))
+        return verify(folder, *words, **options)
+
+    patch.setattr("dp_core.bundle.verification.verify.verify", lied_to)
 
 
 @row("interrupted")
-def test_an_interruption(project, command, monkeypatch, says):
-    monkeypatch.setattr("flows.release.make_release", raising(KeyboardInterrupt()))
-    says(run(project, command))
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption(project, command, monkeypatch, says, how):
+    def interrupt(*_, **__):
+        assert signal.getsignal(how) is signal.default_int_handler
+        signal.raise_signal(how)
+
+    monkeypatch.setattr(MAKE, interrupt)
+    answer = command("run", project.spec, "--out", project.out)
+    assert answer.code == 130
+    says(answer.err)
 
 
 @row("stage-failed")
 def test_a_stage_that_fails(project, command, monkeypatch, says):
     monkeypatch.setattr(
-        "dp_core.confidential.code_store.write_atomically", raising(ValueError("a value"))
+        "dp_core.confidential.code_store.write_atomically", raising(ValueError("zqxcanary"))
     )
     message = run(project, command)
     says(message)
-    assert "a value" not in message
     assert f"is in {project.internal / 'failure.txt'}." in message
     monkeypatch.setattr("tasks.support.run_folder.keep_text", lambda _path, _text: False)
     message = run(project, command)
     says(message)
     assert "could not be saved" in message
     assert "failure.txt" not in message
-
-
-@row("outside-stages")
-def test_a_failure_around_the_stages(project, command, monkeypatch, says):
-    monkeypatch.setattr("flows.release.make_release", raising(RuntimeError("a value")))
-    message = run(project, command)
-    says(message)
-    assert "a value" not in message
-
-
-@row("server-unreachable")
-def test_a_server_that_is_not_up(project, command, monkeypatch, says):
-    monkeypatch.setenv("PREFECT_API_URL", "http://ada:zqxsecret@127.0.0.1:9/api?key=zqxsecret")
-    answer = command("run", project.spec, "--out", project.out)
-    assert answer.code == 4
-    says(answer.err)
-    assert "http://127.0.0.1:9/api" in answer.err
-    assert "zqxsecret" not in answer.err
-    assert not (project.home / "runs").exists()
 
 
 @row("server-unreachable")
@@ -240,75 +284,40 @@ def test_a_server_of_prefect_s_own_that_is_slow(project, command, monkeypatch, s
     says(message)
 
 
-@row("result-of-stage-gone")
-def test_a_stage_whose_result_is_gone(project, says):
-    says(failure(project, "synthesize", lambda run: run.folder.forget("reconstruct")))
-
-
-@row("set-gone")
-def test_a_set_that_is_gone(project, says):
-    says(failure(project, "publish", lambda run: shutil.rmtree(run.folder.public / "synthetic")))
-
-
-@row("codes-damaged")
-def test_codes_that_are_damaged(project, says):
+@pytest.mark.parametrize(
+    ("stage", "do"),
+    [
+        pytest.param(
+            "synthesize",
+            lambda at: at.folder.forget("reconstruct"),
+            marks=row("result-of-stage-gone"),
+        ),
+        pytest.param(
+            "publish",
+            lambda at: shutil.rmtree(at.folder.public / "synthetic"),
+            marks=row("set-gone"),
+        ),
+        pytest.param(
+            "count",
+            lambda at: [path.write_bytes(b"{") for path in at.codes.rglob("*.json")],
+            marks=row("codes-damaged"),
+        ),
+        pytest.param(
+            "basics",
+            lambda at: at.writer.settle(at.reservation, "abandoned"),
+            marks=row("reservation-gone"),
+        ),
+    ],
+)
+def test_what_happens_between_two_stages(project, says, stage, do):
     def perform(task, at, *given):
-        if task.name == "count":
-            for path in at.codes.rglob("*.json"):
-                path.write_bytes(b"{")
+        if task.name == stage:
+            do(at)
         return plainly(task, at, *given)
 
     with pytest.raises(StageFailed) as failed:
         project.release(perform=perform)
     says(failed.value)
-
-
-@row("links-gone")
-def test_a_home_that_was_copied_without_its_links(project, command, says):
-    stop_before(project, "count")
-    current = project.run_folder / "current"
-    current.unlink()
-    current.mkdir()
-    says(run(project, command))
-
-
-@row("bundle-not-handed-over")
-def test_a_bundle_that_does_not_hold_what_it_says(project, command, monkeypatch, says):
-    from dp_core.bundle.verification.verify import verify
-
-    def lied_to(folder, *words, **options):
-        statement = folder / "release.json"
-        facts = json.loads(statement.read_text())
-        facts["guarantee"]["epsilon"] = 0.5
-        statement.write_text(json.dumps(facts))
-        return verify(folder, *words, **options)
-
-    monkeypatch.setattr("dp_core.bundle.verification.verify.verify", lied_to)
-    says(run(project, command))
-    assert not project.out.exists()
-
-
-@row("dask-unreachable")
-def test_a_scheduler_that_is_not_there(project, command, says, monkeypatch):
-    monkeypatch.setattr("tasks.support.dask_cluster.ANSWER", 1.0)
-    words = ("run", project.spec, "--out", project.out, "--dask", "tcp://127.0.0.1:9")
-    says(refused(command, *words))
-
-
-@row("dask-in-clear")
-def test_a_scheduler_that_is_elsewhere_without_encryption(project, command, says):
-    words = ("run", project.spec, "--out", project.out, "--dask", "tcp://192.0.2.1:8786")
-    says(refused(command, *words))
-
-
-@row("log-not-written")
-def test_a_log_that_cannot_be_written(project, command, says):
-    words = ("--out", project.out, "--log-file", project.spec / "log")
-    says(refused(command, "run", project.spec, *words))
-    assert project.untouched()
-
-
-# -- who works on it
 
 
 @row("at-work")
@@ -317,35 +326,12 @@ def test_a_release_that_another_process_works_on(project, command, says):
         says(run(project, command))
 
 
-@row("taken-over")
-def test_a_release_that_another_process_took_over(project, says):
-    says(
-        failure(
-            project,
-            "count",
-            lambda _: set_lease(f"sqlite:///{project.home / 'ledger.db'}", fence=99),
-        )
-    )
-
-
-@row("other-home")
-def test_a_release_of_another_home(project, command, says):
-    stop_before(project, "select")
-    (project.home / "home.id").unlink()
-    says(run(project, command))
-
-
-@row("reservation-gone")
-def test_a_release_that_was_abandoned_meanwhile(project, says):
-    says(failure(project, "basics", lambda run: run.writer.settle(run.reservation, "abandoned")))
-
-
 # -- a person decides
-
-WHO = ("--by", "Ana", "--reason", "test")
 
 
 held = lent("publish: after-approval\n", hold, measure="{noise: gaussian}")
+PUBLISH = ("release", "publish", "town", *WHO)
+OTHER_SEED = "publish: after-approval\nsynthesize: {seed: 8}\n"
 
 
 @row("held")
@@ -359,34 +345,27 @@ def test_a_release_that_is_held(command, says):
     assert 'state="held"} 1.0' in command("server", "metrics").out
 
 
-@row("held-changed")
-def test_a_held_release_whose_sets_are_gone(held, command, says):
-    shutil.rmtree(held.run_folder / "public" / "synthetic")
-    says(refused(command, "release", "publish", "town", *WHO))
-
-
-@row("held-changed")
-def test_a_held_release_whose_spec_changed(held, command, says):
-    held.write_spec("publish: after-approval\nsynthesize: {seed: 8}\n")
-    says(refused(command, "release", "publish", "town", *WHO))
-
-
-@row("held-changed")
-def test_a_held_release_that_is_run_with_another_spec(held, command, says):
-    held.write_spec("publish: after-approval\nsynthesize: {seed: 8}\n")
-    says(run(held, command))
-
-
-@row("held-elsewhere")
-def test_a_held_release_whose_report_is_elsewhere(held, command, says):
-    shutil.rmtree(held.internal.resolve())
-    says(refused(command, "release", "look", "town", *WHO))
-
-
-@row("not-held")
-def test_a_decision_about_what_is_not_held(project, command, says):
-    stop_before(project, "select")
-    says(refused(command, "release", "publish", "town", *WHO))
+@pytest.mark.parametrize(
+    ("prepare", "words", "after"),
+    [
+        refusal(
+            "held-changed",
+            lambda at, _: shutil.rmtree(at.run_folder / "public/synthetic"),
+            *PUBLISH,
+        ),
+        refusal("held-changed", with_spec(OTHER_SEED), *PUBLISH),
+        refusal("held-changed", with_spec(OTHER_SEED)),
+        refusal(
+            "held-elsewhere",
+            lambda at, _: shutil.rmtree(at.internal.resolve()),
+            *("release", "look", "town", *WHO),
+        ),
+    ],
+)
+def test_a_held_release_that_is_not_as_it_was(
+    held, command, monkeypatch, says, prepare, words, after
+):
+    check_refusal(held, command, monkeypatch, says, prepare, words, after)
 
 
 @row("not-held")
@@ -404,23 +383,99 @@ def results(project):
     return sorted((project.run_folder / "public" / "noisy").glob("*.noise"))
 
 
-@row("committed-result-gone")
-def test_a_committed_result_that_is_gone(project, command, says):
-    stop_before(project, "select")
-    for path in results(project):
-        path.unlink()
-    says(run(project, command))
-
-
-@row("committed-result-gone")
-def test_a_committed_result_of_which_a_byte_changed_before_publication(project, command, says):
-    """Nothing that is published is computed from it any more; it is the proof of what was."""
-    stop_before(project, "publish")
+def with_changed_byte(project, _patch):
+    """Change what nothing is computed from any more; it is the proof of what was published."""
     path = results(project)[0]
     content = bytearray(path.read_bytes())
     content[-40] ^= 1
     path.write_bytes(bytes(content))
-    says(run(project, command))
+
+
+def with_other_rows(project, _patch):
+    (project.folder / "town.csv").write_text(as_csv(survey()[:-1]))
+    (project.run_folder / "public/stages/count.json").unlink()
+
+
+def of_another_account(project, _patch):
+    project.open_account("city")
+    project.write_spec(release="city", account="city")
+
+
+def with_another_key(project, _patch):
+    (project.home / "input.key").write_bytes(b"k" * 32)
+    project.write_spec(release="village")
+
+
+def without_key(project, _patch):
+    (project.home / "input.key").unlink()
+    project.write_spec(release="village")
+
+
+def with_another_ledger(project, _patch):
+    from tasks.ledger.ledger import Ledger
+
+    Ledger(f"sqlite:///{project.folder / 'other.db'}")
+    shutil.copy(project.folder / "other.db", project.home / "ledger.db")
+
+
+def with_zeros(project, _patch):
+    path = project.home / "ledger.db"
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + bytes(len(content) - 4096))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words", "after"),
+    [
+        refusal("disk-full", patching(FSYNC, raising(OSError(errno.ENOSPC, "full")))),
+        refusal("not-written", patching(FSYNC, raising(OSError(errno.EROFS, "read-only")))),
+        refusal("outside-stages", patching(MAKE, raising(RuntimeError("zqxcanary")))),
+        refusal(
+            "server-unreachable",
+            lambda _at, patch: patch.setenv(
+                "PREFECT_API_URL", "http://a:zqxcanary@127.0.0.1:9/api"
+            ),
+        ),
+        refusal("links-gone", without_links, after="count"),
+        refusal("bundle-not-handed-over", lying),
+        refusal("log-not-written", unchanged, *RUN, "--log-file", "{spec}/log"),
+        refusal(
+            "committed-result-gone",
+            lambda at, _: [path.unlink() for path in results(at)],
+            after="select",
+        ),
+        refusal("committed-result-gone", with_changed_byte, after="publish"),
+        refusal("not-held", unchanged, *PUBLISH, after="select"),
+        refusal("other-home", lambda at, _: (at.home / "home.id").unlink(), after="select"),
+        refusal("data-changed", with_other_rows, after="select"),
+        refusal("data-of-another-account", of_another_account, after="select"),
+        refusal("plan-changed", with_spec(privacy="{epsilon: 0.5, delta: 1e-6}"), after="select"),
+        refusal("spec-of-another-release", with_spec(release="village"), *RESUME, after="count"),
+        refusal("input-key-other", with_another_key, after="select"),
+        refusal("input-key-gone", without_key, after="select"),
+        refusal(
+            "ledger-lost", lambda at, _: (at.home / "ledger.db").unlink(), "status", after="count"
+        ),
+        refusal("ledger-replaced", with_another_ledger, "status", after="select"),
+        refusal(
+            "head-damaged",
+            lambda at, _: (at.home / "ledger.head").write_text("{"),
+            "status",
+            after="select",
+        ),
+        refusal(
+            "ledger-changed",
+            lambda at, _: set_lease(database(at), holder="{}", expires=1 << 60),
+            "status",
+            after="count",
+        ),
+        refusal("ledger-damaged", with_zeros, "ledger", "verify", after="select"),
+    ],
+)
+def test_a_release_that_is_refused_leaves_no_bundle(
+    project, command, monkeypatch, says, prepare, words, after
+):
+    check_refusal(project, command, monkeypatch, says, prepare, words, after)
     assert not project.out.exists()
 
 
@@ -463,7 +518,7 @@ def test_a_result_that_never_reaches_the_disk(project, command, monkeypatch, say
 
 
 @row("result-without-charge")
-def test_a_existing_ledger_older_than_the_run_s_folder(project, command, says):
+def test_a_ledger_older_than_the_run_s_folder(project, command, says):
     copy = project.folder / "backup.db"
     shutil.copy(project.home / "ledger.db", copy)
     stop_before(project, "select")
@@ -474,14 +529,6 @@ def test_a_existing_ledger_older_than_the_run_s_folder(project, command, says):
 
 
 # -- data, spec and output
-
-
-@row("data-changed")
-def test_data_that_changed(project, command, says):
-    stop_before(project, "select")
-    (project.folder / "town.csv").write_text(as_csv(survey()[:-1]))
-    (project.run_folder / "public/stages/count.json").unlink()
-    says(run(project, command))
 
 
 @row("data-being-written")
@@ -495,14 +542,6 @@ def test_data_that_are_being_written(project, command, monkeypatch, says):
         os.utime(project.folder / "town.csv", (1, 1))
 
     monkeypatch.setattr(Source, "_csv_batches", written)
-    says(run(project, command))
-
-
-@row("data-of-another-account")
-def test_data_of_another_account(project, command, says):
-    stop_before(project, "select")
-    project.open_account("city")
-    project.write_spec(release="city", account="city")
     says(run(project, command))
 
 
@@ -560,19 +599,6 @@ def test_data_that_break_the_schema(project, command, says):
     assert (project.internal / "validation.json").is_file()
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        pytest.param("sex", "gender", marks=row("columns-differ")),
-        pytest.param("moved", "moved,more", marks=row("columns-differ")),
-    ],
-)
-def test_columns_that_differ(project, command, says, old, new):
-    text = (project.folder / "town.csv").read_text().replace(old, new, 1)
-    (project.folder / "town.csv").write_text(text)
-    says(run(project, command))
-
-
 TABLE = "{database: RUNBOOK_DB, table: town}"
 
 
@@ -597,20 +623,6 @@ def test_a_table_that_cannot_be_read(project, command, monkeypatch, says, url):
     says(run(project, command))
 
 
-@row("plan-changed")
-def test_a_spec_that_changed(project, command, says):
-    stop_before(project, "select")
-    project.write_spec(privacy="{epsilon: 0.5, delta: 1e-6}")
-    says(run(project, command))
-
-
-@row("spec-of-another-release")
-def test_a_spec_with_another_name(project, command, says):
-    stop_before(project, "count")
-    project.write_spec(release="village")
-    says(refused(command, "resume", "town"))
-
-
 @row("name-used")
 def test_a_name_that_is_used(project, command, says):
     stop_before(project, "select")
@@ -624,84 +636,111 @@ def test_a_release_that_is_finished(project, command, says):
     says(run(project, command))
 
 
-@row("output-not-empty")
-def test_an_output_that_is_not_empty(project, command, says):
+def with_column(old, new):
+    def prepare(project, _patch):
+        text = (project.folder / "town.csv").read_text().replace(old, new, 1)
+        (project.folder / "town.csv").write_text(text)
+
+    return prepare
+
+
+def with_full_folder(project, _patch):
     project.out.mkdir()
     (project.out / "mine").write_text("")
-    says(run(project, command))
 
 
-@row("output-unusable")
-def test_an_output_that_is_a_file(project, command, says):
-    project.out.write_text("")
-    says(run(project, command))
+def without_tables(project, _patch):
+    with sqlite3.connect(project.home / "ledger.db") as connection:
+        connection.execute("DROP TABLE leases")
+    connection.close()
 
 
-@row("output-unusable")
-def test_an_output_in_no_folder(project, command, says):
-    project.out.write_text("")
-    says(refused(command, "run", project.spec, "--out", project.out / "below"))
+def with_damaged_index(project, _patch):
+    # The index is told to be of another column than its content.
+    with sqlite3.connect(project.home / "ledger.db") as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = 'CREATE INDEX entries_of_kind ON entries (salt)'"
+            " WHERE name = 'entries_of_kind'"
+        )
+    connection.close()
 
 
-@row("no-such-release")
-@pytest.mark.usefixtures("project")
-def test_a_release_that_nobody_knows(command, says):
-    says(refused(command, "status", "village"))
+def of_another_program(project, patch):
+    path = project.folder / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.execute("INSERT INTO alembic_version VALUES ('theirs')")
+    connection.close()
+    patch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{path}")
 
 
-@row("no-such-release")
-@pytest.mark.usefixtures("project")
-def test_a_release_that_this_home_does_not_know(command, says):
-    says(refused(command, "resume", "village"))
+def without_folder_for_its_state(project, patch):
+    (project.folder / "file").write_text("")
+    patch.setenv("DP_RELEASE_STATE", str(project.folder / "file" / "state"))
 
 
-# -- budget and approval
+CLOSE = ("ledger", "close", "town", *WHO)
+VERIFY = ("ledger", "verify")
 
 
-@row("budget-used-up")
-def test_a_budget_that_does_not_suffice(project, command, says):
-    project.write_spec(privacy="{epsilon: 3, delta: 1e-6}")
-    says(run(project, command))
+@pytest.mark.parametrize(
+    ("prepare", "words", "after"),
+    [
+        refusal("columns-differ", with_column("sex", "gender")),
+        refusal("columns-differ", with_column("moved", "moved,more")),
+        refusal("output-not-empty", with_full_folder),
+        refusal("output-unusable", lambda at, _: at.out.write_text("")),
+        refusal("output-unusable", lambda at, _: at.out.write_text(""), *RUN[:3], "{out}/below"),
+        refusal("no-such-release", unchanged, "status", "village"),
+        refusal("no-such-release", unchanged, "resume", "village"),
+        refusal("budget-used-up", with_spec(privacy="{epsilon: 3, delta: 1e-6}")),
+        refusal("other-relation", with_account(unit="person")),
+        refusal(
+            "other-relation",
+            with_spec(privacy="{epsilon: 1, delta: 1e-6, neighbours: replace-one}"),
+        ),
+        refusal("no-account", with_spec(account="city")),
+        refusal("waits-for-approval", with_account(approved_only=True)),
+        refusal(
+            "newer-ledger", changing("UPDATE alembic_version SET version_num = '9999'"), "status"
+        ),
+        refusal(
+            "newer-ledger",
+            changing("UPDATE entries SET body = '{\"version\": 99}' WHERE position = 1"),
+            "status",
+        ),
+        refusal(
+            "ledger-changed",
+            changing("UPDATE entries SET recorded = '2001-01-01' WHERE position = 2"),
+            *VERIFY,
+        ),
+        refusal(
+            "ledger-changed",
+            changing("UPDATE entries SET body = '{}' WHERE position = 2"),
+            *("ledger", "show"),
+        ),
+        refusal("ledger-damaged", without_tables, "status"),
+        refusal("ledger-damaged", with_damaged_index, *VERIFY),
+        refusal("ledger-url", of_another_program, "ledger", "show"),
+        refusal("public-key", unchanged, *VERIFY, "--public-key", "key.pub"),
+        refusal("public-key", unchanged, *VERIFY, "--public-key", "{spec}"),
+        refusal("state-folder", without_folder_for_its_state, *CLOSE),
+    ],
+)
+def test_what_is_wrong_before_a_release_begins(
+    project, command, monkeypatch, says, prepare, words, after
+):
+    check_refusal(project, command, monkeypatch, says, prepare, words, after)
 
 
 @row("account-closed")
 def test_an_account_that_is_closed(project, command, says):
-    assert command("ledger", "close", "town", "--by", "me", "--reason", "over").code == 0
-    says(run(project, command))
-
-
-@row("other-relation")
-def test_a_schema_of_another_unit(project, command, says):
-    project.open_account("city", unit="person")
-    project.write_spec(account="city")
-    says(run(project, command))
-
-
-@row("other-relation")
-def test_a_spec_under_another_relation(project, command, says):
-    project.write_spec(privacy="{epsilon: 1, delta: 1e-6, neighbours: replace-one}")
-    says(run(project, command))
-
-
-@row("no-account")
-def test_an_account_that_is_not_there(project, command, says):
-    project.write_spec(account="city")
-    says(run(project, command))
-
-
-@row("waits-for-approval")
-def test_a_plan_that_waits(project, command, says):
-    project.open_account("city", approved_only=True)
-    project.write_spec(account="city")
+    assert command(*CLOSE).code == 0
     says(run(project, command))
 
 
 # -- the ledger
-
-
-def change(project, statement):
-    with owner(f"sqlite:///{project.home / 'ledger.db'}") as connection:
-        connection.exec_driver_sql(statement)
 
 
 @row("ledger-unreachable")
@@ -740,29 +779,6 @@ def test_a_url_that_is_none(command, monkeypatch, says):
     says(refused(command, "ledger", "show"))
 
 
-@row("ledger-url")
-def test_a_database_of_another_program(project, command, monkeypatch, says):
-    path = project.folder / "other.db"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
-        connection.execute("INSERT INTO alembic_version VALUES ('theirs')")
-    connection.close()
-    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{path}")
-    says(refused(command, "ledger", "show"))
-
-
-@row("newer-ledger")
-def test_a_ledger_with_newer_tables(project, command, says):
-    change(project, "UPDATE alembic_version SET version_num = '9999'")
-    says(refused(command, "status"))
-
-
-@row("newer-ledger")
-def test_a_ledger_with_newer_entries(project, command, says):
-    change(project, "UPDATE entries SET body = '{\"version\": 99}' WHERE position = 1")
-    says(refused(command, "status"))
-
-
 def sign(project, command):
     words = ("--by", "me", "--reason", "test")
     assert command("ledger", "keygen", project.folder / "key", *words).code == 0
@@ -782,40 +798,6 @@ def test_a_key_that_cannot_be_read(project, command, monkeypatch, says):
     says(run(project, command))
 
 
-@row("public-key")
-@pytest.mark.usefixtures("project")
-def test_a_public_key_that_is_not_there(command, says):
-    says(refused(command, "ledger", "verify", "--public-key", "key.pub"))
-
-
-@row("public-key")
-def test_a_file_that_is_no_public_key(project, command, says):
-    says(refused(command, "ledger", "verify", "--public-key", project.spec))
-
-
-@row("input-key-other")
-def test_a_key_of_another_home(project, command, says):
-    stop_before(project, "select")
-    (project.home / "input.key").write_bytes(b"k" * 32)
-    project.write_spec(release="village")
-    says(run(project, command))
-
-
-@row("input-key-gone")
-def test_a_key_that_is_gone(project, command, says):
-    stop_before(project, "select")
-    (project.home / "input.key").unlink()
-    project.write_spec(release="village")
-    says(run(project, command))
-
-
-@row("ledger-lost")
-def test_a_existing_ledger_gone(project, command, says):
-    stop_before(project, "count")
-    (project.home / "ledger.db").unlink()
-    says(refused(command, "status"))
-
-
 @row("ledger-older")
 def test_an_older_ledger(project, command, says):
     copy = project.folder / "backup.db"
@@ -832,79 +814,6 @@ def test_a_copied_home(project, command, says, monkeypatch):
     failed = refused(command, "status")
     assert "dp-release ledger adopt --by NAME --reason TEXT" in failed
     says(failed)
-
-
-@row("state-folder")
-def test_a_state_folder_that_cannot_be_written(project, command, says, monkeypatch):
-    (project.folder / "file").write_text("")
-    monkeypatch.setenv("DP_RELEASE_STATE", str(project.folder / "file" / "state"))
-    says(refused(command, "ledger", "close", "town", "--by", "Ana", "--reason", "done"))
-
-
-@row("ledger-replaced")
-def test_another_ledger(project, command, says, tmp_path):
-    from tasks.ledger.ledger import Ledger
-
-    stop_before(project, "select")
-    Ledger(f"sqlite:///{tmp_path / 'other.db'}")
-    shutil.copy(tmp_path / "other.db", project.home / "ledger.db")
-    says(refused(command, "status"))
-
-
-@row("head-damaged")
-def test_a_note_that_is_damaged(project, command, says):
-    stop_before(project, "select")
-    (project.home / "ledger.head").write_text("{")
-    says(refused(command, "status"))
-
-
-@row("ledger-changed")
-def test_an_entry_that_was_changed(project, command, says):
-    change(project, "UPDATE entries SET recorded = '2001-01-01' WHERE position = 2")
-    says(refused(command, "ledger", "verify"))
-
-
-@row("ledger-changed")
-def test_an_account_that_was_changed(project, command, says):
-    change(project, "UPDATE entries SET body = '{}' WHERE position = 2")
-    says(refused(command, "ledger", "show"))
-
-
-@row("ledger-changed")
-def test_a_lease_that_was_changed(project, command, says):
-    stop_before(project, "count")
-    set_lease(f"sqlite:///{project.home / 'ledger.db'}", holder="{}", expires=1 << 60)
-    says(refused(command, "status"))
-
-
-@row("ledger-damaged")
-def test_a_database_that_is_damaged(project, command, says):
-    stop_before(project, "select")
-    path = project.home / "ledger.db"
-    content = path.read_bytes()
-    path.write_bytes(content[:4096] + bytes(len(content) - 4096))
-    says(refused(command, "ledger", "verify"))
-
-
-@row("ledger-damaged")
-def test_a_database_without_its_tables(project, command, says):
-    with sqlite3.connect(project.home / "ledger.db") as connection:
-        connection.execute("DROP TABLE leases")
-    connection.close()
-    says(refused(command, "status"))
-
-
-@row("ledger-damaged")
-def test_a_database_whose_index_is_damaged(project, command, says):
-    # The index is told to be of another column than its content.
-    with sqlite3.connect(project.home / "ledger.db") as connection:
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute(
-            "UPDATE sqlite_master SET sql = 'CREATE INDEX entries_of_kind ON entries (salt)'"
-            " WHERE name = 'entries_of_kind'"
-        )
-    connection.close()
-    says(refused(command, "ledger", "verify"))
 
 
 @row("entry-refused")

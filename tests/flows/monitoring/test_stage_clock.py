@@ -59,33 +59,27 @@ def test_without_a_terminal_a_long_stage_gets_a_line_every_ten_seconds(capsys):
     ]
 
 
-def test_a_stage_without_forecast_and_reports_says_how_long_it_has_taken(capsys):
+@pytest.mark.parametrize(
+    ("shown", "stage", "seconds", "lines"),
+    [
+        ({}, "copy", (12.0,), ["  Copy the files from the store: 10 s so far"]),
+        ({"expected": {"count": 1.0}}, "count", (4.9, None), ["  Count marginals: 4.9 s"]),
+        ({"quiet": True, "expected": {"count": 100.0}}, "count", (50.0, None), []),
+    ],
+)
+def test_a_stage_without_forecast_a_short_one_and_a_quiet_command(
+    capsys, shown, stage, seconds, lines
+):
     clock = Clock()
-    shown = StageProgress(quiet=False, now=clock)
-    shown.update("copy", 0.0)
-    clock.seconds += 12
-    shown.tick()
-    assert capsys.readouterr().err == "  Copy the files from the store: 10 s so far\n"
-
-
-def test_a_short_stage_gets_its_last_line_only(capsys):
-    clock = Clock()
-    shown = StageProgress(quiet=False, expected={"count": 1.0}, now=clock)
-    shown.update("count", 0.0)
-    clock.seconds += SHORT_S - 0.1
-    shown.tick()
-    shown.update("count", 1.0)
-    assert capsys.readouterr().err == "  Count marginals: 4.9 s\n"
-
-
-def test_quiet_shows_nothing(capsys):
-    clock = Clock()
-    shown = StageProgress(quiet=True, expected={"count": 100.0}, now=clock)
-    shown.update("count", 0.0)
-    clock.seconds += 50
-    shown.tick()
-    shown.update("count", 1.0)
-    assert capsys.readouterr().err == ""
+    progress = StageProgress(**{"quiet": False, "now": clock, **shown})
+    progress.update(stage, 0.0)
+    for step in seconds:
+        if step is None:
+            progress.update(stage, 1.0)
+        else:
+            clock.seconds += step
+            progress.tick()
+    assert capsys.readouterr().err.splitlines() == lines
 
 
 def test_lines_begin_anew_with_every_stage():

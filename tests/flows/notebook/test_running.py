@@ -163,7 +163,7 @@ def test_sets_in_memory_are_those_that_the_pipeline_writes(project):
     """The same plan and models give the same rows, value by value."""
     import pyarrow.parquet as pq
 
-    from dp_core.plan.in_memory import drawn_set
+    from dp_core.public_data.memory_release import drawn_set
     from tasks.stages.reconstruct import restored_models
     from tasks.stages.synthesize import synthetic_place
 

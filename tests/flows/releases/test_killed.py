@@ -1,4 +1,7 @@
-"""A release whose process was killed goes on: nothing is lost, repeated, or drawn again."""
+"""A release that is killed between declared sums goes on: nothing is repeated or drawn again.
+
+`tests/crashes` kills the other stages.
+"""
 
 from __future__ import annotations
 
@@ -21,55 +24,17 @@ from flows.release import carry_out
 from tasks.ledger import ledger_session
 
 def perform(stage, run, *given):
-    if stage.name == {stage!r}:
+    if stage.name == "analyses":
         {trap}
     return stage.fn(run, *given)
 
 carry_out(Path({spec!r}), Path({out!r}), perform=perform)
 """
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
 TRAPS = {
     # Where the crash comes, and how many draws that costs.
-    "between two stages": ("select", KILL, 0),
-    "charged, not drawn": ("measure", f"ledger_session._draw_and_store = lambda *_: {KILL}", 1),
-    "stored, not committed": ("measure", f"type(run.writer).commit = lambda *_: {KILL}", 0),
-    "while the sets are drawn": (
-        "synthesize",
-        f"import dp_core.schema.decoding; dp_core.schema.decoding.decode = lambda *_, **__: {KILL}",
-        0,
-    ),
-    "before the bundle is renamed": ("publish", f"os.rename = lambda *_: {KILL}", 0),
-}
-
-
-KEPT = ("charged, not drawn", "before the bundle is renamed")
-"""Before anything of a stage is kept, and at the end; the kill matrix kills everywhere."""
-
-
-@pytest.mark.parametrize("where", some(TRAPS, lambda where: where in KEPT))
-def test_a_killed_process_loses_and_repeats_nothing(gaussian_project, fork_server, tmp_path, where):
-    project = gaussian_project
-    stage, trap, draws = TRAPS[where]
-    script = textwrap.dedent(KILLED).format(
-        stage=stage, trap=trap, spec=str(project.spec), out=str(project.out)
-    )
-    environment = {**os.environ, "DP_RELEASE_HOME": str(project.home)}
-    ended = fork_server.run(script, [], tmp_path, environment)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    measured = {name: data for name, data in noisy(project).items() if name.endswith(".noise")}
-    assert measured
-
-    project.release()
-
-    assert_complete(project)
-    assert {name: noisy(project)[name] for name in measured} == measured
-    assert project.redraws() == draws
-    assert not [name for name in noisy(project) if name.endswith(".tmp")]
-    assert not list(project.folder.glob(".*"))
-
-
-SUM_TRAPS = {
-    # In stage `analyses`: where the crash comes, and how many draws that costs.
     "charged, not drawn": (f"ledger_session._draw_and_store = lambda *_: {KILL}", 1),
     "stored, not committed": (f"type(run.writer).commit = lambda *_: {KILL}", 0),
     "asked, not charged": (f"type(run.writer).charge = lambda *_: {KILL}", 0),
@@ -87,17 +52,15 @@ SUM_TRAPS = {
 
 
 @pytest.mark.parametrize(
-    "where", some(SUM_TRAPS, lambda where: where in ("charged, not drawn", "between two sums"))
+    "where", some(TRAPS, lambda where: where in ("charged, not drawn", "between two sums"))
 )
 def test_a_process_that_is_killed_between_sums_loses_and_repeats_nothing(
     gaussian_project, fork_server, tmp_path, where
 ):
     project = gaussian_project
     project.write_spec(TEXT)
-    trap, draws = SUM_TRAPS[where]
-    script = textwrap.dedent(KILLED).format(
-        stage="analyses", trap=trap, spec=str(project.spec), out=str(project.out)
-    )
+    trap, draws = TRAPS[where]
+    script = textwrap.dedent(KILLED).format(trap=trap, spec=str(project.spec), out=str(project.out))
     environment = {**os.environ, "DP_RELEASE_HOME": str(project.home)}
     ended = fork_server.run(script, [], tmp_path, environment)
     assert ended.returncode == -signal.SIGKILL, ended.stderr

@@ -12,8 +12,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
 from flows import nightly, scheduled
-from flows.monitoring.announcement import tell
-from flows.monitoring.outcome import outcome_of
+from flows.monitoring.outcome import announce, outcome_of
 from flows.release import carry_out
 from flows.releases import unattended
 from flows.releases.run_records import RunRecords
@@ -205,7 +204,7 @@ def test_a_template_with_a_mistake_is_named_and_told(schedule, told, old, new, s
 def test_what_the_release_told_is_not_told_again(schedule, told, monkeypatch):
     def make(spec, out, dask):  # noqa: ARG001
         failure = StageFailed("The disk is full: a result could not be written.")
-        tell(outcome_of("town-2026-11", failure), release="town-2026-11", account="town")
+        announce(outcome_of("town-2026-11", failure), release="town-2026-11", account="town")
         raise failure
 
     monkeypatch.setattr(scheduled, "make_release", SimpleNamespace(fn=make))

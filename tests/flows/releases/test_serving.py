@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dp_core.errors import BadInput
-from flows.cli.actions.serving import check_schedule, run_until_stopped, served
+from flows.cli.commands.server_commands import check_schedule, run_until_stopped, served
 
 
 @pytest.mark.parametrize(

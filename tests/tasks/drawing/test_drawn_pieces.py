@@ -13,13 +13,13 @@ import pytest
 from distributed import WorkerPlugin
 from distributed.protocol import pickle as wire
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import StageFailed
 from dp_core.methods.reconstruction import reconstructor
 from dp_core.methods.reconstruction.reconstructor import LANES
 from dp_core.plan import procedure
 from dp_core.plan.procedure import SetDrawing, carry_out, piece_sizes
-from dp_core.plan.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from tasks.drawing import cluster_lanes

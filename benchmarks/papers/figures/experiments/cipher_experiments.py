@@ -14,7 +14,7 @@ from benchmarks.papers import cipher
 from benchmarks.papers.cipher import Combined, Method
 from benchmarks.papers.common import read_categories, synthetic, table_of
 from benchmarks.papers.figures.experiment import Context, Experiment, Setting, Values, grid
-from dp_core.lab.measures.significance import Outcome
+from dp_core.lab.measures.inference_agreement import Outcome
 from dp_core.methods.reconstruction.cipher import Cipher
 from dp_core.methods.reconstruction.dense import Dense
 from dp_core.tables.dataset import Dataset
@@ -157,7 +157,7 @@ def experiment_2() -> dict[str, Method]:
     paper = {**cipher.PAPER}
     methods = [
         cipher.listed(149, "CIPHER, as published", Cipher(**paper)),  # type: ignore[arg-type]
-        cipher.listed(149, "CIPHER, clipped", Cipher(**{**paper, "clip": True})),  # type: ignore[arg-type]
+        cipher.listed(149, "CIPHER, clipped", Cipher(**{**paper, "tables": "clip"})),  # type: ignore[arg-type]
         cipher.listed(149, "CIPHER", Cipher()),
         cipher.listed(149, "CIPHER's tables by IPF", Dense()),
         cipher.histogram(1458, "FDH", Cipher(**paper)),  # type: ignore[arg-type]

@@ -138,7 +138,8 @@ def simulation_2(context: Context, setting: Setting, repeats: range) -> Values:
 def number(low: float, high: float, bins: int = 0, name: str = "x") -> Variable:
     """Return a numeric column on a grid of about 4,096 positions, as many in every bin."""
     positions = POSITIONS // bins * bins if bins else POSITIONS
-    return Variable(name=name, size=positions, positions=positions, low=low, high=high)
+    edges = tuple(range(0, positions + 1, positions // bins)) if bins else ()
+    return Variable(name=name, size=positions, positions=positions, low=low, high=high, bins=edges)
 
 
 def library_2(name: str, sets: int, *, binned: bool, neighbours: str = "add-remove", **chosen):
@@ -148,10 +149,9 @@ def library_2(name: str, sets: int, *, binned: bool, neighbours: str = "add-remo
         column = number(known.low, known.high, known.bins if binned else 0)
         variables = Variables((column,))
         counter = MemoryCounter(Dataset(variables.domain, column.position(data)[None]))
-        options = {**chosen, "bins": known.bins} if binned else chosen
         made = [
             single_set(
-                method(name, **options),
+                method(name, **chosen),
                 variables,
                 counter,
                 epsilon=epsilon / sets,
@@ -174,9 +174,7 @@ def script_2(way):
 SIMULATED_2 = {
     "MODIPS, as published": script_2(simulation2.published),
     "MODIPS": library_2("modips", SETS, binned=False, neighbours="replace-one"),
-    "perturbed histogram": library_2(
-        "laplace_sanitizer", SETS, binned=True, negative="zero", draw="multinomial"
-    ),
+    "perturbed histogram": library_2("laplace_sanitizer", SETS, binned=True, published=True),
     "smoothed histogram": library_2("smoothed_histogram", 1, binned=True),
     "MS, no privacy": script_2(simulation2.multiple),
     "original": lambda data, *_: data[None],
@@ -248,7 +246,7 @@ LIBRARY_3: Mapping[str, tuple[Variables, str, dict[str, object]]] = {
     "NP-DIPS, 6 x 6 bins": (
         BINNED,
         "laplace_sanitizer",
-        {"bins": 6, "categories": Fraction(1, 2), "negative": "nearest"},
+        {"categories": Fraction(1, 2)},
     ),
 }
 

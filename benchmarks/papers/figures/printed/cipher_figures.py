@@ -217,7 +217,7 @@ FIGURES = (
         PAPER,
         "Table 1",
         "definition of the SSS assessment",
-        reason="A definition: `dp_core.lab.measures.significance`.",
+        reason="A definition: `dp_core.lab.measures.inference_agreement`.",
     ),
     Figure(
         "cipher-table-2",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from dp_core.errors import BadInput
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.regressions.fitted_regressions import (
     ClassFit,
@@ -23,22 +24,24 @@ from dp_core.methods.parametric.regressions.fitted_regressions import (
     fit_classes,
     fit_number,
     number_fit,
-    whole_coefficients,
 )
 from dp_core.methods.parametric.regressions.functional_mechanism import NoisyProducts
 from dp_core.methods.parametric.regressions.regression_questions import (
-    Options,
+    Minimiser,
     Part,
     Piece,
-    again,
+    asked_in_all,
+    number_of_features,
     of_ranges,
     part_of,
     pieces,
+    planned_questions,
     predictor,
     question,
     step_name,
 )
-from dp_core.methods.parametric.synthesizer import ParametricModel
+from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
+from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.dataset import Dataset
@@ -48,6 +51,84 @@ from dp_core.wall.statistics import Sum
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+
+MOST_FEATURES = 500
+"""Largest number of predictors of the last regression."""
+
+MOST_ENTRIES = 20_000
+"""Largest number of noisy values in one release of all regressions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainedRegressions(Synthesizer):
+    """Regress each column on those before it, and draw records in the same order.
+
+    Attributes:
+        order: Columns in the order in which they are drawn; the schema's order by default. Each
+            column is regressed on those before it, so put columns that others depend on first.
+        minimiser: How the regressions are fitted. `gradient`: to a noisy gradient, with model
+            records as predictors. `functional`: the functional mechanism, which minimises a noisy
+            polynomial of degree 2 in the coefficients (`functional_mechanism`); it asks what
+            `gradient` asks. Its polynomial touches a logistic loss at the intercepts that give the
+            noisy proportions of the column; with `functional-zero` at coefficients 0, as published,
+            which moves proportions towards equal ones. `output`, for categorical columns: output
+            perturbation of the minimiser of a penalised loss, which the penalty biases. `output` is
+            for small files: rounding errors are certain to stay within the proof up to about
+            20 million records with 10 features, 5 million with 50 and 150,000 with 500. For larger
+            files the computation may continue in decimals of 60 digits, which can take days, and
+            whether it does can depend on the file.
+    """
+
+    order: tuple[str, ...] = ()
+    minimiser: Minimiser = "gradient"
+
+    def arranged(self, variables: Variables) -> tuple[Variable, ...]:
+        """Return the columns in the order in which they are drawn."""
+        if not self.order:
+            return self.by_default(variables)
+        if sorted(self.order) != sorted(variables.domain.columns):
+            raise BadInput(
+                "order names every column of the schema once, and nothing else; here it has"
+                f" {len(self.order)} names for {len(variables)} columns."
+            )
+        return tuple(variables.named(name) for name in self.order)
+
+    def by_default(self, variables: Variables) -> tuple[Variable, ...]:
+        """Return the columns in the order that is used if the spec states none."""
+        return variables.all
+
+    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
+        order = self.arranged(variables)
+        entries = sum(asked_in_all(order, self.minimiser))
+        width = number_of_features(order)
+        if width > MOST_FEATURES:
+            raise BadInput(
+                f"The regressions would have {width:,} predictors, more than {MOST_FEATURES}: put"
+                " columns of many levels last in `order`, or use fewer columns, or privsyn."
+            )
+        if entries > MOST_ENTRIES:
+            raise BadInput(
+                f"The regressions would have {entries:,} coefficients, more than {MOST_ENTRIES:,}:"
+                " use fewer columns, columns of fewer levels, or privsyn."
+            )
+
+    def asks(self, variables: Variables) -> tuple[Ask, ...]:
+        return planned_questions(self.arranged(variables), self.minimiser)
+
+    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
+        return measure_chain(inputs, self.arranged(variables), self.minimiser)
+
+    def fit(
+        self,
+        variables: Variables,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+    ) -> ParametricModel:
+        order = self.arranged(variables)
+        return fit_chain(variables, order, self.minimiser, released, rows, zeros)
+
 
 MODEL_RECORDS = 1 << 12
 """Number of model records that represent the predictors, from a low-discrepancy sequence."""
@@ -64,22 +145,22 @@ class Chain:
 
     Attributes:
         order: Columns in the order in which they are drawn.
-        options: Options of the method.
+        minimiser: How the regressions are fitted; see `ChainedRegressions`.
         rows: Number of records.
         fits: Fitted regressions, by position of the column in the order and part.
         proportions: Noisy counts of the first column, if it is categorical.
     """
 
-    def __init__(self, order: Sequence[Variable], options: Options, rows: float) -> None:
+    def __init__(self, order: Sequence[Variable], minimiser: Minimiser, rows: float) -> None:
         """Start a chain without fitted columns; arguments are the attributes."""
-        self.order, self.options, self.rows = tuple(order), options, max(1.0, rows)
+        self.order, self.minimiser, self.rows = tuple(order), minimiser, max(1.0, rows)
         self.fits: dict[tuple[int, Part], ClassFit | NumberFit] = {}
         self.proportions: NDArray[np.float64] | None = None
         self._codes = np.empty((MODEL_RECORDS, 0), dtype=code_type())
         self._there = np.ones(MODEL_RECORDS)
         self._predictors: tuple[Number | Levels, ...] = ()
         self._products: NoisyProducts | None = None
-        if options.minimiser == "functional":
+        if minimiser.startswith("functional"):
             ranges = Features(of_ranges(self.order))
             self._products = NoisyProducts(self.order, ranges, self.rows)
         axes = 2 * len(self.order)
@@ -93,12 +174,10 @@ class Chain:
         return int(self._codes.shape[1])
 
     def question(self, piece: Piece) -> Sum:
-        """Return a regression's next question: its gradient at 0 or at the current coefficients."""
-        asked = question(
-            piece, self.order[piece.column], Features(self._predictors), self.options, self.rows
+        """Return a regression's question."""
+        return question(
+            piece, self.order[piece.column], Features(self._predictors), self.minimiser, self.rows
         )
-        fit = self.fits.get((piece.column, piece.part))
-        return asked if fit is None else again(asked, whole_coefficients(fit.coefficients))
 
     def learn(self, piece: Piece, answer: Totals) -> None:
         """Fit a regression to a noisy answer."""
@@ -147,7 +226,7 @@ class Chain:
             mass = mass * self._there
             found, variance = products.number(column, prior=NUMBER_PRIOR)
             return number_fit(features, mass, asked, found, variance, prior=NUMBER_PRIOR)
-        found = products.classes(column, asked, self.options.expansion, prior=CLASS_PRIOR)
+        found = products.classes(column, asked, self.minimiser, prior=CLASS_PRIOR)
         return ClassFit(found, class_precision(features, mass, found, prior=CLASS_PRIOR))
 
     def _predictors_are(self, features: Features) -> None:
@@ -225,15 +304,9 @@ class ChainModel(ParametricModel):
     """A chain of regressions; their parameters are drawn anew for every set.
 
     Attributes:
-        variables: All columns.
-        rows: Estimated number of records.
-        zeros: Impossible cells.
         chain: The fitted regressions.
     """
 
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
     chain: Chain = field(repr=False)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
@@ -245,63 +318,57 @@ class ChainModel(ParametricModel):
 
 
 def measure_chain(
-    inputs: MethodInputs, order: Sequence[Variable], options: Options
+    inputs: MethodInputs, order: Sequence[Variable], minimiser: Minimiser
 ) -> tuple[Released, ...]:
     """Return the answers to all questions of the chain; spends exactly `measure_cost`."""
-    curator = inputs.curator
-    known = curator.public_rows()
+    known = inputs.curator.public_rows()
     released: list[Released] = []
     chain: Chain | None = None
-    for piece in pieces(order, options, count=known is None):
-        budget = inputs.measure_cost * piece.share
+    for piece in pieces(order, count=known is None):
         if piece.part in ("rows", "table"):
             clique = () if piece.part == "rows" else (order[0].name,)
-            released += curator.measure("measure", [clique], [budget], replicate=inputs.replicate)
+            asked = Ask(step_name(piece), clique, piece.share)
+            released += release(inputs, [asked], inputs.measure_cost)
             continue
         if chain is None:
-            chain = _begun(order, options, released, known)
+            chain = _begun(order, minimiser, released, known)
         chain = _up_to(chain, piece)
-        for step in range(piece.steps):
-            answer = curator.total(
-                "measure",
-                step_name(piece, step),
-                chain.question(piece),
-                # privacy: the steps of a regression compose; each reads the file once.
-                budget / piece.steps,
-                replicate=inputs.replicate,
-                round=step + 1,
-            )
-            chain.learn(piece, answer)
-            released.append(answer)
+        asked = Ask(step_name(piece), chain.question(piece), piece.share)
+        (answer,) = release(inputs, [asked], inputs.measure_cost)
+        assert isinstance(answer, Totals)
+        chain.learn(piece, answer)
+        released.append(answer)
     return tuple(released)
 
 
 def fit_chain(
     variables: Variables,
     order: Sequence[Variable],
-    options: Options,
+    minimiser: Minimiser,
     released: Sequence[Released],
     rows: int | None,
     zeros: StructuralZeros,
 ) -> ChainModel:
     """Return the model fitted to the released answers."""
-    answers: dict[tuple[str, str, int], Totals] = {}
+    answers: dict[tuple[str, str], Totals] = {}
     for item in released:
         if isinstance(item, Totals):
-            answers[item.of.clique[-1], part_of(item.of), item.round] = item
-    chain = _begun(order, options, released, rows)
-    for piece in pieces(order, options, count=False):
+            answers[item.of.clique[-1], part_of(item.of)] = item
+    chain = _begun(order, minimiser, released, rows)
+    for piece in pieces(order, count=False):
         if piece.part == "table":
             continue
         chain = _up_to(chain, piece)
-        for step in range(piece.steps):
-            chain.learn(piece, answers[order[piece.column].name, piece.part, step + 1])
+        chain.learn(piece, answers[order[piece.column].name, piece.part])
     chain = _up_to(chain, None)
     return ChainModel(variables, max(1, round(chain.rows)), zeros, chain)
 
 
 def _begun(
-    order: Sequence[Variable], options: Options, released: Sequence[Released], rows: int | None
+    order: Sequence[Variable],
+    minimiser: Minimiser,
+    released: Sequence[Released],
+    rows: int | None,
 ) -> Chain:
     """Return a chain without fitted columns, with the known or measured number of records."""
     table: Measurement | None = None
@@ -313,7 +380,7 @@ def _begun(
             variance = item.variance * item.values.size
             precision += 1 / variance
             weighted += float(item.values.sum()) / variance
-    chain = Chain(order, options, rows if rows is not None else weighted / max(precision, 1e-300))
+    chain = Chain(order, minimiser, rows if rows is not None else weighted / max(precision, 1e-300))
     if table is not None:
         chain.first_table(table.values.astype(np.float64), table.variance)
     return chain

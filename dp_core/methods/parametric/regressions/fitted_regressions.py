@@ -2,10 +2,8 @@
 
 A released gradient determines the sum of [y = k] x over the file, given the distribution of the
 predictors x, which the model of the earlier columns supplies. So the fit minimises a loss that has
-the released gradient at the coefficients of the question, and the curvature of the model records.
-With one gradient, at coefficients 0, that is a moment fit: the model records get the released sums.
-With more gradients, each at the last minimum, the coefficients converge to the file's own minimiser
-up to noise even if the model of the predictors is wrong: a Newton-like method.
+the released gradient at coefficients 0, and the curvature of the model records. That is a moment
+fit: the model records get the released sums.
 """
 
 from __future__ import annotations
@@ -18,12 +16,9 @@ from scipy import linalg, optimize
 
 from dp_core.wall.statistics.regressions.features import ONE
 from dp_core.wall.statistics.regressions.gradients import (
-    COEFFICIENT,
-    LARGEST_COEFFICIENT,
     PROBABILITY,
     ClassGradient,
     NumberGradient,
-    linear,
     probabilities,
 )
 
@@ -101,12 +96,6 @@ def _chances(
     return weights, np.log(sums) + top
 
 
-def whole_coefficients(coefficients: NDArray[np.float64]) -> tuple[int, ...]:
-    """Return coefficients as integers, in the unit of the gradient questions."""
-    units = np.rint(coefficients.reshape(-1) * COEFFICIENT)
-    return tuple(int(each) for each in np.clip(units, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
-
-
 def fit_classes(
     matrix: NDArray[np.int64],
     mass: NDArray[np.float64],
@@ -135,8 +124,7 @@ def fit_classes(
     target = (there * mass[:, None]).T @ features - released
     even = (of.classes - 1) / of.classes**2
     penalty = _penalty(even * _products(features, mass), (noise / unit) ** 2, prior)
-    start = np.array(of.at, dtype=np.float64).reshape(shape) / COEFFICIENT
-    coefficients = _minimum(features, mass, target, penalty, start)
+    coefficients = _minimum(features, mass, target, penalty)
     return ClassFit(coefficients, class_precision(features, mass, coefficients, prior=prior))
 
 
@@ -177,16 +165,12 @@ def fit_number(
     unit, squared = ONE**2, (noise / ONE**2) ** 2
     features, records = matrix / ONE, max(1.0, float(mass.sum()))
     products = _products(features, mass)
-    before = linear(matrix, of.at)[:, 0] / ONE
-    at = np.array(of.at, dtype=np.float64) / COEFFICIENT
     slope, size = gradient[:-1] / unit, (gradient[-1] / unit + records) / 2
     inverse = np.linalg.inv(products + _penalty(products, squared, prior))
-    target = features.T @ (mass * before) - slope
-    coefficients = inverse @ target
-    move = coefficients - at
+    coefficients = -(inverse @ slope)
     # Noise in the coefficients biases the residual variance downwards.
     apparent = squared * (2 * np.trace(inverse) - np.trace(inverse @ products @ inverse))
-    residual = size + 2 * move @ slope + move @ products @ move + apparent
+    residual = size + 2 * coefficients @ slope + coefficients @ products @ coefficients + apparent
     return number_fit(features, mass, of, coefficients, residual / records, prior=prior)
 
 
@@ -259,28 +243,27 @@ def _minimum(
     mass: NDArray[np.float64],
     target: NDArray[np.float64],
     penalty: NDArray[np.float64],
-    start: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Return the b that minimises mass log sum exp(x'b) - target b + b'penalty b/2."""
 
     def value(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        coefficients = point.reshape(start.shape)
+        coefficients = point.reshape(target.shape)
         own, odds = _chances(features, coefficients)
         drawn = coefficients @ penalty
         loss = mass @ odds + np.sum(coefficients * (drawn / 2 - target))
         slope = (own * mass) @ features - target + drawn
         return float(loss), slope.reshape(-1)
 
-    point = start.reshape(-1)
+    point = np.zeros(target.size)
     if point.size > _MOST_NEWTON:
         found = optimize.minimize(value, point, jac=True, method="L-BFGS-B")
-        return np.asarray(found.x).reshape(start.shape)
+        return np.asarray(found.x).reshape(target.shape)
     # A gradient below 1e-7 of the records is far below any noise.
     within = 1e-7 * max(1.0, float(mass.sum()))
-    whole = np.kron(np.eye(start.shape[0]), penalty)
+    whole = np.kron(np.eye(target.shape[0]), penalty)
     loss, slope = value(point)
     for _ in range(_NEWTON):
-        own, _ = _chances(features, point.reshape(start.shape))
+        own, _ = _chances(features, point.reshape(target.shape))
         step = np.linalg.solve(_curvature(features, mass, own) + whole, slope)
         size = 1.0
         while size > 1e-9:
@@ -294,4 +277,4 @@ def _minimum(
         point, loss, slope = trial, found_loss, found_slope
         if float(np.abs(slope).max()) < within:
             break
-    return point.reshape(start.shape)
+    return point.reshape(target.shape)

@@ -12,11 +12,6 @@ of predictors, and the product of two columns is a linear term of the later colu
 So the answers for all columns together contain the noisy polynomial of every regression, and their
 sensitivity is that of `ClassGradient` and `NumberGradient`. `gradient` takes the quadratic terms
 from model records instead.
-
-The paper's sensitivity for linear regression is 2 (d + 1)^2 with predictors of norm at most 1,
-under replace-one. That is a valid but loose bound: |x|_1 <= sqrt(d) gives 2 (1 + sqrt(d))^2. Its
-d^2/4 + 3 d for logistic regression counts 1/2 - y as two terms and is loose too. Neither is used
-here.
 """
 
 from __future__ import annotations
@@ -26,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.parametric.regressions.regression_questions import Expansion
+from dp_core.methods.parametric.regressions.regression_questions import Minimiser
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Totals
 from dp_core.wall.statistics.regressions.features import ONE, Features
@@ -139,15 +134,16 @@ class NoisyProducts:
         return coefficients, float(residual + noise * apparent) / rows
 
     def classes(
-        self, column: int, asked: ClassGradient, expansion: Expansion, *, prior: float
+        self, column: int, asked: ClassGradient, minimiser: Minimiser, *, prior: float
     ) -> NDArray[np.float64]:
         """Return the coefficients of a logistic regression, shape (classes - 1, features).
 
         Args:
             column: Position of the column in the chain, after its answer is learnt.
             asked: The question.
-            expansion: Point at which the Taylor polynomial approximates the loss: coefficients 0,
-                as in the paper, or the intercepts that give the noisy proportions.
+            minimiser: The point at which the Taylor polynomial approximates the loss is
+                coefficients 0 with `functional-zero`, as in the paper, otherwise the intercepts
+                that give the noisy proportions.
             prior: Prior standard deviation of the coefficients.
         """
         before = int(self._start[column])
@@ -158,7 +154,7 @@ class NoisyProducts:
         first = max(self.rows - float(own[:, 0].sum()), 0) + 0.5
         shares = smooth / (smooth.sum() + first)
         even = np.full(asked.classes - 1, _even(asked))
-        touching = shares if expansion == "proportions" else even
+        touching = even if minimiser == "functional-zero" else shares
         curvature = np.diag(touching) - np.outer(touching, touching)
         # About the intercepts of the proportions the gradient of the intercepts is 0.
         linear = own[:, 1:] - self.rows * shares[:, None] * means
@@ -166,10 +162,10 @@ class NoisyProducts:
         slopes, _ = _minimum(
             self._centre(before), linear, curvature, noise, self._noise(before), prior
         )
-        if expansion == "proportions":
-            intercepts = np.log(shares) - np.log1p(-shares.sum())
-        else:
+        if minimiser == "functional-zero":
             intercepts = np.linalg.solve(curvature, shares - even)
+        else:
+            intercepts = np.log(shares) - np.log1p(-shares.sum())
         return np.column_stack([intercepts - slopes @ means, slopes])
 
     def _centre(self, until: int) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -18,23 +18,15 @@ from dp_core.wall.statistics.regressions.features import Features, Levels, Numbe
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 
-Minimiser = Literal["gradient", "functional", "output"]
-Expansion = Literal["proportions", "zero"]
+Minimiser = Literal["gradient", "functional", "functional-zero", "output"]
 Part = Literal["rows", "table", "missing", "number", "levels"]
 
 REACH = 3.0
 """Numeric predictors are cut off at this many noisy standard deviations from their noisy mean; this
 concerns .3 % of a normal column. With `functional` they are scaled by their range and not cut."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Options of the regressions; see `ChainedRegressions` for their meaning."""
-
-    minimiser: Minimiser
-    expansion: Expansion
-    steps: int
-    ridge: Fraction
+RIDGE = Fraction(1, 20)
+"""With `output`, weight of the penalty per record of the file. A larger one biases coefficients
+more than its smaller noise is worth, and a smaller one has more noise (simulation 4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,73 +36,63 @@ class Piece:
     Attributes:
         column: Position of the column in the order, from 0.
         part: Which part of the column's model it is.
-        steps: Number of questions asked for it.
         share: Its part of the budget.
     """
 
     column: int
     part: Part
-    steps: int
     share: Fraction
 
 
-def pieces(order: Sequence[Variable], options: Options, *, count: bool) -> tuple[Piece, ...]:
+def pieces(order: Sequence[Variable], *, count: bool) -> tuple[Piece, ...]:
     """Return the pieces of a chain in the order in which they are asked. Public.
 
     Args:
         order: Columns in the order in which they are drawn.
-        options: Options of the method.
         count: Whether the number of records is asked for if no table gives it.
     """
-    found: list[tuple[int, Part, int, float]] = []
+    found: list[tuple[int, Part, float]] = []
     width = 1
     for column, variable in enumerate(order):
-        steps = options.steps
-        logistic = 1 if options.minimiser == "output" else steps
         if column == 0 and (count or not variable.numeric):
             # The table of a categorical first column gives the number of records too.
             cells = 1 if variable.numeric else variable.size
-            found.append((column, "rows" if variable.numeric else "table", 1, float(cells)))
+            found.append((column, "rows" if variable.numeric else "table", float(cells)))
         if variable.numeric:
             if variable.missing:
-                found.append((column, "missing", steps, float(width * (column + 1))))
-            found.append((column, "number", steps, float((width + 1) * (column + 2))))
+                found.append((column, "missing", float(width * (column + 1))))
+            found.append((column, "number", float((width + 1) * (column + 2))))
         elif column and variable.size > 1:
             entries = (variable.size - 1) * width
-            found.append((column, "levels", logistic, float(entries * (column + 1))))
+            found.append((column, "levels", float(entries * (column + 1))))
         width += predictor(variable, None).width
     # For e entries and squared sensitivity s, (e s)^(1/3) nearly minimises the sum of variances.
     sizes = [Fraction(max(1, round(16 * weight ** (1 / 3)))) for *_, weight in found]
     whole = sum(sizes)
     return tuple(
-        Piece(column, part, steps, size / whole)
-        for (column, part, steps, _), size in zip(found, sizes, strict=True)
+        Piece(column, part, size / whole)
+        for (column, part, _), size in zip(found, sizes, strict=True)
     )
 
 
-def planned_questions(order: Sequence[Variable], options: Options) -> tuple[Ask, ...]:
-    """Return the planned questions; only scales and coefficients are not known beforehand."""
+def planned_questions(order: Sequence[Variable], minimiser: Minimiser) -> tuple[Ask, ...]:
+    """Return the planned questions; only scales are not known beforehand."""
     features = of_ranges(order)
     asks = []
-    for piece in pieces(order, options, count=True):
+    for piece in pieces(order, count=True):
         variable = order[piece.column]
-        for step in range(piece.steps):
-            what: Sum | Clique = () if piece.part == "rows" else (variable.name,)
-            if piece.part not in ("rows", "table"):
-                own = Features(features[: piece.column])
-                first = question(piece, variable, own, options, rows=1)
-                # Later gradients are taken at coefficients that are not known yet, where bounds are
-                # wider.
-                entries = first.length - (piece.part == "number")
-                what = again(first, (1,) * entries) if step else first
-            asks.append(Ask(step_name(piece, step), what, piece.share / piece.steps))
+        what: Sum | Clique = () if piece.part == "rows" else (variable.name,)
+        if piece.part not in ("rows", "table"):
+            own = Features(features[: piece.column])
+            what = question(piece, variable, own, minimiser, rows=1)
+        asks.append(Ask(step_name(piece), what, piece.share))
     return tuple(asks)
 
 
 def question(
-    piece: Piece, variable: Variable, features: Features, options: Options, rows: float
+    piece: Piece, variable: Variable, features: Features, minimiser: Minimiser, rows: float
 ) -> Sum:
-    """Return the first question of a regression."""
+    """Return the question of a regression: its gradient at coefficients 0, or its minimiser."""
     if piece.part == "number":
         target = Number(
             name=variable.name,
@@ -121,13 +103,13 @@ def question(
         return NumberGradient(target=target, features=features, at=(0,) * features.width)
     classes = 2 if piece.part == "missing" else variable.size
     missing = variable.positions if piece.part == "missing" else 0
-    if options.minimiser == "output" and piece.part == "levels":
+    if minimiser == "output" and piece.part == "levels":
         return ClassMinimiser(
             column=variable.name,
             classes=classes,
             missing_from=missing,
             features=features,
-            ridge=max(1, round(float(options.ridge) * rows)),
+            ridge=max(1, round(float(RIDGE) * rows)),
         )
     return ClassGradient(
         column=variable.name,
@@ -138,12 +120,6 @@ def question(
     )
 
 
-def again(asked: Sum, at: tuple[int, ...]) -> Sum:
-    """Return the same gradient at other coefficients."""
-    assert isinstance(asked, ClassGradient | NumberGradient)
-    return replace(asked, at=at)
-
-
 def part_of(asked: Sum) -> Part:
     """Return the part of a column's model that a question belongs to."""
     if isinstance(asked, NumberGradient):
@@ -151,9 +127,9 @@ def part_of(asked: Sum) -> Part:
     return "missing" if isinstance(asked, ClassGradient) and asked.missing_from else "levels"
 
 
-def step_name(piece: Piece, step: int) -> str:
+def step_name(piece: Piece) -> str:
     """Return the name of a question, unique within the method."""
-    return f"column-{piece.column + 1}-{piece.part}-{step + 1}"
+    return f"column-{piece.column + 1}-{piece.part}"
 
 
 def predictor(variable: Variable, codes: Codes | None) -> Number | Levels:
@@ -180,9 +156,9 @@ def of_ranges(order: Sequence[Variable]) -> tuple[Number | Levels, ...]:
     return tuple(predictor(variable, None) for variable in order)
 
 
-def asked_in_all(order: Sequence[Variable], options: Options) -> Iterator[int]:
+def asked_in_all(order: Sequence[Variable], minimiser: Minimiser) -> Iterator[int]:
     """Yield the number of entries of every question."""
-    for ask in planned_questions(order, options):
+    for ask in planned_questions(order, minimiser):
         yield ask.what.length if isinstance(ask.what, Sum) else 1
 
 

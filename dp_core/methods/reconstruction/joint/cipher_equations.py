@@ -18,7 +18,6 @@ from scipy import linalg, sparse
 
 Form = Literal["joint", "conditional"]
 Weight = Literal["prob", "even"]
-Level = Literal["last", "first"]
 _Matrix: TypeAlias = NDArray[np.float64] | sparse.csr_array
 
 _SMALL = 256  # number of unknowns up to which a dense matrix is faster than a sparse one
@@ -29,9 +28,9 @@ _RANK = 1e-12  # singular values below this part of the largest are treated as 0
 class Equations:
     """Options of the linear equations for a table with given smaller tables.
 
-    The unknown is z = P(pivot | rest), for each level of the pivot but one. For every other column
-    k, the table without k requires `sum over k of P(rest) z = P(pivot, c)` in each cell c of the
-    rest without k. With two columns of K1 and K2 levels besides the pivot, there are K1 + K2
+    The unknown is z = P(pivot | rest), for each level of the pivot but the last. For every other
+    column k, the table without k requires `sum over k of P(rest) z = P(pivot, c)` in each cell c of
+    the rest without k. With two columns of K1 and K2 levels besides the pivot, there are K1 + K2
     equations, one of them redundant, for K1 K2 unknowns. So there are always many solutions, and
     the choice of one determines the method's bias.
 
@@ -40,13 +39,11 @@ class Equations:
             that nearly empty cells have less weight than others.
         weight: Norm that the solution minimises: the sum of z**2 (`even`, as in the paper), or of
             P(rest) z**2 (`prob`).
-        drop: Level of the pivot whose probability is 1 minus that of the others.
         ridge: Ridge penalty lambda; 0 gives the least-squares solution of smallest norm.
     """
 
     form: Form = "conditional"
     weight: Weight = "prob"
-    drop: Level = "last"
     ridge: float = 1e-6
 
     def joint(
@@ -68,16 +65,15 @@ class Equations:
         rest = faces[pivot]
         matrix, known, weights = self._stacked(faces, pivot)
         levels = known.shape[1]
-        dropped = levels - 1 if self.drop == "last" else 0
-        kept = [level for level in range(levels) if level != dropped]
+        dropped = levels - 1
         cells = np.ones((levels, rest.size), dtype=bool)
         if possible is not None:
             cells = np.moveaxis(possible, pivot, 0).reshape(levels, -1)
         found = np.zeros((levels, rest.size))
-        if cells[kept].all():
-            found[kept] = self._solve(matrix, known[:, kept]).T
+        if cells[:dropped].all():
+            found[:dropped] = self._solve(matrix, known[:, :dropped]).T
         else:
-            for level in kept:
+            for level in range(dropped):
                 inside = np.flatnonzero(cells[level])
                 if inside.size:
                     part = self._solve(matrix[:, inside], known[:, [level]])

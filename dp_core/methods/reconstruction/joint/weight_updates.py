@@ -32,14 +32,12 @@ class Fact:
 
     Attributes:
         answer: Proportions of all records: an array of the table's cells, or one number.
-        stddev: Standard deviation of the noise, as a proportion of all records.
         mask: Mask of a parity, 0 for other queries.
         inside: Index of a cell's records in the joint table; empty for other queries.
         clique: Columns of a table, in the domain's order; empty for other queries.
     """
 
     answer: NDArray[np.float64]
-    stddev: float
     mask: int = 0
     inside: tuple[Part, ...] = ()
     clique: tuple[str, ...] = ()
@@ -51,10 +49,9 @@ def facts(domain: Domain, released: Released, rows: float) -> Iterator[Fact]:
         clique = in_order(domain, released.clique)
         if clique:
             values = released.values.transpose(released.domain.axes(clique)) / rows
-            yield Fact(values, math.sqrt(released.variance) / rows, clique=clique)
+            yield Fact(values, clique=clique)
         return
     assert isinstance(released, Answers)
-    stddev = math.sqrt(released.variance) / rows
     asked = released.queries
     if isinstance(asked, Cells):
         for of, codes, value in zip(asked.of, asked.codes, released.values, strict=True):
@@ -62,13 +59,13 @@ def facts(domain: Domain, released: Released, rows: float) -> Iterator[Fact]:
                 inside = tuple(
                     codes[of.index(name)] if name in of else slice(None) for name in domain.columns
                 )
-                yield Fact(np.asarray(value / rows), stddev, inside=inside)
+                yield Fact(np.asarray(value / rows), inside=inside)
         return
     assert isinstance(asked, Parities)
     for clique, value in zip(asked.cliques, released.values, strict=True):
         mask = parity_mask(domain, clique)
         if mask:
-            yield Fact(np.asarray(value / rows), stddev, mask=mask)
+            yield Fact(np.asarray(value / rows), mask=mask)
 
 
 @dataclass(slots=True, eq=False)
@@ -78,19 +75,16 @@ class Updates:
     Attributes:
         domain: All columns.
         joint: The table, sums to 1, shape `domain.sizes`; contiguous, changed in place.
-        slack: Number of standard deviations of the noise that is subtracted from a deviation;
-            smaller deviations are ignored.
     """
 
     domain: Domain
     joint: NDArray[np.float64]
-    slack: float = 0.0
 
     def follow(self, fact: Fact) -> None:
         """Update the table by one step towards an answer."""
         if fact.clique:
             present = self.joint.sum(axis=others(self.domain.columns, fact.clique))
-            growth = np.exp(self._beyond(fact, present))
+            growth = np.exp(_away(fact, present))
             shape = [
                 size if name in fact.clique else 1
                 for name, size in zip(self.domain.columns, self.domain.sizes, strict=True)
@@ -99,20 +93,17 @@ class Updates:
         elif fact.mask:
             flat = self.joint.reshape(-1)
             held = even_mass(flat, fact.mask)
-            factor = self._factor(fact, held)
+            factor = math.exp(float(_away(fact, np.asarray(held))))
             rest = 1 / (1 + held * (factor - 1))
             scale_even(flat, fact.mask, factor * rest, rest)
         else:
             cell = self.joint[fact.inside]
             held = float(np.sum(cell))
-            factor = self._factor(fact, held)
+            factor = math.exp(float(_away(fact, np.asarray(held))))
             self.joint[fact.inside] = cell * factor
             self.joint /= 1 + held * (factor - 1)
 
-    def _factor(self, fact: Fact, held: float) -> float:
-        return math.exp(float(self._beyond(fact, np.asarray(held))))
 
-    def _beyond(self, fact: Fact, present: NDArray[np.float64]) -> NDArray[np.float64]:
-        # A proportion lies between 0 and 1, whatever the noise.
-        away = np.clip(fact.answer, 0.0, 1.0) - present
-        return np.asarray(np.sign(away) * np.maximum(np.abs(away) - self.slack * fact.stddev, 0.0))
+def _away(fact: Fact, present: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far an answer is from the table; a proportion lies between 0 and 1."""
+    return np.asarray(np.clip(fact.answer, 0.0, 1.0) - present)

@@ -1,4 +1,4 @@
-"""Options and state of a joint table that is fitted to noisy answers as they arrive.
+"""State of a joint table that is fitted to noisy answers as they arrive.
 
 The reconstruction `multiplicative_weights` fits it to all released results. MWEM's selection uses
 it to find the worst-answered queries. Public side of the wall.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,32 +19,8 @@ from dp_core.methods.reconstruction.joint.weight_updates import Fact, Updates, f
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Measurement, Released
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weighting:
-    """Options of the fit to answers.
-
-    Attributes:
-        updates: `limit`: the limit of multiplicative updates with all answers, each weighted by its
-            noise. `steps`: one small step per answer, in order, as in the paper.
-        prior: With `limit`, weight of the uniform table, in records. `auto` is the maximum of 1,
-            three times the logarithm of the number of cells, and an eighth of the number of
-            answers.
-        replays: With `steps`, number of passes over all answers after each new one.
-        slack: With `steps`, number of standard deviations of the noise that is subtracted from a
-            deviation, so that replays do not fit the noise; 0 in the paper.
-    """
-
-    updates: Literal["limit", "steps"] = "limit"
-    prior: float | Literal["auto"] = "auto"
-    replays: int = 10
-    slack: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.prior != "auto" and self.prior <= 0:
-            raise ValueError(f"prior is a positive number of records, not {self.prior}.")
-        if self.replays < 0 or self.slack < 0:
-            raise ValueError("replays and slack are not negative.")
+Updating = Literal["limit", "steps"]
+"""The limit of multiplicative updates with all answers, or one step per answer."""
 
 
 class FittedJoint:
@@ -58,26 +33,36 @@ class FittedJoint:
     joint: NDArray[np.float64]
 
     def __init__(
-        self, options: Weighting, domain: Domain, possible: NDArray[np.bool_], rows: float
+        self,
+        domain: Domain,
+        possible: NDArray[np.bool_],
+        rows: float,
+        *,
+        updates: Updating,
+        prior: float | None = None,
     ) -> None:
         """Start with the uniform table over the possible cells.
 
         Args:
-            options: Options of the fit.
             domain: All columns.
             possible: Cells that may hold records, at least one.
             rows: Number of records.
+            updates: With `limit` every answer is weighted by its noise, with `steps` each has one
+                small step, in order.
+            prior: With `limit`, weight of the uniform table, in records; by default the maximum of
+                1, three times the logarithm of the number of cells, and an eighth of the number of
+                answers.
         """
-        self._options, self._domain, self._possible, self._rows = options, domain, possible, rows
+        self._domain, self._possible, self._rows = domain, possible, rows
+        self._updates, self._prior = updates, prior
         self._start = possible / possible.sum()
         self._past: list[Released] = []
-        self._facts: list[Fact] = []
         self._fitted: tuple[Questions, NDArray[np.float64]] | None = None
         self.joint = self._start
 
     def add(self, released: Iterable[Released]) -> None:
         """Fit the table to further released results."""
-        if self._options.updates == "steps":
+        if self._updates == "steps":
             for _ in self.each(released):
                 pass
             return
@@ -85,31 +70,26 @@ class FittedJoint:
         evidence = gather(self._domain, self._past, rows=self._rows, possible=self._possible)
         asked = evidence.questions
         before = asked.carry(*self._fitted) if self._fitted else None
-        prior = self._options.prior
-        if prior == "auto":
+        prior = self._prior
+        if prior is None:
             # From benchmarks: a smaller prior fits the noise of many answers, a larger one ignores
             # them.
             prior = max(3 * math.log(self._possible.sum()), asked.length / 8, 1.0)
-        fitted = fit_entropy(evidence, self._start, prior=float(prior), weights=before)
+        fitted = fit_entropy(evidence, self._start, prior=prior, weights=before)
         self._fitted = asked, fitted.weights
         self.joint = fitted.joint
 
     def each(self, released: Iterable[Released]) -> Iterator[None]:
         """Fit the table to further results, and yield after each item."""
-        options = self._options
         for item in released:
             found = list(facts(self._domain, item, self._rows))
             if not found:
                 continue
             if isinstance(item, Measurement) and len(found[0].clique) == len(self._domain):
                 self.joint = self._histogram(found[0], item)
-            state = Updates(self._domain, np.array(self.joint), options.slack)
-            self._facts += found
+            state = Updates(self._domain, np.array(self.joint))
             for fact in found:
                 state.follow(fact)
-            for _ in range(options.replays):
-                for fact in self._facts:
-                    state.follow(fact)
             # Normalise, so that rounding errors do not accumulate over thousands of steps.
             self.joint = state.joint / state.joint.sum()
             yield

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dp_core.methods.prior.public_prior import PublicPrior
+from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.reconstruction.estimates.raking import rake
 from dp_core.methods.reconstruction.estimates.table_parts import beyond

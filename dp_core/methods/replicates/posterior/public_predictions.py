@@ -12,8 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.prior.pair_predictions import PairPrediction, predict_pair
-from dp_core.methods.prior.public_prior import PublicPrior
+from dp_core.methods.prior import PairPrediction, PublicPrior, predict_pair
 from dp_core.methods.replicates.posterior.pair_prior import PUBLIC, Pair, Prior
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.tables.domain import Clique

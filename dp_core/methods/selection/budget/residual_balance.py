@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dp_core.methods.selection.budget.binning import BINS, bin_widths
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, deviation
-from dp_core.methods.selection.budget.hierarchies.nested_areas import AlsoTold
+from dp_core.methods.selection.budget.hierarchies import AlsoTold
 from dp_core.methods.selection.selector import Expected
 
 _POWER = 0.3  # assumed deviation of a cell from its expected count E is proportional to E ** _POWER

@@ -19,6 +19,7 @@ is taken.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,11 +32,17 @@ from numpy.typing import NDArray
 
 from dp_core.methods.selection.budget.allocation import normalise
 from dp_core.methods.selection.budget.costs import Costs
-from dp_core.methods.selection.budget.workload import Told, WantedTable, precisions, worths
-from dp_core.methods.selection.selector import Selection, Terms
+from dp_core.methods.selection.budget.workload import (
+    Told,
+    WantedTable,
+    mean_variance,
+    precisions,
+    worths,
+)
+from dp_core.methods.selection.selector import Certain, Selection, Selector, Terms
 from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.currency import Currency, NoiseScale
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.released import noise_variance
 from dp_core.wall.statistics import sensitivities
@@ -298,3 +305,118 @@ class _Error:
             shares = shares / shares.sum()
             shares = np.where(shares < _LEAST, 0.0, shares)
         return np.asarray(shares / shares.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """The margin of error that a wanted table will have at most.
+
+    Attributes:
+        table: The table.
+        cells: Number of its cells.
+        stddev: Standard deviation of the noise of a cell's pooled least-squares estimate or, with
+            ranges or prefixes, the root mean square of those of all answers that are asked; in
+            records.
+        half_width: 95 % half width of such an answer, in records.
+    """
+
+    table: WantedTable
+    cells: int
+    stddev: float
+    half_width: float
+
+
+def margins(selector: Selector, domain: Domain, terms: Terms) -> tuple[Margin, ...]:
+    """Return the margin of each wanted table; empty without a workload.
+
+    What a method measures besides, depending on the data, can only make them smaller.
+
+    Args:
+        selector: A selection, with its workload.
+        domain: All columns.
+        terms: Budget and earlier noise.
+    """
+    certain = selector.certain(domain, terms) if selector.workload else None
+    if certain is None:
+        return ()
+    paid = dataclasses.replace(terms, measure=terms.measure * certain.share)
+    told, found = told_by(certain.selection, domain, paid), []
+    one = NoiseScale("laplace" if terms.currency.kind == "pure" else "gaussian", 1.0)
+    public = terms.relation.rows_public
+    for table in selector.workload or ():
+        stddev = math.sqrt(mean_variance(table, told, domain, rows_public=public))
+        # A sum of Laplace noises is treated as one, which has a wider range.
+        half_width = stddev * one.half_width / one.stddev
+        found.append(Margin(table, domain.size(table.of), stddev, half_width))
+    return tuple(found)
+
+
+def weighted_error(selector: Selector, domain: Domain, terms: Terms) -> float:
+    """Return the weighted error of the workload, in records squared; 0 without one.
+
+    Args:
+        selector: A selection, with its workload.
+        domain: All columns.
+        terms: Budget and earlier noise.
+    """
+    found = margins(selector, domain, terms)
+    return math.fsum(float(each.table.weight) * each.stddev**2 for each in found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CertainParts:
+    """What the measurements for a workload tell the division of the rest.
+
+    Attributes:
+        kinds: For each of their cliques, whether it is an interaction. What the rest of the budget
+            adds to one of them is measured in the same way, at once.
+        told: Their noise, and that of the one-way tables.
+        columns: Noise variance of a cell of each column's table, in records squared.
+    """
+
+    kinds: Mapping[Clique, bool]
+    told: Sequence[Told]
+    columns: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, certain: Certain | None, domain: Domain, terms: Terms) -> CertainParts | None:
+        """Return what is known from the certain measurements; None if there are none."""
+        if certain is None:
+            return None
+        selection = certain.selection
+        paid = dataclasses.replace(terms, measure=terms.measure * certain.share)
+        told = told_by(selection, domain, paid)
+        single = [WantedTable(of=(name,)) for name in domain.columns]
+        return cls(
+            {clique: clique in selection.interactions for clique in selection.cliques},
+            told,
+            np.array([mean_variance(each, told, domain, rows_public=False) for each in single]),
+        )
+
+    def precisions(self, cliques: Sequence[Clique], domain: Domain) -> NDArray[np.float64]:
+        """Return the precision of each clique's own deviation; 0 for single columns."""
+        known = precisions([clique for clique in cliques if len(clique) > 1], self.told, domain)
+        own = {
+            clique: math.prod(1 - 1 / domain.size((name,)) for name in clique) for clique in known
+        }
+        return np.array(
+            [
+                known[clique] / own[clique] if len(clique) > 1 and own[clique] else 0.0
+                for clique in cliques
+            ]
+        )
+
+
+def together(certain: Certain | None, chosen: Selection) -> Selection:
+    """Return one selection of the workload's measurements and of what was chosen for the rest."""
+    if certain is None:
+        return chosen
+    weights: dict[Clique, Fraction] = {}
+    for selection, share in ((certain.selection, certain.share), (chosen, 1 - certain.share)):
+        for clique, weight in zip(selection.cliques, selection.weights, strict=True):
+            weights[clique] = weights.get(clique, Fraction(0)) + share * weight
+    return Selection(
+        cliques=tuple(weights),
+        weights=tuple(weights.values()),
+        interactions=certain.selection.interactions | chosen.interactions,
+    )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -26,7 +26,6 @@ from dp_core.schema.column_types.registry import types_with_texts
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.level_reader import (
-    MISSING_WORDS,
     check_public,
     level_names,
     missing_code,
@@ -64,21 +63,6 @@ class _Sum:
     since: Mapping[ValueType, int]
 
 
-def read_column_rules(node: Node, schema: Schema, identifiers: Sequence[str]) -> list[ColumnRule]:
-    """Return the rules between columns of a schema.
-
-    Args:
-        node: List of rules.
-        schema: The schema, with all columns.
-        identifiers: Columns that identify persons, which are not released.
-
-    Raises:
-        BadInput: for a rule that cannot be read, an unknown column or level, a comparison of types
-            that cannot be compared, and a rule that every record obeys, or none.
-    """
-    return [_read(item, schema, identifiers) for item in node.items(example=EXAMPLE)]
-
-
 def read_conditions(node: Node, text: str, schema: Schema) -> list[Stated]:
     """Return the conditions of a text, joined by `and`.
 
@@ -90,7 +74,7 @@ def read_conditions(node: Node, text: str, schema: Schema) -> list[Stated]:
     Raises:
         BadInput: for a condition that cannot be read, and an unknown column or level.
     """
-    when, then = _Reader(node, text, schema, ()).whole()
+    when, then = _Reader(node, text, schema).whole()
     if when:
         raise node.error("a rule of this form has no `if`; write the conditions alone.")
     return then
@@ -101,18 +85,22 @@ def rule_text(node: Node) -> str:
     return " ".join(node.text(example="start_date <= end_date").split())
 
 
-def _read(node: Node, schema: Schema, identifiers: Sequence[str]) -> ColumnRule:
-    if not isinstance(node.content, str):
-        raise node.error(
-            "a rule is one text, such as start_date <= end_date or if status == child then income"
-            " is missing; quote it if it contains `: `, and write combinations that cannot occur"
-            " under `impossible`."
-        )
+def read_column_rule(node: Node, schema: Schema) -> ColumnRule:
+    """Return a rule between columns of a schema.
+
+    Args:
+        node: The rule.
+        schema: The schema, with all columns.
+
+    Raises:
+        BadInput: for a rule that cannot be read, an unknown column or level, a comparison of types
+            that cannot be compared, and a rule that every record obeys, or none.
+    """
     text = rule_text(node)
     for form in forms():
         if match := form.pattern.fullmatch(text):
             return form.read(node, match, schema)
-    reader = _Reader(node, text, schema, identifiers)
+    reader = _Reader(node, text, schema)
     if_said, then_said = reader.whole()
     when = tuple(joined(node, [said.met for said in if_said]))
     clauses = [clause for said in then_said for clause in joined(node, [when, said.broken])]
@@ -124,13 +112,10 @@ def _read(node: Node, schema: Schema, identifiers: Sequence[str]) -> ColumnRule:
 class _Reader:
     """Reads the text of one rule from left to right."""
 
-    def __init__(self, node: Node, text: str, schema: Schema, identifiers: Sequence[str]) -> None:
+    def __init__(self, node: Node, text: str, schema: Schema) -> None:
         self._node, self._text, self._schema = node, text, schema
         self._known = {column.name: column for column in schema.released}
         self._by_length = sorted(self._known, key=len, reverse=True)
-        self._unread = {name: "ignore" for name in schema.ignore} | {
-            name: "unit" for name in identifiers
-        }
         self._at = 0
 
     def whole(self) -> tuple[list[Stated], list[Stated]]:
@@ -194,9 +179,9 @@ class _Reader:
             broken = tuple(joined(self._node, [each.broken for each in said]))
             both = (broken, met) if negated else (met, broken)
             return Stated(*both, (name,), said[0].units)
-        codes = {self._level_code(name, column)}
+        codes = {self._level_code(column)}
         while self._symbol(","):
-            codes.add(self._level_code(name, column))
+            codes.add(self._level_code(column))
         self._closed()
         return self._levels(name, column, codes, negated)
 
@@ -216,7 +201,7 @@ class _Reader:
                 f"{name!r} is a category, whose levels have no order; compare it with == or !=, or"
                 " make it an ordinal."
             )
-        code = self._level_code(name, column)
+        code = self._level_code(column)
         codes = {
             "==": {code},
             "!=": {code},
@@ -351,28 +336,18 @@ class _Reader:
         _add_since(since, of, -1)
         return self._compared(_Sum(((name, 1),), -factor * value, since), sign)
 
-    def _level_code(self, name: str, column: Column) -> int:
+    def _level_code(self, column: Column) -> int:
         check_public(self._node, column, "no rule can name them")
         names = level_names(column)
         quoted = self._quoted()
         if quoted is None:
-            known = sorted({each for codes in names for each in codes}, key=len, reverse=True)
+            known = sorted(names, key=len, reverse=True)
             quoted = next((each for each in known if self._starts_with(each)), None)
             if quoted is None:
                 stop = re.search(r"\s+(?:and|then)\b|[\],]|$", self._rest)
                 assert stop is not None
                 quoted = self._rest[: stop.start()].strip()
-                if quoted in self._known:
-                    raise self._node.error(
-                        f"compares {name!r} with the column {quoted!r}; a {column.kind} can be"
-                        " compared with its own levels only."
-                    )
-            else:
-                self._skip(len(quoted))
-                return read_level(self._node, quoted, column, names)
             self._skip(len(quoted))
-        if quoted in MISSING_WORDS:
-            raise self._node.error(f"write {name} is missing, instead of comparing with missing.")
         return read_level(self._node, quoted, column, names)
 
     def _column(self, *, required: bool) -> str | None:
@@ -390,17 +365,8 @@ class _Reader:
             if match is None:
                 raise self._error("expected a column or a number")
             name = match[0]
-            longest = sorted(self._unread, key=len, reverse=True)
-            name = next((each for each in longest if self._starts_with(each)), name)
         if name in self._known:
             return name
-        if name in self._unread:
-            why = (
-                "is under `ignore` or has `role: id`, so it is neither read nor released"
-                if self._unread[name] == "ignore"
-                else "identifies persons and is not released"
-            )
-            raise self._node.error(f"column {shown(name)} {why}; no rule can name it.")
         self._at = start
         raise self._node.error(
             f"there is no column {shown(name)} in the schema.{nearest(name, self._known)}"

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dp_core.schema.definition import Column, Schema
+from dp_core.schema.definition import Schema
 from dp_core.schema.reading.stated_rules.column_rule_reader import (
     read_conditions,
     rule_text,
 )
 from dp_core.schema.reading.stated_rules.forms.counted_members import FORM
-from dp_core.schema.reading.stated_rules.rule_conditions import Stated
-from dp_core.schema.rules.column_rules import AtMost, Condition
-from dp_core.schema.rules.unit_bounds import unit_bounds
+from dp_core.schema.reading.stated_rules.rule_conditions import Stated, decided_codes
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import MemberRule
 from dp_core.text.documents.node import Node
@@ -62,7 +57,7 @@ def read_member_rule(
     found: dict[str, set[int]] = {}
     for stated in read_conditions(node, rest, schema):
         name = _column(node, stated, persons, table)
-        codes = _codes(node, stated, schema.column(name))
+        codes = decided_codes(node, stated.met, schema.column(name))
         found[name] = found.get(name, codes) & codes
     narrow = {name: codes for name, codes in found.items() if len(codes) < schema.column(name).size}
     if not all(found.values()):
@@ -129,31 +124,3 @@ def _column(node: Node, stated: Stated, persons: Sequence[str], table: str) -> s
             " members compares columns only with values; write a value."
         )
     return stated.columns[0]
-
-
-def _codes(node: Node, stated: Stated, column: Column) -> set[int]:
-    """Return the codes of a column that meet a condition about it."""
-    met = np.zeros(column.size, dtype=bool)
-    for clause in stated.met:
-        alternative = np.ones(column.size, dtype=bool)
-        for condition in clause:
-            alternative &= _meets(node, condition, stated, column)
-        met |= alternative
-    return {int(code) for code in np.flatnonzero(met)}
-
-
-def _meets(node: Node, condition: Condition, stated: Stated, column: Column) -> NDArray[np.bool_]:
-    """Return which codes of a column meet a part of a condition, shape (codes,)."""
-    found = condition.codes_of(column)
-    if not isinstance(condition, AtMost):
-        return found
-    ((_, factor),) = condition.terms
-    bounds = unit_bounds(column, stated.units[0])
-    ends = [each[: column.bins] * factor <= condition.bound for each in (bounds.low, bounds.high)]
-    if (ends[0] != ends[1]).any():
-        raise node.error(
-            f"compares {column.name!r} with a value within a bin; a rule that counts members"
-            " compares edges of bins only, so add the edge, or move the value to one."
-        )
-    found[: column.bins] = ends[0]
-    return found

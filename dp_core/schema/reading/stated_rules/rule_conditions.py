@@ -13,11 +13,13 @@ from itertools import product
 from math import ceil, floor
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.level_reader import check_public
 from dp_core.schema.rules.column_rules import Among, AtMost, Clause, ColumnRule, Missing, Units
-from dp_core.schema.rules.rule_effect import lacks_effect
-from dp_core.schema.rules.unit_bounds import unit_bounds
+from dp_core.schema.rules.excluded_boxes import lacks_effect
+from dp_core.schema.rules.unit_bounds import codes_that_hold, unit_bounds
 from dp_core.text.documents.node import Node
 
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
@@ -111,24 +113,22 @@ def compared(
 
 
 def by_bin(node: Node, column: Column, sign: str, value: Fraction) -> Stated:
-    """Return a comparison of a number without `decimals` with a bin edge."""
+    """Return a comparison of a number with a bin edge; its `decimals` do not matter."""
     check_public(node, column, "a number without `decimals` has no threshold among them")
-    words = {"<=": "<", ">": ">="}
     if sign not in ("<", ">="):
-        other = f"write {words[sign]} instead of {sign}" if sign in words else "compare by < or >="
+        other = {"<=": "write < instead of <=", ">": "write >= instead of >"}.get(sign)
         raise node.error(
-            f"column {column.name!r} is a number without `decimals`, whose bins contain their lower"
-            f" edge and not their upper one; {other}, or state its decimals."
+            f"the bins of {column.name!r} contain their lower edge and not their upper one;"
+            f" {other or 'compare by < or >='}. Rules compare a number with `decimals` exactly."
         )
     if value not in column.edges:
-        scale = column.scale
+        text = column.scale.text
         below = [edge for edge in column.edges if edge < value]
         above = [edge for edge in column.edges if edge > value]
-        near = [scale.text(edge) for edge in (*below[-1:], *above[:1])]
+        near = " and ".join(map(text, (*below[-1:], *above[:1])))
         raise node.error(
-            f"needs a bin edge of column {column.name!r} at {scale.text(value)}, because it"
-            f" is a number without `decimals`; the nearest edges are {' and '.join(near)}. Or state"
-            " its decimals."
+            f"needs a bin edge of column {column.name!r} at {text(value)}; the nearest edges are"
+            f" {near}. Rules compare a number with `decimals` exactly."
         )
     cut = column.edges.index(value)
     below_it = AtMost(((column.name, 1),), cut - 1)
@@ -152,8 +152,34 @@ def of_codes(column: Column, codes: set[int]) -> Alternatives:
         while last + 1 in codes and last + 1 < column.bins:
             last += 1
         low, high = int(bounds.low[first]), int(bounds.high[last])
-        found.append(_between(column.name, low, high))
+        name = column.name
+        found.append((AtMost(((name, 1),), high), AtMost(((name, -1),), -low)))
     return tuple(found)
+
+
+def decided_codes(node: Node, met: Alternatives, column: Column) -> set[int]:
+    """Return the codes of a column that meet a condition about this column alone.
+
+    Raises:
+        BadInput: if some values of a bin meet it and others do not.
+    """
+    units = () if column.levels else (units_of(column),)
+    bounds = {each.column: unit_bounds(column, each) for each in units}
+    found: set[int] = set()
+    for clause in met:
+        codes = {*range(column.size)}
+        for condition in clause:
+            sure, able = codes_that_hold(condition, column, bounds)
+            if (divided := np.flatnonzero(sure != able)).size:
+                ends = column.edges[divided[0] : divided[0] + 2]
+                raise node.error(
+                    f"needs a bin edge of column {column.name!r} within the bin between"
+                    f" {' and '.join(map(column.scale.text, ends))}; state the edge, or move the"
+                    " value to one of these."
+                )
+            codes &= {*np.flatnonzero(sure).tolist()}
+        found |= codes
+    return found
 
 
 def units_of(column: Column) -> Units:
@@ -161,10 +187,6 @@ def units_of(column: Column) -> Units:
     if column.type.continuous and column.decimals is None:
         return Units(column.name, edges=column.edges)
     return Units(column.name, decimals=column.decimals or 0)
-
-
-def _between(name: str, low: int, high: int) -> Clause:
-    return (AtMost(((name, 1),), high), AtMost(((name, -1),), -low))
 
 
 def rule_of(

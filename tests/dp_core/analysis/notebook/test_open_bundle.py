@@ -59,12 +59,9 @@ def test_a_set_has_the_types_of_the_schema(nasty):
     assert data["sex"].astype(object).dropna().tolist() == raw["sex"].dropna().astype(str).tolist()
 
 
-def test_a_set_that_is_not_there_is_an_index_error(first):
+def test_what_is_no_set_says_what_to_write(first):
     with pytest.raises(IndexError, match=r"5 sets"):
         first.sets[5]
-
-
-def test_a_column_in_place_of_a_set_is_a_type_error_that_says_what_to_write(first):
     with pytest.raises(TypeError, match=r"sets\[0\]\['income'\]"):
         first.sets["income"]
 
@@ -258,14 +255,10 @@ def test_a_mistake_is_a_sentence_of_bad_input(first, call, said):
         call(first)
 
 
-@pytest.mark.parametrize("call", ["query", "infer"])
-def test_a_question_that_is_no_text_is_a_type_error(first, call):
+@pytest.mark.parametrize(("call", "text"), [("query", "count"), ("infer", "income ~ age")])
+def test_another_type_than_text_or_number_is_a_type_error(first, call, text):
     with pytest.raises(TypeError, match="text"):
         getattr(first, call)(3)
-
-
-@pytest.mark.parametrize(("call", "text"), [("query", "count"), ("infer", "income ~ age")])
-def test_a_level_that_is_no_number_is_a_type_error(first, call, text):
     with pytest.raises(TypeError, match=r"level must be a number, such as 0\.95, not '95%'"):
         getattr(first, call)(text, level="95%")
 

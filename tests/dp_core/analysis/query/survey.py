@@ -76,31 +76,49 @@ def records():
 FILE = records()
 
 
-def exact(clique):
-    """The table of the file."""
-    sizes = DOMAIN.project(clique).sizes
-    cells = np.ravel_multi_index([FILE[name] for name in clique], sizes)
-    return np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes)
+def counts_of(domain, file, clique):
+    """The table of a file, codes by column."""
+    own = domain.project(clique)
+    cells = np.ravel_multi_index([file[name] for name in clique], own.sizes)
+    return np.bincount(cells, minlength=own.size()).reshape(own.sizes)
 
 
-def measured(cliques, *, scale, noise="laplace", rng=None, replicate=0):
-    """Noisy tables; without a generator they are exact."""
+def noise_of(kind, scale, shape, rng):
+    """Noise of a scale; without a generator there is none."""
+    if rng is None:
+        return np.zeros(shape, dtype=np.int64)
+    if kind == "laplace":
+        q = -math.expm1(-1 / scale)
+        return rng.geometric(q, shape) - rng.geometric(q, shape)
+    return np.rint(rng.normal(0, scale, shape)).astype(np.int64)
+
+
+def noisy_tables(domain, file, cliques, *, scale=1e-7, noise="gaussian", rng=None, **about):
+    """Tables of a file as they are released; without a generator they are exact."""
     found = []
     for clique in cliques:
-        values = exact(clique)
-        if rng is not None and noise == "laplace":
-            q = -math.expm1(-1 / scale)
-            values = values + rng.geometric(q, values.shape) - rng.geometric(q, values.shape)
-        elif rng is not None:
-            values = values + np.rint(rng.normal(0, scale, values.shape)).astype(np.int64)
-        found.append(
-            noisy_table(
-                DOMAIN.project(clique), values, noise=noise, scale=scale, replicate=replicate
-            )
-        )
+        counts = counts_of(domain, file, clique)
+        values = counts + noise_of(noise, scale, counts.shape, rng)
+        about |= {"noise": noise, "scale": scale}
+        found.append(noisy_table(domain.project(clique), values, **about))
     return found
 
 
-def sources(released, *, rows=None, **facts):
-    """What questions are answered from."""
-    return pooled_sources(SCHEMA, released, rows=rows, relation=Relation("add-remove"), **facts)
+def pooled(schema, released, *, rows=None, **facts):
+    """What questions about some tables are answered from."""
+    return pooled_sources(schema, released, rows=rows, relation=Relation("add-remove"), **facts)
+
+
+def exact(clique):
+    """The table of the file."""
+    return counts_of(DOMAIN, FILE, clique)
+
+
+def measured(cliques, *, noise="laplace", **about):
+    """Noisy tables of the file; without a generator they are exact."""
+    return noisy_tables(DOMAIN, FILE, cliques, noise=noise, **about)
+
+
+def sources(released, **facts):
+    """What questions about the file are answered from."""
+    return pooled(SCHEMA, released, **facts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 
 import numpy as np
@@ -11,12 +10,10 @@ import pytest
 
 from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.query_answer import NUMBERS, _texts
-from dp_core.analysis.query.sources import pooled_sources
 from dp_core.errors import BadInput
-from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.public_totals import PublicTotals
-from tests.measured import noisy_table
+from tests.dp_core.analysis.query.survey import noisy_tables, pooled
 
 COUNTY_OF = {"a1": "a", "a2": "a", "b1": "b", "c1": "c", "c2": "c", "c3": "c"}
 REGION_OF = {"a": "north", "b": "south", "c": "south"}
@@ -69,16 +66,9 @@ FILE = records()
 
 def measured(*cliques, noise="gaussian", rng=None, schema=SCHEMA, rows=None):
     """Tables of the file, with noise of scale 3 if there is a generator."""
-    found = []
-    for clique in cliques:
-        domain = DOMAIN.project(clique)
-        cells = np.ravel_multi_index([FILE[name] for name in domain.columns], domain.sizes)
-        values = np.bincount(cells, minlength=domain.size()).reshape(domain.sizes)
-        if rng is not None:
-            draw = rng.normal if noise == "gaussian" else rng.laplace
-            values = values + np.rint(draw(0, SCALE, values.shape)).astype(np.int64)
-        found.append(noisy_table(domain, values, noise=noise, scale=SCALE))
-    return pooled_sources(schema, found, rows=rows, relation=Relation("add-remove"))
+    cliques = [DOMAIN.project(clique).columns for clique in cliques]
+    tables = noisy_tables(DOMAIN, FILE, cliques, noise=noise, scale=SCALE, rng=rng)
+    return pooled(schema, tables, rows=rows)
 
 
 def answers(sources, text):
@@ -171,16 +161,6 @@ def test_pooled_intervals_cover_and_are_narrower_than_those_of_the_best_table(no
     spread = np.square(errors * 1.96 / margins).mean()
     assert 0.8 < spread < 1.2
     assert not 0.8 < np.square(errors * 1.96 / best).mean() < 1.2
-
-
-def test_shares_pooled_from_three_levels_cover():
-    """Fixed seed."""
-    rng, truth = np.random.default_rng(13), counts_of("region", 2) / counts_of("region", 2).sum()
-    cliques, hits = [("age", "region"), ("age", "county"), ("age", "district")], 0
-    for _ in range(REPEATS):
-        found = ask(measured(*cliques, rng=rng), "share by region where age >= 40").cells
-        hits += sum(cell.low <= true <= cell.high for cell, true in zip(found, truth, strict=True))
-    assert hits / REPEATS / 2 == pytest.approx(0.95, abs=NEAR)
 
 
 def counts_of(name, size):
@@ -320,13 +300,3 @@ def test_what_no_level_was_measured_with_is_not_determined():
 def test_larger_areas_never_answer_for_smaller_ones():
     found = ask(measured(("age", "region")), "count by county where age >= 40")
     assert found.undetermined is not None
-
-
-def test_every_pair_of_levels_agrees_with_the_smaller_one():
-    sources = measured(("district",))
-    for upper, lower in itertools.combinations(("region", "county", "district"), 2):
-        pairs, _ = answers(sources, f"count by {lower}, {upper}")
-        alone, _ = answers(sources, f"count by {lower}")
-        assert {key[0]: cell.estimate for key, cell in pairs.items()} == pytest.approx(
-            {key[0]: cell.estimate for key, cell in alone.items()}
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -10,11 +9,19 @@ import pytest
 from scipy import stats
 
 from dp_core.analysis.query.answering import ask
-from dp_core.analysis.query.sources import pooled_sources
 from dp_core.errors import BadInput
-from dp_core.schema.privacy import Relation
-from dp_core.wall.released import Measurement
-from tests.dp_core.analysis.query.survey import FILE, PAIRS, SCHEMA, measured, sources
+from tests.dp_core.analysis.query.survey import (
+    DOMAIN,
+    FILE,
+    PAIRS,
+    SCHEMA,
+    measured,
+    noise_of,
+    noisy_tables,
+    pooled,
+    sources,
+)
+from tests.measured import noisy_table
 from tests.schema_texts import read
 
 FALSE_ALARM = 1e-6
@@ -91,7 +98,7 @@ def test_an_interval_covers_the_file_s_quantile_at_its_level(noise, q):
     missed, narrow = np.zeros(2), np.zeros(2)
     exact_tables = [("sex", "rooms"), ("rooms", "health")]
     for _ in range(repeats):
-        released = [noisy_table(each, small, noise, 3.0, rng) for each in exact_tables]
+        released = noisy_tables(DOMAIN, small, exact_tables, noise=noise, scale=3.0, rng=rng)
         cells = ask(sources(released), f"quantile {q} of rooms by sex", level=level).cells
         for sex, cell in enumerate(cells):
             own = np.sort(small["rooms"][small["sex"] == sex]) + 1
@@ -101,19 +108,6 @@ def test_an_interval_covers_the_file_s_quantile_at_its_level(noise, q):
             narrow[sex] += cell.determined and not cell.low <= high <= cell.high
     for each in (*missed, *narrow):
         assert stats.binom.sf(each - 1, repeats, 1 - level) > FALSE_ALARM
-
-
-def noisy_table(clique, file, noise, scale, rng):
-    (wanted,) = measured([clique], scale=scale, noise=noise)
-    sizes = wanted.values.shape
-    cells = np.ravel_multi_index([file[name] for name in clique], sizes)
-    counts = np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes)
-    if noise == "laplace":
-        p = -math.expm1(-1 / scale)
-        counts = counts + rng.geometric(p, sizes) - rng.geometric(p, sizes)
-    else:
-        counts = counts + np.rint(rng.normal(0, scale, sizes)).astype(np.int64)
-    return dataclasses.replace(wanted, values=counts)
 
 
 HEAPED = read(
@@ -127,6 +121,11 @@ columns:
 )
 
 
+def heaped(counts, scale, rng=None):
+    values = counts + noise_of("gaussian", scale, np.shape(counts), rng)
+    return pooled(HEAPED, [noisy_table(HEAPED.domain, values, scale=scale)])
+
+
 def test_heaps_within_a_bin_are_covered():
     """All values of the bin are its largest, which is the median: only the interval knows."""
     rng, repeats, missed, uniform = np.random.default_rng(2), 400, 0, 0
@@ -134,11 +133,7 @@ def test_heaps_within_a_bin_are_covered():
     values = np.repeat([99, 199, 299, 499, 999], counts[0])
     median = np.sort(values)[math.ceil(len(values) / 2) - 1]
     for _ in range(repeats):
-        noisy = counts + np.rint(rng.normal(0, 2, counts.shape)).astype(np.int64)
-        table = Measurement(
-            domain=HEAPED.domain, values=noisy, noise="gaussian", scale=2, stage="m", grant=1
-        )
-        found = pooled_sources(HEAPED, [table], rows=None, relation=Relation("add-remove"))
+        found = heaped(counts, 2, rng)
         cell = ask(found, "median of rent where group = a").cells[0]
         missed += not cell.low <= median <= cell.high
         uniform += abs(cell.estimate - median) <= cell.margin_without_bins
@@ -147,22 +142,10 @@ def test_heaps_within_a_bin_are_covered():
 
 
 def test_an_empty_group_is_not_determined_at_this_noise():
-    domain = HEAPED.domain
     noisy = np.array([[300, 250, 200, 100, 50], [3, -4, 2, 0, -1]])
-    table = Measurement(domain=domain, values=noisy, noise="gaussian", scale=4, stage="m", grant=1)
-    found = pooled_sources(HEAPED, [table], rows=None, relation=Relation("add-remove"))
-    result = ask(found, "median of rent by group")
+    result = ask(heaped(noisy, 4), "median of rent by group")
     assert [cell.determined for cell in result.cells] == [True, False]
     assert any("not determined at this noise" in note for note in result.notes)
-
-
-def test_a_higher_level_and_the_sampling_error_widen_the_interval():
-    noisy = sources(measured(PAIRS, scale=30, noise="gaussian", rng=np.random.default_rng(8)))
-    widths = []
-    for options in ({"level": 0.5}, {}, {"sampling": True}):
-        cells = ask(noisy, "median of rooms by marital status", **options).cells
-        widths.append(sum(cell.high - cell.low for cell in cells if cell.determined))
-    assert widths[0] < widths[1] <= widths[2]
 
 
 def test_with_sampling_the_interval_covers_the_quantile_of_the_population():
@@ -171,11 +154,7 @@ def test_with_sampling_the_interval_covers_the_quantile_of_the_population():
     narrow = 0
     for _ in range(repeats):
         counts = np.stack([rng.multinomial(300, chances), np.zeros(5, dtype=np.int64)])
-        noisy = counts + np.rint(rng.normal(0, 2, counts.shape)).astype(np.int64)
-        table = Measurement(
-            domain=HEAPED.domain, values=noisy, noise="gaussian", scale=2, stage="m", grant=1
-        )
-        found = pooled_sources(HEAPED, [table], rows=None, relation=Relation("add-remove"))
+        found = heaped(counts, 2, rng)
         # Its .48 quantile is any value from 199 to 200; the ends of both bins count.
         text = "quantile 0.48 of rent where group = a"
         whole = [ask(found, text, sampling=each, level=0.9).cells[0] for each in (True, False)]
@@ -188,12 +167,12 @@ def test_with_sampling_the_interval_covers_the_quantile_of_the_population():
 def test_many_edges_have_the_same_noise_whether_they_are_taken_together_or_not(monkeypatch):
     noisy = sources(measured(PAIRS, scale=9, rng=np.random.default_rng(8)))
     before = ask(noisy, "median of rooms by sex").cells
-    monkeypatch.setattr("dp_core.analysis.query.quantile_answers._AT_ONCE", 2)
+    monkeypatch.setattr("dp_core.analysis.query.term_intervals._AT_ONCE", 2)
     assert ask(noisy, "median of rooms by sex").cells == before
 
 
 def test_too_many_edges_are_refused(monkeypatch):
-    monkeypatch.setattr("dp_core.analysis.query.quantile_answers.MOST_EDGES", 10)
+    monkeypatch.setattr("dp_core.analysis.query.term_intervals.MOST_EDGES", 10)
     with pytest.raises(BadInput, match="2 groups with 7 edges each, more than 10"):
         ask(EXACT, "median of rooms by sex")
 

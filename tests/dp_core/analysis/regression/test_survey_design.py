@@ -17,9 +17,9 @@ from dp_core.analysis.regression.survey_answer import cluster_concerns, design_u
 from dp_core.analysis.regression.survey_sample import Sample
 from dp_core.analysis.regression.weighted import design_fit, weighted_fit
 from dp_core.bundle.reading import Bundle
+from dp_core.inference.design_variance import replicate_factors
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.inference.intervals import degrees_of_sum
-from dp_core.inference.replicate_weights import replicate_factors
 from dp_core.methods.replicates.survey_weights import Raking
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.survey.survey_design import NO_SURVEY, Replicates, Survey

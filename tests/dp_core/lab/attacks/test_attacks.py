@@ -22,9 +22,13 @@ from dp_core.lab.attacks.attack_rates import (
     residual_risk,
     wilson,
 )
-from dp_core.lab.attacks.distance_membership import distance_attack, membership
-from dp_core.lab.attacks.nearest_records import RecordDistances
-from dp_core.lab.attacks.shadow_membership import shadow_attack, unusual_records
+from dp_core.lab.attacks.membership import (
+    RecordDistances,
+    distance_attack,
+    membership,
+    shadow_attack,
+    unusual_records,
+)
 from dp_core.lab.field_scores.code_values import CodeValues
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -49,14 +53,8 @@ def rng(seed=1):
 # -- rates
 
 
-def test_wilson_is_that_of_the_library():
-    from statsmodels.stats.proportion import proportion_confint
-
-    for successes, attempts in ((0, 20), (7, 50), (500, 500)):
-        rate = wilson(successes, attempts)
-        low, high = proportion_confint(successes, attempts, method="wilson")
-        assert rate.value - rate.error == pytest.approx(low, abs=1e-9)
-        assert rate.value + rate.error == pytest.approx(high, abs=1e-9)
+def test_a_rate_is_of_attempts():
+    assert wilson(0, 100).value == pytest.approx(0.0185, abs=5e-5)
     with pytest.raises(ValueError, match="no rate"):
         wilson(3, 2)
 
@@ -83,10 +81,6 @@ def test_newcombe_s_interval_is_the_published_one():
 def test_what_the_guarantee_permits():
     assert permitted_advantage(1.0, 0.0) == pytest.approx(math.tanh(0.5))
     assert permitted_advantage(0.0, 0.01) == pytest.approx(0.01)
-    assert permitted_advantage(1.0, 0.0, steps=2) == pytest.approx(math.tanh(1.0))
-    assert permitted_advantage(1.0, 1e-3, steps=2) == pytest.approx(
-        (math.exp(2) - 1 + 2e-3 * (1 + math.e)) / (math.exp(2) + 1)
-    )
     assert permitted_advantage(5_000.0, 0.0) == 1
 
 
@@ -108,7 +102,7 @@ def test_gower_by_hand():
     ((_, found),) = RecordDistances(file, values).blocks(target)
     assert found[0] == pytest.approx([1 + 1, 0.8, 1])
     assert RecordDistances(file, values, ("k",)).closest(target) == pytest.approx([0])
-    assert RecordDistances(file, values).neighbours(target, 1, rng=rng())[0, 0] == 1
+    assert RecordDistances(file, values).nearest(target, rng=rng()) == [1]
 
 
 # -- membership
@@ -149,7 +143,7 @@ def test_shadow_files_find_members_in_a_copy_and_not_in_a_constant_file():
     assert leak.advantage.value > 0.8
     assert leak.advantage.low > 0.5
     assert safe.advantage.low <= 0 <= safe.advantage.high
-    assert (leak.learnt, leak.judged, leak.targets) == (16, 8, 10)
+    assert (leak.files_learnt, leak.files_judged, leak.targets) == (16, 8, 10)
     with pytest.raises(ValueError, match="8 files"):
         shadow_attack(copied, data, VALUES, files=7, targets=10, rng=rng())
 
@@ -157,24 +151,17 @@ def test_shadow_files_find_members_in_a_copy_and_not_in_a_constant_file():
 # -- the three attacks
 
 
-def test_a_predicate_counts_the_records_that_meet_all_conditions():
-    data = Dataset(Domain(("x", "y"), (2, 2)), np.array([[0, 1, 1], [0, 0, 1]], np.uint16))
-    second = np.array([False, True])
-    assert Predicate((0, 1), (second, ~second)).count(data) == 1
-    assert Predicate((0,), (second,)).count(data) == 2
-
-
 def test_attacks_on_a_copy_succeed_on_members_only():
     members, control = population(300, 1), population(300, 2)
     given = (members, control, members, VALUES)
-    singled = singling_out(*given, rng=rng(), attempts=100)
+    singled = singling_out(*given, rng=rng())
     assert singled is not None
     assert singled.attack.share == 1
     assert singled.risk.value > 0.9
-    linked = linkability(*given, rng=rng(), known=(("a", "b", "c"), ("d", "e", "f")), attempts=200)
+    linked = linkability(*given, rng=rng())
     assert linked.attack.share > 0.2 > linked.control.share
     assert not linked.weak
-    (guessed,) = inference(*given, secrets=("a",), rng=rng(), attempts=200)
+    (guessed,) = inference(*given, secrets=("a",), rng=rng())
     assert guessed.attack.share > 0.9
     assert guessed.control.share < 0.3
     assert guessed.risk.low > 0.8
@@ -200,7 +187,7 @@ def test_an_attack_no_better_than_guessing_is_called_weak():
 def test_no_predicate_singles_out_of_equal_records():
     codes = np.zeros((6, 50), np.uint16)
     same = Dataset(DOMAIN, codes)
-    assert singling_out(same, same, same, VALUES, rng=rng(), attempts=3) is None
+    assert singling_out(same, same, same, VALUES, rng=rng()) is None
 
 
 def test_a_predicate_is_counted_once_and_all_that_single_out_are_found(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dp_core.errors import BadInput
-from dp_core.inference.formulas.comparable_formula import check_formula, named_columns
+from dp_core.inference.formulas.formula import check_formula, named_columns
 from dp_core.lab.comparison.formula_comparison import analyse, compare_formulas
 from dp_core.lab.measures.inference_agreement import Coefficient
 from dp_core.schema.reading.schema_file import load_schema

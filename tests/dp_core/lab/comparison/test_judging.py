@@ -7,10 +7,10 @@ from dp_core.lab.comparison.judging import (
     Task,
     judge,
     noisy_numbers,
-    resample,
     seen_by_classifiers,
     split,
 )
+from dp_core.lab.field_scores.code_values import resample
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Records, SparseTable

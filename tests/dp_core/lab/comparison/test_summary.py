@@ -4,10 +4,9 @@ import math
 import pytest
 
 from dp_core.lab.comparison.cells import BOOTSTRAP, Cell, Declaration, Result
-from dp_core.lab.comparison.comparison_tables import as_csv, as_markdown
 from dp_core.lab.comparison.figures import shown_number
 from dp_core.lab.comparison.plots import draw_plots, limits
-from dp_core.lab.comparison.summary import shown_figures, spread, summarise
+from dp_core.lab.comparison.summary import as_csv, as_markdown, shown_figures, spread, summarise
 
 DECLARATION = Declaration("A. Person", "2026-11-21", "a public-use file")
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.methods.bin_density import tilted
+from dp_core.methods.bin_density import neighbours
 from dp_core.methods.bin_density.fitting import fit_pieces, with_densities
 from dp_core.methods.bin_density.neighbours import falls
 from dp_core.methods.bin_density.outer_bins import outer_bins
@@ -56,23 +56,23 @@ def exponential(edges, rate, rows=100_000):
 @pytest.mark.parametrize("fall", [0.0, 1e-7, 0.3, 4.0, 1e5])
 def test_the_family_has_its_density_and_distribution_function(fall):
     places = np.linspace(0, 1, 4_001) ** 4  # fine near the high end
-    upto = np.array([tilted.below(fall, float(place)) for place in places])
+    upto = np.array([neighbours.below(fall, float(place)) for place in places])
     assert (upto[0], upto[-1]) == (0.0, 1.0)
     density = (1 + fall * places / 4) ** -5
     exact = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(places))])
     assert upto == pytest.approx(exact / exact[-1], abs=1e-4)
-    assert tilted.height(fall) == pytest.approx(1 / exact[-1], rel=1e-4)
+    assert neighbours.height(fall) == pytest.approx(1 / exact[-1], rel=1e-4)
 
 
 @given(st.floats(1.001, 1e8))
 def test_the_fall_of_a_height_has_this_height(wanted):
-    assert tilted.height(tilted.fall_of_height(wanted)) == pytest.approx(wanted, rel=1e-6)
+    assert neighbours.height(neighbours.fall_of_height(wanted)) == pytest.approx(wanted, rel=1e-6)
 
 
 def test_the_fall_of_a_ratio_has_this_ratio():
-    fall = tilted.fall_of_ratio(1.5)
+    fall = neighbours.fall_of_ratio(1.5)
     assert (1 + fall / 4) ** -5 == pytest.approx(math.exp(-1.5))
-    assert tilted.fall_of_height(1.0) == tilted.fall_of_height(0.2) == 0.0
+    assert neighbours.fall_of_height(1.0) == neighbours.fall_of_height(0.2) == 0.0
 
 
 def test_equal_densities_are_uniform():

@@ -12,7 +12,7 @@ from dp_core.methods.parametric import dpcube
 from dp_core.methods.parametric.dpcube import DPCube, partition
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.statistics.box_counts import MOST_BOXES
 from tests.memory_measurement import measure_in_memory
 
@@ -80,11 +80,10 @@ def test_impossible_cells_do_not_divide_a_box():
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("within", ["even", "cells"])
-def test_without_noise_the_table_is_that_of_the_file(within, neighbours):
+def test_without_noise_the_table_is_that_of_the_file(neighbours):
     data = file_of()
     rows = data.rows if neighbours == "replace-one" else None
-    model, _ = model_of(DPCube(within=within), data, rows=rows, neighbours=neighbours)
+    model, _ = model_of(DPCube(), data, rows=rows, neighbours=neighbours)
     exact = np.zeros((2, 4, 2))
     bins = [data.codes[0], np.digitize(data.codes[1], [20, 65, 100]), data.codes[2] >= 32]
     np.add.at(exact, tuple(np.asarray(each, dtype=int) for each in bins), 1)
@@ -96,7 +95,7 @@ def test_without_noise_the_table_is_that_of_the_file(within, neighbours):
 
 def test_each_box_is_the_average_by_precision_of_its_two_noisy_totals(monkeypatch):
     monkeypatch.setattr(dpcube, "_division", lambda *_: None)
-    method = DPCube(cells=Fraction(4, 5))
+    method = DPCube()
     (cells, boxes), _ = measure_in_memory(method, MIXED, file_of(), 1)
     assert len(boxes.values) == 1  # nothing is divided
     own, other = boxes.variance, 16 * cells.variance
@@ -107,33 +106,14 @@ def test_each_box_is_the_average_by_precision_of_its_two_noisy_totals(monkeypatc
 
 
 def test_the_cells_part_sets_the_noise_of_cells_and_boxes():
-    _, session = model_of(DPCube(cells=Fraction(1, 4)), file_of(100), 1)
+    _, session = model_of(DPCube(), file_of(100), 1)
     scales = {grant.step.name: grant.step.event.scale for grant in session.charges}
-    assert scales == {"cells": pytest.approx(4), "boxes": pytest.approx(4 / 3)}
+    assert scales == {"cells": pytest.approx(4 / 3), "boxes": pytest.approx(4)}
 
 
-def test_bins_replace_those_of_the_schema():
-    model, _ = model_of(DPCube(bins=5), file_of())
-    assert model.table.domain.sizes == (2, 6, 5)
-
-
-def test_impossible_cells_stay_empty():
-    zeros = StructuralZeros((Rule(("sex", "pay"), ((1,), tuple(range(32, 64))), "no high pay"),))
-    for within in ("even", "cells"):
-        model, _ = model_of(DPCube(within=within), file_of(), 1, zeros=zeros)
-        assert (model.table.values[1, :, 1] == 0).all()
-        assert model.table.values.sum() == pytest.approx(model.rows)
-
-
-def test_a_table_that_is_too_large_and_wrong_options_are_refused(monkeypatch):
+def test_a_table_that_is_too_large_is_refused(monkeypatch):
     monkeypatch.setattr(dpcube, "MOST_CELLS", 15)
     with pytest.raises(BadInput, match="16 cells, more than 15"):
         DPCube().check(MIXED, "add-remove")
     monkeypatch.setattr(dpcube, "MOST_CELLS", 16)
     DPCube().check(MIXED, "add-remove")
-    for options in (
-        {"cells": Fraction(0)},
-        {"bins": 0},
-    ):
-        with pytest.raises(ValueError, match="is a"):
-            DPCube(**options)

@@ -82,7 +82,7 @@ def test_the_published_expansion_gives_four_times_the_distance_from_a_half():
     """Zhang et al. (2012), Section 5.3: log(1 + e^t) becomes log 2 + t/2 + t^2/8."""
     variables, data = two_levels(0.1)
     share = data.column("b").mean()
-    fit = chain_of(data, variables, minimiser="functional", expansion="zero").fits[1, "levels"]
+    fit = chain_of(data, variables, minimiser="functional-zero").fits[1, "levels"]
     assert fit.coefficients @ [1, 0.5] == pytest.approx([4 * (share - 0.5)], abs=0.01)
     about = chain_of(data, variables, minimiser="functional").fits[1, "levels"]
     assert about.coefficients @ [1, 0.5] == pytest.approx([np.log(share / (1 - share))], abs=0.01)
@@ -96,7 +96,7 @@ def test_classes_share_the_curvature_of_a_multinomial_loss(monkeypatch):
     codes[1, :60] = 1
     data = Dataset(variables.domain, codes)
     monkeypatch.setattr(column_by_column, "CLASS_PRIOR", 1e4)
-    found = chain_of(data, variables, minimiser="functional", expansion="zero")
+    found = chain_of(data, variables, minimiser="functional-zero")
     a, c = data.column("a"), data.column("c")
     away = a - a.mean()
     linear = np.array([np.sum(away * (c == level)) for level in (1, 2)]) / np.sum(away**2)

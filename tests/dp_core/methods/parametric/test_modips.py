@@ -17,7 +17,7 @@ from dp_core.methods.parametric.modips import MOST_CELLS, MOST_NUMBERS, Modips
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.curves import SMOOTHING
 from dp_core.wall.statistics.moments import Products
 from tests.full import pairwise
@@ -80,16 +80,15 @@ def cells_of(data, variables):
 
 
 @pytest.mark.parametrize(
-    ("variables", "about", "neighbours"),
+    ("variables", "neighbours"),
     pairwise(
         [MIXED, Variables((X,)), Variables((X, Y)), Variables((G, X, W)), Variables((G, H))],
-        ["auto", "middle", "cells"],
         ["add-remove", "replace-one"],
     ),
 )
-def test_without_noise_the_model_has_the_moments_of_the_file(variables, about, neighbours):
+def test_without_noise_the_model_has_the_moments_of_the_file(variables, neighbours):
     data = data_of(variables)
-    model = model_of(data, variables, method=Modips(about=about), neighbours=neighbours)
+    model = model_of(data, variables, neighbours=neighbours)
     cell = cells_of(data, variables)
     assert model.rows == data.rows
     np.testing.assert_allclose(model.counts.sum(axis=1), np.bincount(cell), atol=1e-6)
@@ -104,8 +103,6 @@ def test_without_noise_the_model_has_the_moments_of_the_file(variables, about, n
             here = there & (cell == k)
             assert model.present[k, number] == pytest.approx(here.sum(), abs=1e-6)
             assert model.means[k, number] == pytest.approx(value[here].mean(), abs=1e-6)
-        if about == "middle" and variables is MIXED:
-            continue  # it knows the cells' means only of all records with one number
         for other, second in enumerate(variables.numeric[: number + 1]):
             more, too = centred(data, second)
             both = there & too
@@ -114,8 +111,6 @@ def test_without_noise_the_model_has_the_moments_of_the_file(variables, about, n
                 * (both & (cell == k)).sum()
                 for k in range(cell.max() + 1)
             )
-            if about == "middle" and (variable.missing or second.missing) and number != other:
-                continue
             # Each cell's sum is rounded down to a whole number.
             assert model.covariance[number, other] * both.sum() == pytest.approx(
                 product, abs=float(cell.max() + 2)
@@ -189,29 +184,6 @@ def test_the_noise_of_a_mean_does_not_make_the_variance_smaller():
 
 def test_the_questions_have_equal_parts_of_the_budget():
     assert [ask.share for ask in Modips().asks(MIXED)] == [Fraction(1, 10)] * 10
-
-
-@pytest.mark.parametrize("variables", [MIXED, Variables((X,)), Variables((G, H)), Variables((Z,))])
-@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), EXACT])
-def test_a_model_is_the_same_when_it_is_made_again_with_its_own_number_of_rows(variables, epsilon):
-    released, _ = release(data_of(variables, 400), variables, epsilon)
-    model = Modips().fit(variables, released, rows=None, zeros=NONE)
-    again = Modips().fit(variables, released, rows=model.rows, zeros=NONE)
-    drawn = [each.sample(500, rng=np.random.default_rng(2)) for each in (model, again)]
-    np.testing.assert_array_equal(drawn[0].codes, drawn[1].codes)
-
-
-@pytest.mark.parametrize("variables", [MIXED, Variables((X,)), Variables((G, H)), Variables((Z,))])
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 2), EXACT])
-def test_records_are_legal_whatever_the_noise(variables, epsilon):
-    for rows in (1, 2, 300):
-        data = data_of(variables, rows)
-        model = model_of(data, variables, epsilon)
-        for size in (0, 1, 400):
-            drawn = model.sample(size, rng=np.random.default_rng(1))
-            assert drawn.codes.shape == (len(variables), size)
-            for codes, code_count in zip(drawn.codes, variables.domain.sizes, strict=True):
-                assert (codes < code_count).all()
 
 
 def test_sets_have_the_means_spread_and_gaps_of_the_file():
@@ -310,18 +282,6 @@ def test_an_empty_cell_has_the_mean_of_all_and_hardly_a_record():
     np.testing.assert_allclose(model.means[2:, 0], value.mean(), rtol=1e-9)
     drawn = model.sample(10_000, rng=np.random.default_rng(1))
     assert (drawn.column("g") < 2).mean() > 0.96
-
-
-def test_no_record_is_where_none_can_be():
-    rules = (
-        Rule(("g", "h"), ((0,), (1,)), "no g 0 with h 1"),
-        Rule(("h", "x"), ((0,), tuple(range(1_500, 2_001))), "no large x with h 0"),
-    )
-    zeros = StructuralZeros(rules)
-    model = model_of(data_of(MIXED, 500), MIXED, Fraction(2), zeros=zeros)
-    assert (model.counts.reshape(3, 2, -1)[0, 1] == 0).all()
-    drawn = model.sample(5_000, rng=np.random.default_rng(1))
-    assert not zeros.violations(drawn).any()
 
 
 def test_numbers_out_of_range_are_moved_to_the_bound():

@@ -7,10 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.methods.parametric import noisy_ecdf
 from dp_core.methods.parametric.noisy_ecdf import NoisyECDF, monotone
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
@@ -47,11 +48,10 @@ def test_a_monotone_function_stays_and_another_becomes_the_nearest():
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("branching", [2, 8, 1000])
-def test_without_noise_each_table_is_that_of_the_file(branching, neighbours):
+def test_without_noise_each_table_is_that_of_the_file(neighbours):
     data = file_of()
     rows = data.rows if neighbours == "replace-one" else None
-    model, _ = model_of(NoisyECDF(branching=branching), data, rows=rows, neighbours=neighbours)
+    model, _ = model_of(NoisyECDF(), data, rows=rows, neighbours=neighbours)
     assert model.rows == data.rows
     for table, codes in zip(model.columns, data.codes, strict=True):
         exact = np.bincount(codes, minlength=table.size)
@@ -62,14 +62,16 @@ def test_without_noise_each_table_is_that_of_the_file(branching, neighbours):
     assert np.abs(real - made).max() <= 1
 
 
-def test_a_tree_is_nearer_than_the_bins_alone():
+def test_a_tree_is_nearer_than_the_bins_alone(monkeypatch):
+    monkeypatch.setattr(NoisyECDF, "bins", 1024)
     wide = Variables((Variable(name="pay", size=1024, positions=1024, high=1024),))
     codes = np.minimum(np.random.default_rng(5).geometric(0.01, 1_000) - 1, 1023)
     data = Dataset(wide.domain, codes[None, :].astype(np.uint16))
     real = np.cumsum(np.bincount(codes, minlength=1024)) / data.rows
     means = {}
     for branching in (8, 1024):
-        method, found = NoisyECDF(bins=1024, branching=branching), []
+        monkeypatch.setattr(noisy_ecdf, "BRANCHING", branching)
+        method, found = NoisyECDF(), []
         for _ in range(30):
             released, _ = measure_in_memory(method, wide, data, 1)
             model = method.fit(wide, released, rows=None, zeros=NONE)
@@ -81,27 +83,14 @@ def test_a_tree_is_nearer_than_the_bins_alone():
 
 
 def test_the_levels_of_a_tree_share_the_budget_of_their_column():
-    _, session = model_of(NoisyECDF(branching=4), file_of(), 1)
+    _, session = model_of(NoisyECDF(), file_of(), 1)
     names = [grant.step.name for grant in session.charges]
-    assert names[1:] == [f"column-2-level-{each}" for each in (1, 2, 3, 4)]
+    assert names[1:] == [f"column-2-level-{each}" for each in (1, 2, 3)]
     scales = [float(grant.step.event.scale) for grant in session.charges]
-    assert scales == pytest.approx([2, 8, 8, 8, 8])
+    assert scales == pytest.approx([2, 6, 6, 6])
 
 
-def test_bins_are_as_many_as_stated_and_missing_is_one_of_its_own():
-    model, _ = model_of(NoisyECDF(bins=10), file_of())
-    assert model.columns[1].size == 11
-    assert model.columns[1][10] == pytest.approx((file_of().codes[1] == 100).sum())
-
-
-def test_impossible_values_get_no_records():
-    zeros = StructuralZeros((Rule(("pay",), (tuple(range(50, 100)),), "no high pay"),))
-    model, _ = model_of(NoisyECDF(), file_of(), 1, zeros=zeros)
-    assert (model.columns[1][50:100] == 0).all()
-    assert model.columns[1].sum() == pytest.approx(model.rows)
-
-
-def test_wrong_options_are_refused():
-    for options in ({"bins": 0}, {"branching": 1}):
-        with pytest.raises(ValueError, match="is a number from"):
-            NoisyECDF(**options)
+def test_missing_is_a_bin_of_its_own():
+    model, _ = model_of(NoisyECDF(), file_of())
+    assert model.columns[1].size == 101
+    assert model.columns[1][100] == pytest.approx((file_of().codes[1] == 100).sum())

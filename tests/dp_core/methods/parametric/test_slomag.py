@@ -7,14 +7,10 @@ from dp_core.errors import BadInput
 from dp_core.methods.parametric.slomag import Slomag
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
 from tests.dp_core.methods.parametric.test_sequential_regression import (
     B,
-    G,
     X,
-    Y,
     model_of,
-    release,
 )
 
 Z = Variable(name="z", size=1024, positions=1024, low=-4, high=4)
@@ -71,22 +67,3 @@ def test_the_covariance_is_one_whatever_the_noise_is():
         model = model_of(data_of(100), VARIABLES, 0.01, method=Slomag())
         drawn = model.sample(200, rng=np.random.default_rng(0))
         assert (drawn.codes.max(axis=1) < np.array(VARIABLES.domain.sizes)).all()
-
-
-def test_levels_alone_and_numbers_alone_work():
-    for variables in (Variables((G, B)), Variables((X, Y))):
-        codes = np.stack([np.arange(90) % v.size for v in variables]).astype(np.uint16)
-        released, session = release(
-            Dataset(variables.domain, codes),
-            variables,
-            2,
-            method=Slomag(),
-            neighbours="replace-one",
-        )
-        assert sum(grant.step.cost for grant in session.charges) == 2
-        drawn = (
-            Slomag()
-            .fit(variables, released, rows=90, zeros=StructuralZeros())
-            .sample(50, rng=np.random.default_rng(0))
-        )
-        assert drawn.rows == 50

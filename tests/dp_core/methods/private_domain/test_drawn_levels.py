@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.analysis.query.level_conditions import level_code
 from dp_core.bundle.files.codebook import field
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.private_domain.level_weights import pieces_of_levels
+from dp_core.inference.questions.question import level_code
+from dp_core.methods.private_domain.piece_weights import pieces_of_levels
 from dp_core.methods.private_domain.questions import questions
 from dp_core.plan.chosen_domain import Chosen, read_statement, recoding, statement, with_choices
 from dp_core.plan.procedure import carry_out, decode_piece, sample
@@ -141,16 +141,9 @@ def test_levels_with_labels_are_not_taken_for_a_private_choice(levels):
     assert column.choice is None
 
 
-@pytest.mark.parametrize(
-    ("groups", "words"),
-    [
-        (["a", "b", "c", "d"], "every group needs a name"),
-        ({"codes": "a", "b": None, "c": None}, r"in brackets, such as \[a, b, c\]"),
-        ({"codes": "codes.csv"}, "write `codes: codes.csv`"),
-    ],
-)
-def test_a_mistake_in_the_groups_says_what_to_write(groups, words):
-    with pytest.raises(BadInput, match=words):
+@pytest.mark.parametrize("groups", [["a", "b", "c", "d"], {"codes": "a"}, {"codes": "codes.csv"}])
+def test_a_mistake_in_the_groups_says_what_to_write(groups):
+    with pytest.raises(BadInput, match="clerk, manager"):
         schema_of(DRAWN | {"groups": groups})
 
 

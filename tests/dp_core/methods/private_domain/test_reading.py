@@ -87,7 +87,7 @@ LEVELS = {"type": "category", "groups": {"a": ["x", "y"]}}
         (LEVELS | {"levels": {"private": 1}, "groups": {"a": ["x"], "b": ["x"]}}, "two groups"),
         (LEVELS | {"levels": {"private": 1}, "groups": {"a": ["x", "other a"]}}, "other a"),
         (LEVELS | {"levels": {"private": 1}, "groups": {"a": []}}, "without levels"),
-        (LEVELS | {"levels": {"private": 1}, "groups": ["x", "y"]}, "every group needs a name"),
+        (LEVELS | {"levels": {"private": 1}, "groups": ["x", "y"]}, "clerk, manager"),
     ],
 )
 def test_a_mistake_gets_one_sentence(column, words):

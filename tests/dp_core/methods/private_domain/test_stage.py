@@ -27,14 +27,12 @@ from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.text.documents.strict_yaml import parse
-from dp_core.wall import curator as curator_module
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import Grant, MemorySession
+from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import required
 from tests.measured import curator_of, noisy_sums
 from tests.specs import SCHEMA, plan_of, write_spec
-from tests.statistical import FALSE_ALARM, discrete_gaussian, epsilon_at_least, fits
 
 PRIVATE = """\
 version: 1
@@ -184,66 +182,6 @@ def test_charges_are_those_of_histograms_and_spend_the_stage_s_cost_exactly(
         # No more is charged than a rounding of the scale.
         assert float(session.currency.cost(event) / grant.step.cost) == pytest.approx(1, abs=1e-6)
         assert each.what.to_json() == grant.step.asks
-
-
-@pytest.mark.statistical
-def test_the_noise_is_that_which_was_charged():
-    schema = parse_schema(_document())
-    session = MemorySession(Currency("zcdp", Fraction(1)), "add-remove")
-    data = data_of(schema)
-    answers = ask(
-        Curator(schema.stored.domain, MemoryCounter(data), session), schema, Fraction(1, 50)
-    )
-    finest = answers[4]
-    assert finest.of.columns == ("pay",)
-    noise = finest.values - np.bincount(data.codes[1], minlength=4096)
-    assert fits(noise, discrete_gaussian(finest.scale, int(4 * finest.scale))) > FALSE_ALARM
-    # Of 4,096 counts: 1.2 times the scale would pass by chance too often.
-    assert fits(noise, discrete_gaussian(1.3 * finest.scale, int(4 * finest.scale))) < FALSE_ALARM
-
-
-class PaysAlways:
-    """A session that grants whatever it is asked, as often as it is asked."""
-
-    currency = Currency("pure", Fraction(2))
-    relation = Relation("add-remove")
-
-    def perform(self, batch, steps, draw):  # noqa: ARG002
-        grants = [Grant(1, step) for step in steps]
-        return tuple(zip(grants, draw(grants), strict=True))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("twice", [False, True])
-def test_all_answers_together_keep_the_epsilon_they_were_charged(twice, monkeypatch):
-    """A record that is counted twice is a sensitivity that is wrong by a factor of 2."""
-    column = {"type": "integer", "min": 0, "max": 19, "bins": {"private": 4}}
-    schema = parse_schema({"version": 1, "title": "t", "columns": {"x": column}})
-    times = 4_000
-    add_noise = curator_module.granted_noise.add
-
-    def seen(value):
-        """Whether every level shows more records around `value` than there are without it."""
-        drawn = []
-
-        def many(exact, grant):
-            """The count around 17 has noise of its own so many times: each is one repetition."""
-            count = exact[17 * len(exact) // 20]
-            drawn.append(add_noise(np.full(times, count), grant))
-            return exact
-
-        codes = np.array([[3, 3, 12, *value]], np.uint16)
-        counter = MemoryCounter(Dataset(schema.stored.domain, codes))
-        monkeypatch.setattr(curator_module.granted_noise, "add", many)
-        ask(Curator(schema.stored.domain, counter, PaysAlways()), schema, Fraction(2))
-        coarse, fine = drawn
-        return np.minimum(coarse, fine) >= 1 + twice
-
-    bound = epsilon_at_least(seen([17, 17] if twice else [17]), seen([]))
-    # Of the two levels together: 2 is the claim, and twice as much is far beyond it. By the
-    # binomial sums the bound is below 1 or, of a record counted twice, below 2.4, less than once
-    # in 1e8 runs.
-    assert (bound > 2.4) if twice else (1 < bound <= 2)
 
 
 def test_what_was_chosen_is_stated_and_read_back():

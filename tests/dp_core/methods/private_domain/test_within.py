@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.encoding import Encoder
-from dp_core.methods.private_domain.bin_weights import pieces_of
+from dp_core.methods.private_domain.piece_weights import pieces_of
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate, group_edges, widths
 from dp_core.methods.replicates.kept_moments import points_of
 from dp_core.plan.chosen_domain import Chosen, with_choices

@@ -65,12 +65,12 @@ def test_a_model_is_restored_by_the_method_that_made_it(domain, kind):
     np.testing.assert_array_equal(*drawn)
 
 
-def test_its_options_are_those_of_the_methods():
+def test_its_options_are_those_of_the_methods(monkeypatch):
     model = fitted(LARGE, tables_of(LARGE, itertools.combinations("abcde", 2)),
                    AutoReconstruction(shrink=False))  # fmt: skip
     assert not model.options.shrink
-    small = AutoReconstruction(most_cells=5)
-    assert isinstance(fitted(SMALL, tables_of(SMALL, [("a", "b")]), small), GumModel)
+    monkeypatch.setattr(auto, "MOST_CELLS", 5)
+    assert isinstance(fitted(SMALL, tables_of(SMALL, [("a", "b")])), GumModel)
 
 
 def test_memory_is_that_of_whichever_method_needs_more():

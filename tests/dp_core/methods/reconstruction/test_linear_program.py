@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.papers.contingency_tables import contingency_table
 from dp_core.errors import BadInput
-from dp_core.lab.measures.relative_entropy import relative_entropy
+from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.linear_program import LinearProgram
 from dp_core.methods.selection.candidates.query_sets import parities
 from dp_core.tables.domain import Domain

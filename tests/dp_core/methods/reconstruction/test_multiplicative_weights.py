@@ -5,7 +5,9 @@ import pytest
 
 from benchmarks.papers.contingency_tables import contingency_table
 from dp_core.errors import BadInput
-from dp_core.lab.measures.relative_entropy import relative_entropy
+from dp_core.lab.measures.table_errors import relative_entropy
+from dp_core.methods.reconstruction.joint.weight_updates import Updates
+from dp_core.methods.reconstruction.joint.weighting import FittedJoint
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities
 from dp_core.tables.domain import Domain
@@ -115,9 +117,7 @@ def test_the_number_of_records_is_among_the_answers_or_asked_for():
 
 def test_one_step_is_the_papers_update():
     asked = Parities((("b", "c"),))
-    model = fit(
-        DOMAIN_C, [answers(DOMAIN_C, TABLE_C, asked)], rows=100, updates="steps", replays=0, slack=0
-    )
+    model = fit(DOMAIN_C, [answers(DOMAIN_C, TABLE_C, asked)], rows=100, updates="steps")
     joint = model.project(("a", "b", "c")) / 100
     # 32 of 100 are even, the even table says 50: d = -0.18.
     growth = np.exp(-0.18 * np.array([[1, 0], [0, 1]]))
@@ -135,81 +135,51 @@ def test_one_step_is_the_papers_update():
     ],
 )
 def test_the_three_kinds_of_steps_agree_where_they_ask_the_same(released):
-    options = {"updates": "steps", "replays": 300, "slack": 0.0}
-    model = fit(DOMAIN_C, [answers(DOMAIN_C, TABLE_C, released)], rows=100, **options)
-    np.testing.assert_allclose(model.project(("a",)), [65, 35], atol=1e-6)
-    np.testing.assert_allclose(model.project(("b",)), [50, 50], atol=1e-6)
+    fitted = FittedJoint(DOMAIN_C, np.ones((2, 2, 2), bool), 100, updates="steps")
+    fitted.add([answers(DOMAIN_C, TABLE_C, released)] * 300)
+    np.testing.assert_allclose(100 * fitted.joint.sum(axis=(1, 2)), [65, 35], atol=1e-6)
+    np.testing.assert_allclose(100 * fitted.joint.sum(axis=(0, 2)), [50, 50], atol=1e-6)
 
 
 def test_many_replays_end_where_the_limit_is():
     noisy = answers(DOMAIN_C, TABLE_C, parities(DOMAIN_C, (1, 2)))
     limit = fit(DOMAIN_C, [noisy], rows=100).project(("a", "b", "c"))
-    steps = fit(DOMAIN_C, [noisy], rows=100, updates="steps", replays=2000, slack=0.0)
-    np.testing.assert_allclose(steps.project(("a", "b", "c")), limit, atol=2e-3)
+    fitted = FittedJoint(DOMAIN_C, np.ones((2, 2, 2), bool), 100, updates="steps")
+    fitted.add([noisy] * 2000)
+    np.testing.assert_allclose(100 * fitted.joint, limit, atol=2e-3)
 
 
 def test_a_step_is_that_of_the_figure_of_the_paper():
     asked = [answers(DOMAIN_C, TABLE_C, Parities((("a",),)))]
-    model = fit(DOMAIN_C, asked, rows=100, updates="steps", replays=0, slack=0.0)
+    model = fit(DOMAIN_C, asked, rows=100, updates="steps")
     assert np.log(np.divide(*model.project(("a",)))) == pytest.approx(0.15, rel=1e-9)
-
-
-def test_slack_leaves_deviations_within_the_noise_alone():
-    options = {"updates": "steps", "replays": 500}
-    noisy = [answers(DOMAIN_C, TABLE_C, Parities((("a",),)), scale=4.0)]
-    reach = 4.0 * 2**0.5
-    found = [
-        fit(DOMAIN_C, noisy, rows=100, slack=slack, **options).project(("a",))[0]
-        for slack in (0.0, 1.0, 2.0, 3.0)
-    ]
-    assert found == pytest.approx([65, 65 - reach, 65 - 2 * reach, 50], abs=1e-3)
-    default = fit(DOMAIN_C, noisy, rows=100, **options).project(("a",))[0]
-    assert default == pytest.approx(65 - reach, abs=1e-3), "one standard deviation by default"
-
-
-def test_slack_keeps_replays_from_following_noise():
-    # Mildew at epsilon 1: 41 parities of up to three columns, each moved by 26 records.
-    table, rng = contingency_table("mildew"), np.random.default_rng(2)
-    domain = domain_of(table)
-    queries = parities(domain, (1, 2, 3))
-    found = {0.0: [], 1.0: []}
-    for _ in range(10):
-        error = np.rint(rng.laplace(0, 26, queries.length)).astype(np.int64)
-        noisy = answers(domain, table, queries, scale=26.0, error=error)
-        for slack, entropies in found.items():
-            model = fit(domain, [noisy], rows=70, updates="steps", replays=20, slack=slack)
-            entropies.append(relative_entropy(table, model.project(domain.columns)))
-    assert np.mean(found[0.0]) > 10
-    assert np.mean(found[0.0]) > 2 * np.mean(found[1.0])
 
 
 def test_the_average_is_of_the_tables_after_each_answer():
     first = answers(DOMAIN_C, TABLE_C, Parities((("a",),)), round=1)
     second = answers(DOMAIN_C, TABLE_C, Parities((("b",),)), round=2)
-    options = {"updates": "steps", "replays": 0, "slack": 0.0}
-    last = [
-        fit(DOMAIN_C, released, rows=100, **options).project(("a", "b"))
-        for released in ([first], [second, first])
-    ]
-    average = fit(DOMAIN_C, [second, first], rows=100, iterate="average", **options)
+    fitted = FittedJoint(DOMAIN_C, np.ones((2, 2, 2), bool), 100, updates="steps")
+    tables = [100 * fitted.joint.sum(axis=2) for _ in fitted.each([first, second])]
     # They are followed in the order of their rounds.
-    np.testing.assert_allclose(average.project(("a", "b")), np.mean(last, axis=0), rtol=1e-12)
+    average = fit(DOMAIN_C, [second, first], rows=100, updates="steps")
+    np.testing.assert_allclose(average.project(("a", "b")), np.mean(tables, axis=0), rtol=1e-12)
 
 
-def test_a_noisy_joint_table_is_the_start_with_what_stands_out():
+def test_a_noisy_joint_table_is_the_start_with_what_stands_out(monkeypatch):
+    # What is left without the step towards the table itself.
+    monkeypatch.setattr(Updates, "follow", lambda *_: None)
     values = np.array([400, 3, -2, 1, 2, -3, 500, 0]).reshape(2, 2, 2)
     noisy = Measurement(
         DOMAIN_C, values, noise="laplace", scale=2.0, stage="measure", replicate=0, grant=1
     )
-    options = {"updates": "steps", "replays": 0, "slack": 1e9}
-    joint = fit(DOMAIN_C, [noisy], rows=1000, **options).project(("a", "b", "c"))
+    joint = fit(DOMAIN_C, [noisy], rows=1000, updates="steps").project(("a", "b", "c"))
     assert joint[0, 0, 0] == pytest.approx(400)
     assert joint[1, 1, 0] == pytest.approx(500)
     np.testing.assert_allclose(np.delete(joint.ravel(), [0, 6]), 100 / 6)
     nothing = Measurement(
         DOMAIN_C, values % 4, noise="laplace", scale=2.0, stage="measure", replicate=0, grant=1
     )
-    even = fit(DOMAIN_C, [nothing], rows=1000, **options).project(("a", "b", "c"))
+    even = fit(DOMAIN_C, [nothing], rows=1000, updates="steps").project(("a", "b", "c"))
     np.testing.assert_allclose(even, 125)
 
 
@@ -231,7 +201,6 @@ def test_a_table_that_is_too_large_is_refused_with_what_fits():
         MultiplicativeWeights().check(large)
 
 
-@pytest.mark.parametrize("wrong", [{"prior": 0.0}, {"replays": -1}, {"slack": -1.0}])
-def test_options_that_mean_nothing_are_refused(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        MultiplicativeWeights(**wrong)
+def test_a_prior_that_means_nothing_is_refused():
+    with pytest.raises(ValueError, match="prior"):
+        MultiplicativeWeights(prior=0.0)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
+from dp_core.methods.reconstruction import pgm
 from dp_core.methods.reconstruction.graphical.answers import Answers
 from dp_core.methods.reconstruction.graphical.junction_fit import fit_tree
 from dp_core.methods.reconstruction.graphical.junction_tree import (
@@ -60,10 +61,21 @@ def measured(joint, cliques, domain=DOMAIN, scale=1e-3, seed=None):
     return found
 
 
-def fit(measurements, domain=DOMAIN, zeros=NONE, rows=None, **options):
-    return Pgm(**options).fit(
-        domain, measurements, rows=rows, zeros=zeros, rng=np.random.default_rng(0)
-    )
+def fit(
+    measurements,
+    domain=DOMAIN,
+    zeros=NONE,
+    rows=None,
+    sweeps=pgm.SWEEPS,
+    tolerance=pgm.TOLERANCE,
+    **options,
+):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pgm, "SWEEPS", sweeps)
+        patch.setattr(pgm, "TOLERANCE", tolerance)
+        return Pgm(**options).fit(
+            domain, measurements, rows=rows, zeros=zeros, rng=np.random.default_rng(0)
+        )
 
 
 CLOSE = {"sweeps": 500, "tolerance": 1e-12}

@@ -8,6 +8,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.selection import auto
 from dp_core.methods.selection.auto import Auto, _alone, _steadied
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
@@ -143,10 +144,12 @@ def test_an_interaction_of_two_codes_has_a_quarter_of_the_noise_of_its_table():
     assert costs.apart(MIXED.project(("a", "b", "d")).sizes)
 
 
-def test_triples_that_are_not_looked_at_count_as_they_do_where_they_are():
+def test_triples_that_are_not_looked_at_count_as_they_do_where_they_are(monkeypatch):
     domain = Domain(tuple("abcd"), (9, 2, 3, 2))
     given = dict.fromkeys(itertools.combinations("abcd", 2), 700.0)
-    looked, _, _ = parts_of(domain, given, method=Auto(max_triple_cells=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(auto, "_MOST_TRIPLE_CELLS", 1)
+        looked, _, _ = parts_of(domain, given)
     ignored, _, _ = parts_of(domain, given, method=Auto(order=2))
     tables, _, _ = parts_of(domain, given, method=Auto(basis="tables"), whole=True)
     assert ignored.unlisted[1] == tables.unlisted[1] == pytest.approx(looked.unlisted[1], rel=0.05)
@@ -226,16 +229,7 @@ def test_a_triple_too_large_for_its_interaction_is_measured_whole_or_not_at_all(
     assert least.two < most.two
 
 
-def test_options_beyond_what_a_table_may_hold_are_refused():
-    with pytest.raises(ValueError, match="max_triple_cells"):
-        Auto(max_triple_cells=2**27)
-    with pytest.raises(ValueError, match="max_cells"):
-        Auto(max_cells=0)
-
-
 def test_no_more_is_measured_apart_at_once_than_the_accounting_has_room_for(monkeypatch):
-    from dp_core.methods.selection import auto
-
     monkeypatch.setattr(auto, "MOST_ENTRIES", 12)
     selection, _ = selected(BINARY, dependent(BINARY), "20")
     # Eight columns of one entry each, and the first four pairs.
@@ -278,8 +272,9 @@ def test_a_pair_that_is_measured_whole_tells_of_each_column_by_the_others_levels
     assert np.isinf(np.delete(parts.margin, at, axis=0)).all()
 
 
-def test_pairs_too_large_to_be_measured_count_among_what_is_left():
-    method = Auto(max_cells=12)
+def test_pairs_too_large_to_be_measured_count_among_what_is_left(monkeypatch):
+    monkeypatch.setattr(auto, "_MOST_PAIR_CELLS", 12)
+    method = Auto()
     given = dict.fromkeys(method.needs(MIXED), 500.0)
     assert set(given) == {("a", "b"), ("a", "d")}
     parts, _, _ = parts_of(MIXED, given, method=method)
@@ -290,8 +285,6 @@ def test_pairs_too_large_to_be_measured_count_among_what_is_left():
 
 
 def test_of_many_triples_those_of_few_cells_come_first(monkeypatch):
-    from dp_core.methods.selection import auto
-
     domain = Domain(tuple("abcd"), (9, 2, 3, 2))
     given = dict.fromkeys(itertools.combinations("abcd", 2), 700.0)
     every, cliques, _ = parts_of(domain, given)
@@ -303,8 +296,6 @@ def test_of_many_triples_those_of_few_cells_come_first(monkeypatch):
 
 
 def test_as_many_are_measured_apart_as_there_is_room_for(monkeypatch):
-    from dp_core.methods.selection import auto
-
     monkeypatch.setattr(auto, "MOST_ENTRIES", 8)
     pairs = list(itertools.combinations("abcdefgh", 2))
     assert _alone(BINARY, pairs) == set(pairs[:8])

@@ -11,22 +11,22 @@ import networkx
 import numpy as np
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, Chance
-from dp_core.methods.selection.candidates import wide_look
-from dp_core.methods.selection.candidates.forest_reach import reach
+from dp_core.methods.selection.candidates import private_looks
 from dp_core.methods.selection.candidates.model_errors import GRID
 from dp_core.methods.selection.candidates.pairs import dependences
+from dp_core.methods.selection.candidates.private_looks import look_at_wide, matched_columns
 from dp_core.methods.selection.candidates.strongest_forest import (
     Gains,
     joined_columns,
+    reach,
     strongest_forest,
 )
-from dp_core.methods.selection.candidates.wide_look import look_at_wide, matched_columns
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Dependences
-from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -181,9 +181,9 @@ def test_usual_pairs_that_may_depend_by_chance_are_not_enough(monkeypatch, error
     usual = matched_columns(DOMAIN, 99)
     mean = np.mean([chance.pair(pair) for pair in usual]) + errors * 1_000 / 2
     told = Dependences(usual, (round(mean),) * 4, 1_000.0)
-    monkeypatch.setattr(wide_look, "ask_dependences", Mock(return_value=told))
+    monkeypatch.setattr(private_looks, "ask_dependences", Mock(return_value=told))
     seen = []
-    wide_look.look_at_wide(
+    private_looks.look_at_wide(
         curator,
         DOMAIN,
         dependences(EVERY),

@@ -10,18 +10,20 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.costs import Costs
-from dp_core.methods.selection.budget.wanted_margins import margins, weighted_error
 from dp_core.methods.selection.budget.wanted_shares import (
     Basis,
     candidates,
     closed_form,
     for_tables,
+    margins,
     told_by,
+    weighted_error,
 )
 from dp_core.methods.selection.budget.workload import (
     Told,
@@ -33,7 +35,6 @@ from dp_core.methods.selection.budget.workload import (
 from dp_core.methods.selection.fixed import Fixed
 from dp_core.methods.selection.selector import Terms
 from dp_core.plan.procedure import carry_out
-from dp_core.plan.trial import trial_plan
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

@@ -129,12 +129,9 @@ MISTAKES = {
     "crossing": ('["income ~ age*sex"]', ["analyses[1]", "interaction age:sex"]),
     "function": ('["income ~ log(age)"]', ["analyses[1]", "computes with age"]),
     "function of the outcome": ('["log(income) ~ age"]', ["analyses[1]", "computes with income"]),
-    "square": ('["income ~ I(age**2)"]', ["analyses[1]", "computes with age"]),
     "number as levels": ('["income ~ C(age)"]', ["analyses[1]", "the number age as levels"]),
-    "flag as levels": ('["C(flag) ~ age"]', ["analyses[1]", "the number flag as levels"]),
     "own coding": ('["income ~ C(sex, Sum)"]', ["analyses[1]", "how sex is coded"]),
     "no intercept": ('["income ~ age - 1"]', ["analyses[1]", "no intercept"]),
-    "zero intercept": ('["income ~ 0 + age"]', ["analyses[1]", "no intercept"]),
     "one level": ('["income ~ one"]', ["analyses[1]", "'one'", "one level"]),
     "one value": ('["fixed ~ age"]', ["analyses[1]", "'fixed'", "one bin"]),
     "derived column": ('["income ~ grown"]', ["analyses[1]", "derived from 'age'", "use 'age'"]),
@@ -147,15 +144,10 @@ MISTAKES = {
     "nothing": ("", ["analyses", "has no value; write a list"]),
     "empty formula": ('[""]', ["analyses[1]", "empty"]),
     "true": ("true", ["analyses", "'true'", "neither a formula nor"]),
-    "number": ("3", ["analyses", "'3'", "neither a formula nor"]),
     "list in a list": ('[["income ~ age"]]', ["analyses[1]", "single value"]),
-    "mapping in a list": ('[{formula: "income ~ age"}]', ["analyses[1]", "single value"]),
     "misspelt key": ('{formula: ["income ~ age"]}', ["'formula'", "Did you mean 'formulas'"]),
     "share only": ("{share: 0.3}", ["analyses", "'formulas' is missing"]),
     "no share": ('{formulas: ["income ~ age"], share: 0}', ["analyses", "no budget"]),
-    "percentage": ('{formulas: ["income ~ age"], share: 30%}', ["analyses.share", "'30%'"]),
-    "large share": ('{formulas: ["income ~ age"], share: 1.1}', ["analyses.share", "at most 1"]),
-    "negative share": ('{formulas: ["income ~ age"], share: -1}', ["analyses.share", "at least 0"]),
     "whole share": ('{formulas: ["income ~ age"], share: 1}', ["needs a share of the budget"]),
     "shares above 1": (
         '{formulas: ["income ~ age"], share: 0.5}\nmeasure: {share: 0.6}',
@@ -165,7 +157,6 @@ MISTAKES = {
     "too many classes": ('["state ~ many"]', ["analyses[1]", "124 coefficients", "60"]),
     "no grid": ('["income ~ odd"]', ["analyses", "'odd'", "65,534"]),
     "shared sets": ('["income ~ age"]\nsynthesize: {sets: 2, mode: shared}', ["mode: shared"]),
-    "split sets": ('["income ~ age"]\nsynthesize: {sets: 2, mode: split}', ["mode: split"]),
     "noise-aware sets": (
         '["income ~ age"]\nsynthesize: {sets: 2, mode: noise-aware}',
         ["mode: noise-aware", "posterior"],
@@ -191,8 +182,3 @@ def test_a_mistake_is_told_in_a_sentence_with_its_place(read, mistake):
 def test_a_method_without_posterior_sets_is_named(read, method):
     with pytest.raises(BadInput, match=rf"analyses: .*method: {method}"):
         read('analyses: ["income ~ age"]', method)
-
-
-def test_a_misspelt_key_is_told_the_right_one(read):
-    with pytest.raises(BadInput, match=r"'analysis' here\. Did you mean 'analyses'"):
-        read('analysis: ["income ~ age"]')

@@ -1,4 +1,4 @@
-"""Which methods and options of a spec do not go with noise-aware or posterior sets."""
+"""Which methods and options of a spec do not go with a mode or with a kind of file."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from fractions import Fraction
 
 import pytest
 
+from benchmarks.trial import trial_plan
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.gum import Gum
-from dp_core.plan.trial import trial_plan
+from dp_core.plan.presets import PRESETS
 from dp_core.tables.domain import Domain
-from tests.specs import FIXED, write_spec
+from tests.specs import FIXED, plan_of, write_spec
 
 AWARE = "synthesize: {sets: %d, mode: %s}\n"
 DEFAULT_MODE = "synthesize: {seed: 1}\n"
@@ -51,9 +52,8 @@ def test_shrinking_is_refused_where_it_is_asked_for_and_left_out_where_it_is_not
 @pytest.mark.parametrize(
     "stated",
     [
-        *("most_cells: 1000", "shrink: false", "shrink: true", "together: false", "smoothing: 0.1"),
-        *("cleared: true", "method: gum, shrink: true", "method: gum, implied: true"),
-        *("method: gum, together: false", "rounds: 3, method: gum, together: true"),
+        *("shrink: false", "shrink: true", "method: gum, shrink: true"),
+        "rounds: 3, method: gum, shrink: false",
     ],
 )
 def test_an_option_without_effect_on_posterior_sets_is_refused(tmp_path, stated, mode):
@@ -65,20 +65,13 @@ def test_an_option_without_effect_on_posterior_sets_is_refused(tmp_path, stated,
     assert write_spec(tmp_path, text.replace(mode, "mode: shared"), method="auto").sets == 1
 
 
-@pytest.mark.parametrize("stated", ["cleared: false", "method: gum, implied: false"])
-def test_an_option_that_posterior_sets_have_anyway_may_be_stated(tmp_path, stated):
-    spec = write_spec(tmp_path, f"reconstruct: {{{stated}}}\n{DEFAULT_MODE}", method="auto")
-
-    assert (spec.mode, spec.reconstructor) == ("posterior", Gum(implied=False))
-
-
 def test_options_of_drawing_records_hold_for_posterior_sets(tmp_path):
-    stated = "rounds: 3, copies: 0.2, sweeps: 1"
+    stated = "rounds: 3, sweeps: 1"
     spec = write_spec(
         tmp_path, f"reconstruct: {{method: gum, {stated}}}\n{DEFAULT_MODE}", method="auto"
     )
 
-    wanted = Gum(rounds=3, copies=0.2, sweeps=1, implied=False)
+    wanted = Gum(rounds=3, sweeps=1, implied=False)
     assert (spec.mode, spec.reconstructor) == ("posterior", wanted)
 
 
@@ -88,3 +81,94 @@ def test_a_trial_refuses_them_as_well():
         trial_plan(
             domain, "auto", Fraction(1), sets=2, mode="posterior", reconstruct={"shrink": True}
         )
+
+
+# -- files with `within`
+
+WITHIN = """\
+version: 1
+title: Small survey
+unit: row
+rows_about: 1000
+columns:
+  region: {type: category, levels: [x, y]}
+  county: {type: category, levels: [r, s, t], within: region, map: {r: x, s: x, t: y}}
+  age:    {type: integer, min: 0, max: 99, bins: 4}
+"""
+
+
+def read_nested(folder, text="synthesize: {sets: 2}\n", method="auto"):
+    return write_spec(folder, text, schema=WITHIN, method=method)
+
+
+def refused(folder, text="synthesize: {sets: 2}\n", method="auto"):
+    with pytest.raises(BadInput) as found:
+        read_nested(folder, text, method)
+    message = str(found.value)
+    assert "faults" not in message
+    return message
+
+
+@pytest.mark.parametrize("method", [name for name in PRESETS if name != "auto"])
+def test_every_other_method_is_refused(tmp_path, method):
+    message = refused(tmp_path, method=method)
+    assert f"{method!r} cannot release files with `within` yet; write auto" in message
+
+
+@pytest.mark.parametrize(
+    ("stage", "other"), [("select", "densemarg"), ("reconstruct", "gum"), ("reconstruct", "pgm")]
+)
+def test_another_method_of_a_stage_is_refused(tmp_path, stage, other):
+    message = refused(tmp_path, f"{stage}: {{method: {other}}}\n")
+    assert f"{stage}.method" in message
+    assert "cannot release files with `within`" in message
+
+
+@pytest.mark.parametrize("mode", ["shared", "posterior"])
+def test_an_option_that_no_set_of_such_a_file_uses_is_refused(tmp_path, mode):
+    text = f"synthesize: {{sets: 2, mode: {mode}}}\nreconstruct: {{shrink: false}}\n"
+    message = refused(tmp_path, text)
+    assert "reconstruct.shrink: has no effect on these sets" in message
+    assert "mode" not in message.split("has no effect")[1]
+
+
+@pytest.mark.parametrize("mode", ["split", "noise-aware"])
+def test_other_modes_are_refused(tmp_path, mode):
+    message = refused(tmp_path, f"synthesize: {{sets: 2, mode: {mode}}}\n")
+    assert f"{mode!r} is not a mode of files with `within`; write posterior or shared" in message
+
+
+@pytest.mark.parametrize("mode", ["posterior", "shared"])
+def test_posterior_and_shared_sets_are_planned(tmp_path, mode):
+    plan = plan_of(
+        tmp_path, f"synthesize: {{sets: 2, mode: {mode}}}\n", schema=WITHIN, method="auto"
+    )
+    assert plan.spec.mode == mode
+
+
+def test_a_wanted_table_has_one_level_of_the_areas(tmp_path):
+    message = refused(tmp_path, "tables:\n  - {of: [county, region, age]}\n")
+    assert "'county' lies within 'region' and decides it; remove 'region'" in message
+    assert read_nested(tmp_path, "tables:\n  - {of: [county, age]}\n").schema.nested is not None
+
+
+def test_everything_that_is_not_supported_is_told_at_once(tmp_path):
+    text = (
+        "tables:\n  - {of: [county, region]}\n  - {of: [county, agee]}\n"
+        "reconstruct: {method: pgm, shrink: false, smoothing: 1, cleared: no}\n"
+        'analyses: ["age ~ county"]\nsynthesize: {sets: 2, mode: split, rows: 41}\n'
+    )
+    totals = "totals:\n  - {region: {x: 20, y: 22}, source: Census}\n"
+    with pytest.raises(BadInput) as found:
+        write_spec(tmp_path, text, schema=WITHIN + totals, method="privsyn")
+    assert {fault.key for fault in found.value.faults} == {
+        "method",
+        "tables[1].of",
+        "tables[2].of[2]",
+        "reconstruct.method",
+        "reconstruct.shrink",
+        "reconstruct.smoothing",
+        "analyses",
+        "synthesize.mode",
+        "synthesize.rows",
+    }

@@ -5,17 +5,19 @@ from typing import ClassVar, Literal
 
 import pytest
 
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, Fault
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import TABLES
 from dp_core.methods.selection.selector import PlannedSelector, Selection, Selector
 from dp_core.plan.method_options import convert
+from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.spec_file import load_spec
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.text.canonical import digest
 from dp_core.text.documents.strict_yaml import parse
+from tests import specs
 
 SCHEMA = """\
 version: 1
@@ -137,7 +139,6 @@ def methods(monkeypatch):
 @pytest.fixture
 def write(tmp_path):
     (tmp_path / "rand.schema.yaml").write_text(SCHEMA)
-    (tmp_path / "schemas").mkdir()
 
     def write_spec(text):
         (tmp_path / "release.yaml").write_text(text)
@@ -190,21 +191,6 @@ def test_what_is_left_out_has_a_default(write):
     )
     assert (spec.privacy.delta, spec.privacy.neighbours) == (0, "add-remove")
     assert spec.shares == {"total": 0, "checks": 0, **PRESETS["auto"].shares}
-
-
-def test_a_preset_brings_its_noise_and_total(write):
-    spec = load_spec(write(LEAST + "method: fdh\n"))
-
-    assert spec.noise == "laplace"
-    assert spec.shares["total"] == Fraction(1, 50)
-
-
-def test_under_replace_one_the_preset_pays_nothing_for_the_number_of_rows(write):
-    public = changed(LEAST, "{epsilon: 1}", "{epsilon: 1, neighbours: replace-one}")
-
-    shares = load_spec(write(public + "method: fdh\n")).shares
-
-    assert (shares["total"], shares["measure"]) == (0, 1)
 
 
 def test_a_selector_that_does_not_look_gets_none_of_the_budget(write):
@@ -296,52 +282,18 @@ def test_two_spellings_of_one_release_have_one_hash(write, old, new):
     assert digest(load_spec(write(changed(SPEC, old, new))).document) == before
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("rand-2026q4", "rand-2026q3"),
-        ("epsilon: 1.0", "epsilon: 1.00001"),
-        ("add-remove", "replace-one"),
-        ("seed: 7", "seed: 8"),
-        ("rows: same", "rows: 100"),
-        ("mode: shared", "mode: split"),
-        ("share: 0.8", "share: 0.85"),
-        ("{share: 0.8}", "{share: 0.8, noise: laplace}"),
-        ("{method: choosy,", "{method: choosy, cells: 99,"),
-        ("account: rand", "account: other"),
-        ("data/", "data2/"),
-    ],
-)
-def test_two_releases_have_two_hashes(write, old, new):
-    before = digest(load_spec(write(SPEC)).document)
-
-    assert digest(load_spec(write(changed(SPEC, old, new))).document) != before
-
-
-def test_a_changed_schema_changes_the_hash(write, tmp_path):
-    before = digest(load_spec(write(SPEC)).document)
-    (tmp_path / "rand.schema.yaml").write_text(SCHEMA.replace("bins: 4", "bins: 5"))
-
-    assert digest(load_spec(write(SPEC)).document) != before
-
-
-def test_the_folder_does_not_change_the_hash(write, tmp_path):
-    before = digest(load_spec(write(SPEC)).document)
-    (tmp_path / "schemas" / "rand.schema.yaml").write_text(SCHEMA)
-    (tmp_path / "schemas" / "release.yaml").write_text(SPEC)
-
-    assert digest(load_spec(tmp_path / "schemas" / "release.yaml").document) == before
-
-
 # ---------------------------------------------------------------- mistakes
 
 
-def refused(path) -> BadInput:
+def refused(path, faults=1) -> BadInput:
     with pytest.raises(BadInput) as caught:
         load_spec(path)
     assert caught.value.exit_code == 2
-    assert len(caught.value.message) < 400
-    assert "\n" not in caught.value.message
+    if faults == 1:
+        assert len(caught.value.message) < 400
+        assert "\n" not in caught.value.message
+    else:
+        assert len(caught.value.faults) == faults
     return caught.value
 
 
@@ -353,19 +305,10 @@ def refusal(path) -> str:
     ("old", "new", "place", "named"),
     [
         ("epsilon: 1.0", "epsilon: 0", "6 privacy.epsilon", "0"),
-        ("epsilon: 1.0", "epsilon: -1", "6 privacy.epsilon", "0 -1"),
         ("epsilon: 1.0", "epsilon: one", "6 privacy.epsilon", "one"),
-        ("epsilon: 1.0", "epsilon: 1,0", "6 privacy", "0"),
-        ("epsilon: 1.0", 'epsilon: "1,0"', "6 privacy.epsilon", ""),
-        ("epsilon: 1.0", 'epsilon: "1e400"', "6 privacy.epsilon", ""),
-        ("epsilon: 1.0", "epsilon: 1e-4000", "6 privacy.epsilon", ""),
-        ("epsilon: 1.0", "epsilon: inf", "6 privacy.epsilon", ""),
         ("epsilon: 1.0", "epsilon: 1001", "6 privacy.epsilon", "1000"),
-        ("epsilon: 1.0", "epsilon: [1]", "6 privacy.epsilon", ""),
-        ("epsilon: 1.0", "epsilon: ", "6 privacy.epsilon", ""),
         ("epsilon: 1.0, ", "", "6 privacy", "epsilon"),
         ("epsilon: 1.0, ", "epsilom: 1, ", "6 privacy", "epsilon"),
-        ("delta: 1.0e-9", "delta: 2", "6 privacy.delta", "1 2"),
         ("delta: 1.0e-9", "delta: 1", "6 privacy.delta", "1"),
         ("delta: 1.0e-9", "delta: -1e-9", "6 privacy.delta", "0"),
         ("neighbours:", "neighbors:", "6 privacy", "neighbours"),
@@ -391,23 +334,11 @@ def refusal(path) -> str:
         ("method: privsyn", "method: [privsyn]", "7 method", ""),
         ("method: privsyn", "\tmethod: privsyn", "7", "tab"),
         ("rand-2026q4", "../rand", "2 release", ""),
-        ("rand-2026q4", "..", "2 release", ""),
-        ("rand-2026q4", "rand 2026", "2 release", ""),
-        (
-            "rand-2026q4",
-            "r" * 101,
-            "2 release",
-            "100",
-        ),
-        ("rand-2026q4", "ränd", "2 release", ""),
         ("account: rand", "account: a/b", "5 account", ""),
         ("data: data/", "data: ~/data/", "3 data", "~"),
         ("data: data/", "data: ftp://bucket/", "3 data", "URL"),
         ("data: data/rand-*.parquet", "data: s3://bucket/", "3 data", ""),
-        ("data: data/rand-*.parquet", "data:", "3 data", ""),
-        ("data: data/rand-*.parquet", "data: [a, b]", "3 data", ""),
         ("rand.schema.yaml", "~/x.yaml", "4 schema", "~"),
-        ("rand.schema.yaml", "schemas", "4 schema", ""),
         ("rand.schema.yaml", "rnd.schema.yaml", "4 schema", "rand.schema.yaml"),
         (
             "checks:      {share: 0.0}",
@@ -416,8 +347,6 @@ def refusal(path) -> str:
             "nope age",
         ),
         ("share: 0.8", "share: 1.5", "9 measure.share", "1"),
-        ("share: 0.8", "share: -0.1", "9 measure.share", "0"),
-        ("share: 0.8", "share: 80%", "9 measure.share", "0.5"),
         ("{share: 0.8}", "{share: 0}", "9 measure", "1/10"),
         ("{method: choosy, share: 0.1}", "{method: choosy, share: 0}", "8 select", "choosy"),
         (
@@ -432,8 +361,6 @@ def refusal(path) -> str:
         ("{method: choosy,", "{method: choosy, cells: many,", "8 select.cells", ""),
         ("{method: choosy,", "{method: choosy, cells: 0,", "8 select.cells", "1"),
         ("{method: choosy,", "{method: choosy, order: sise,", "8 select.order", "size"),
-        ("{method: choosy,", "{method: choosy, grid: x,", "8 select.grid", ""),
-        ("{method: choosy,", "{method: choosy, strict: 2,", "8 select.strict", ""),
         ("{method: choosy,", "{method: choosy, cliques: [age, sex],", "8 select.cliques[1]", ""),
         (
             "{method: choosy,",
@@ -441,13 +368,6 @@ def refusal(path) -> str:
             "8 select.cliques[1][2]",
             "sx sex",
         ),
-        (
-            "{method: choosy,",
-            "{method: choosy, cliques: [[age, age]],",
-            "8 select.cliques[1][2]",
-            "age",
-        ),
-        ("{method: choosy,", "{method: choosy, cliques: [[]],", "8 select.cliques[1]", ""),
         ("{method: small}", "{method: needy}", "10 reconstruct", "rounds"),
         ("{method: small}", "{method: small, share: 0.1}", "10 reconstruct", "share"),
         ("{method: small}", "{method: small, max_cells: 10}", "10 reconstruct", ""),
@@ -456,14 +376,11 @@ def refusal(path) -> str:
         ("{share: 0.8}", "{share: 0.8, nois: x}", "9 measure", "noise"),
         ("sets: 5", "sets: -1", "11 synthesize.sets", "0"),
         ("sets: 5", "sets: 1001", "11 synthesize.sets", "1000"),
-        ("sets: 5", "sets: five", "11 synthesize.sets", ""),
         ("sets: 5", "set: 5", "11 synthesize", "sets"),
         ("rows: same", "rows: all", "11 synthesize.rows", "same"),
         ("rows: same", "rows: 0", "11 synthesize.rows", "1"),
-        ("rows: same", "rows: ", "11 synthesize.rows", ""),
         ("mode: shared", "mode: share", "11 synthesize.mode", "shared"),
         ("seed: 7", "seed: -7", "11 synthesize.seed", "0"),
-        ("seed: 7", "seed: seven", "11 synthesize.seed", ""),
         ("synthesize:", "seed: 7\nsynthesize:", "11", "seed"),
         ("checks:  ", "total: {share: 0.01}\ntotals: {}\nchecks:  ", "13", "total"),
     ],
@@ -477,84 +394,57 @@ def test_a_mistake_has_the_line_and_key_of_its_place_and_names_what_is_meant(
     assert all(word in fault.text for word in named.split())
 
 
-def test_shares_above_the_whole_are_refused(write):
-    message = refusal(write(changed(SPEC, "share: 0.8", "share: 0.95")))
-    assert all(part in message for part in ("21/20", "select 1/10", "measure 19/20"))
-
-
-def test_shares_that_nobody_completes_are_refused(write):
-    stages = ("total", "one_way", "select", "measure")
-    text = LEAST + "".join(f"{stage}: {{share: 0.2}}\n" for stage in stages)
-
-    message = refusal(write(text))
-
-    assert "sum to 4/5, less than 1" in message
-    assert "select 1/5" in message
-    assert "by 1/5" in message
-
-
-def test_gaussian_noise_needs_a_delta(write):
-    message = refusal(write(LEAST + "measure: {noise: gaussian}\n"))
-
-    assert message.startswith("release.yaml, line 7, measure.noise: ")
-    assert "delta" in message
-
-
-def test_thresholds_need_a_delta(write):
-    message = refusal(write(LEAST + "method: sba\n"))
-    assert message.startswith("release.yaml, line 6, privacy: sba keeps cells above a threshold")
-    assert "set privacy.delta above 0" in message
-
-    zero = changed(LEAST, "{epsilon: 1}", "{epsilon: 1, delta: 0}")
-    message = refusal(write(zero + "method: sbhg\n"))
-    assert message.startswith("release.yaml, line 6, privacy.delta: sbhg keeps cells")
-
-
-def test_thresholds_are_not_of_gaussian_noise(write):
-    text = changed(LEAST, "{epsilon: 1}", "{epsilon: 1, delta: 1e-9}") + "method: sba\n"
-    message = refusal(write(text + "measure: {noise: gaussian}\n"))
-    assert message.startswith("release.yaml, line 8, measure.noise: sba keeps cells")
-    assert "laplace or auto" in message
-    assert load_spec(write(text)).noise == "laplace"
+@pytest.mark.parametrize(
+    ("privacy", "text", "place", "named"),
+    [
+        ("", "measure: {noise: gaussian}", "7 measure.noise", "delta"),
+        ("", "method: sba", "6 privacy", "sba threshold privacy.delta"),
+        (", delta: 0", "method: sbhg", "6 privacy.delta", "sbhg threshold"),
+        (
+            ", delta: 1e-9",
+            "method: sba\nmeasure: {noise: gaussian}",
+            "8 measure.noise",
+            "sba laplace",
+        ),
+        (", neighbours: replace-one", "total: {share: 0.1}", "7 total.share", "0 replace-one"),
+        ("", "method: mwem-pgm\nselect: {turns: -1}", "8 select.turns", "rounds -1"),
+        ("", "method: aim\nselect: {order: 0}", "8 select.order", "columns 0"),
+        ("", "select: {method: AIM}", "7 select.method", "selection 'aim'"),
+        ("", "reconstruct: {method: privsyn}", "7 reconstruct.method", "'privsyn' gum"),
+        ("", "select: {method: fixed}", "7 select", "cliques"),
+        (
+            "",
+            "select: {method: answering}\nreconstruct: {method: small}",
+            "8 reconstruct",
+            "answering numbers small linear_program",
+        ),
+        (
+            "",
+            "total: {share: 0.2}\none_way: {share: 0.2}\nselect: {share: 0.2}\n"
+            "measure: {share: 0.2}",
+            "0",
+            "4/5 less 1/5",
+        ),
+        ("", "select: {share: 0.1}\nmeasure: {share: 0.95}", "0", "21/20 more 1/10 19/20"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_in_its_place(write, privacy, text, place, named):
+    error = refused(write(changed(LEAST, "1}", f"1{privacy}}}") + text + "\n"))
+    (fault,) = error.faults or (Fault("release.yaml", 0, "", error.message),)
+    assert f"{fault.line} {fault.key}".strip() == place
+    assert all(word in fault.text for word in named.split())
 
 
 @pytest.mark.parametrize(
-    ("method", "option", "told"),
-    [
-        ("aim", "pace: 0", "is at least one round for each column, not 0."),
-        ("aim", "order: 0", "is a number of columns from 1, not 0."),
-        ("mwem-pgm", "order: 0", "is a number of columns from 1, not 0."),
-        ("mwem-pgm", "turns: -1", "is a number of rounds from 1, or 0 for the default, not -1."),
-        ("mwem", "picks: 0", "is at least 1, not 0."),
-        ("dualquery", "samples: 0", "is at least 1, not 0."),
-    ],
+    ("relation", "total"), [("add-remove", Fraction(1, 50)), ("replace-one", 0)]
 )
-def test_a_refused_option_is_named_once(write, method, option, told):
-    message = refusal(write(f"{LEAST}method: {method}\nselect: {{{option}}}\n"))
-    key = option.split(":")[0]
-    assert message == f"release.yaml, line 8, select.{key}: {told}"
-
-
-@pytest.mark.parametrize(
-    ("section", "told"),
-    [
-        ("select: {method: AIM}", ("selection", "'AIM'", "'aim'")),
-        ("reconstruct: {method: privsyn}", ("'privsyn'", "reconstruction method", "gum")),
-        ("select: {method: PrivSyn}", ("'PrivSyn'", "selection method")),
-    ],
-)
-def test_a_method_of_another_spelling_or_kind_is_told_where_it_belongs(write, section, told):
-    message = refusal(write(f"{LEAST}{section}\n"))
-    stage = section.split(":")[0]
-    assert message.startswith(f"release.yaml, line 7, {stage}.method: ")
-    assert all(each in message for each in told)
-
-
-def test_a_share_for_a_public_number_of_rows_is_refused(write):
-    public = changed(LEAST, "{epsilon: 1}", "{epsilon: 1, neighbours: replace-one}")
-
-    assert "total.share: must be 0 under replace-one" in refusal(
-        write(public + "total: {share: 0.1}\n")
+def test_a_preset_brings_its_noise_and_pays_for_rows_that_are_not_public(write, relation, total):
+    public = changed(LEAST, "1}", f"1, neighbours: {relation}}}")
+    spec = load_spec(write(public + "method: fdh\n"))
+    assert (spec.noise, spec.shares["total"], spec.shares["measure"]) == (
+        "laplace",
+        total,
+        1 - total,
     )
 
 
@@ -578,42 +468,70 @@ def test_a_list_in_place_of_the_spec_is_refused(write):
     assert "must be a mapping" in refusal(write("- version: 1\n- release: r\n"))
 
 
-@pytest.mark.parametrize("name", ["independent", "fdh", "fixed", "privsyn"])
-def test_every_preset_is_ready_to_use(write, monkeypatch, name):
+def test_faults_of_every_key_and_of_the_schema_are_listed_together(write, tmp_path):
+    spec = LEAST.replace(": r\n", ": r r\n").replace("account: a", "account: a a")
+    path = write(spec.replace("epsilon: 1", "epsilon: one") + "method: fast\npublish: maybe\n")
+    (tmp_path / "rand.schema.yaml").write_text(SCHEMA.replace("integer", "int"))
+    error = refused(path, 6)
+    assert [(one.file, one.line, one.key) for one in error.faults] == [
+        ("release.yaml", 2, "release"),
+        ("release.yaml", 5, "account"),
+        ("release.yaml", 6, "privacy.epsilon"),
+        ("release.yaml", 7, "method"),
+        ("release.yaml", 8, "publish"),
+        ("rand.schema.yaml", 4, "columns.age.type"),
+    ]
+    lines = error.message.splitlines()
+    assert lines[0] == "release.yaml has 6 faults:"
+    assert len(lines) == 7
+
+
+def test_missing_keys_are_listed_unless_another_is_misspelt(write):
+    error = refused(write(LEAST.replace("account: a\n", "").replace("release: r\n", "")), 2)
+    assert ["'release'" in error.faults[0].text, "'account'" in error.faults[1].text] == [True] * 2
+    error = refused(write(LEAST.replace("account", "acount").replace("release: r", "relase: r")), 2)
+    assert [one.line for one in error.faults] == [2, 5]
+    assert all("Did you mean" in one.text for one in error.faults)
+
+
+def test_schema_and_data_in_each_other_s_place_are_two_faults(write):
+    swapped = LEAST.replace("d.csv", "X").replace("rand.schema.yaml", "d.csv")
+    error = refused(write(swapped.replace("X", "rand.schema.yaml")), 2)
+    assert [(one.line, one.key) for one in error.faults] == [(3, "data"), (4, "schema")]
+
+
+# ---------------------------------------------------------------- formulas for staff
+
+
+def test_formulas_belong_to_the_plan_and_cost_nothing(tmp_path, monkeypatch):
     monkeypatch.undo()
-    extra = "select: {cliques: [[age, sex], [pay]]}\n" if name == "fixed" else ""
+    without = specs.write_spec(tmp_path)
+    given = specs.write_spec(tmp_path, specs.FIXED + 'checks: {formulas: ["a ~ b", "c ~ a * b"]}\n')
+    one = specs.write_spec(tmp_path, specs.FIXED + 'checks: {formulas: "a ~ b"}\n')
 
-    spec = load_spec(write(f"{LEAST}method: {name}\n{extra}"))
-
-    assert sum(spec.shares.values()) == 1
-    assert spec.document["method"] == name
-    json.dumps(spec.document)
-
-
-def test_the_preset_of_stated_tables_without_tables_is_refused(write, monkeypatch):
-    monkeypatch.undo()
-
-    message = refusal(write(LEAST + "method: fixed\n"))
-
-    assert message.startswith("release.yaml, line 7, select: ")
-    assert "cliques" in message
-
-
-def test_a_pair_that_cannot_work_is_refused_with_the_reason_and_what_can(write):
-    text = SPEC.replace("{method: choosy, share: 0.1}", "{method: answering}")
-    text = text.replace("measure:     {share: 0.8}", "measure: {share: 0.9}")
-    with pytest.raises(BadInput) as refusal:
-        load_spec(write(text.replace("{method: small}", "{method: small, rounds: 3}")))
-    assert "release.yaml, line 10, reconstruct" in str(refusal.value)
-    assert "answering gives single numbers" in str(refusal.value)
-    assert "small cannot use" in str(refusal.value)
-    assert "linear_program" in str(refusal.value)
+    assert without.formulas == ()
+    assert given.formulas == ("a ~ b", "c ~ a * b")
+    assert one.formulas == ("a ~ b",)
+    assert "formulas" not in without.document["checks"]
+    assert given.document["checks"]["formulas"] == ["a ~ b", "c ~ a * b"]
+    assert make_plan(given).hash != make_plan(without).hash
+    assert make_plan(given).costs == make_plan(without).costs
 
 
 @pytest.mark.parametrize(
-    ("method", "option"),
-    [("steps", "max_cells"), ("aim", "first"), ("sba", "capacity"), ("mwem", "eta")],
+    ("formulas", "said"),
+    [
+        ('["a ~ nobody"]', "nobody"),
+        ('["a b"]', "'~'"),
+        ('["a ~ b", "a ~ b"]', "twice"),
+        ('["a ~ center(b)"]', "learns from the rows"),
+        (str([f"a ~ b + {number}*c" for number in range(21)]), "20"),
+    ],
 )
-def test_a_constant_of_a_method_is_no_key(write, method, option):
-    message = refusal(write(f"{LEAST}method: {method}\nselect: {{{option}: 5}}\n"))
-    assert message.startswith(f"release.yaml, line 8, select: there is no key {option!r} here")
+def test_a_formula_that_will_not_do_is_refused_with_its_line(tmp_path, monkeypatch, formulas, said):
+    monkeypatch.undo()
+    with pytest.raises(BadInput) as error:
+        specs.write_spec(tmp_path, specs.FIXED + f"checks: {{formulas: {formulas}}}\n")
+
+    assert said in error.value.message
+    assert "first.yaml, line 9" in error.value.message

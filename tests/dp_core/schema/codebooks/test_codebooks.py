@@ -374,14 +374,10 @@ BILLION = """<?xml version="1.0"?>
         ("c.csv", "", "is empty"),
         ("c.xlsx", "PK", "Export it"),
         ("c.pdf", "%PDF", "Export it"),
-        ("c.csv", "PAR1xx", "Parquet"),
+        ("c.csv", "PAR1xx", "Export it"),
         ("c.xml", '<?xml version="1.0" encoding="x-user-foo"?><codeBook/>', "Save it as UTF-8"),
         ("c.xml", '<?xml version="1.0" encoding="utf-7"?><codeBook/>', "Save it as UTF-8"),
-        (
-            "c.json",
-            '{"resources": [{"name": "x", "schema": "a\\u0000b.json"}]}',
-            "not in its folder",
-        ),
+        ("c.json", '{"resources": [{"name": "x", "schema": "a\\u0000b.json"}]}', "not in its"),
     ],
 )
 def test_a_codebook_that_cannot_be_read_is_refused_in_a_sentence(name, content, words, tmp_path):

@@ -20,7 +20,6 @@ class Time(ValueType):
     a_value, values = "a time", "times"
     whole = own_texts = True
     example = "{type: time, min: 00:00, max: 23:59, bins: 24}", "hours and minutes"
-    draft = "    type: time\n    min: 00:00\n    max: 23:59\n    bins: 24\n"
     drafted_for = read_from = ("is_time",)
     field_type, arrow = "time", "time32[ms]"
     ends = ("first", "last")

@@ -10,11 +10,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.analysis.query.level_conditions import compared
 from dp_core.bundle.files.codebook import field
 from dp_core.confidential.encoding import Encoder, rule_rows, settle_zeros
 from dp_core.confidential.values.common_types import is_readable
 from dp_core.errors import BadInput
+from dp_core.inference.questions.question import compared
 from dp_core.inspection.file_check import check_frame
 from dp_core.schema.column_types import registry
 from dp_core.schema.column_types.registry import column_type, words
@@ -23,7 +23,7 @@ from dp_core.schema.draft import draft_table
 from dp_core.schema.expectations.suite import rules_of, suite_document
 from dp_core.schema.problems import Problem
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.schema.rules.obedient_decoding import decode
+from dp_core.schema.rules.obeyed_values import decode
 from dp_core.schema.rules.possible_codes import with_possible_values
 from dp_core.schema.rules.row_rules import row_rules
 from dp_core.tables.dataset import Dataset

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput, ReleaseError
-from dp_core.plan.in_memory import memory_plan
+from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.linked import possible_members
 from dp_core.schema.linked.linked_decoding import decode_tables
 from dp_core.schema.linked.possible_members import possible_household, with_possible_members

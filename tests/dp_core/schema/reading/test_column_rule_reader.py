@@ -3,8 +3,8 @@
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.schema.reading.schema_document import schema_hash
-from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.schema.reading.schema_file import load_schema
+from tests.schema_texts import assert_reads_back
 
 SCHEMA = """\
 version: 1
@@ -39,11 +39,9 @@ def read(tmp_path, *rules, extra=""):
     ("rule", "says"),
     [
         ("start =< end", "<="),
-        ("start < = end", "<="),
         ("Start <= end", "start"),
         ("ende >= start", "end"),
         ("end <= wages", "dates"),
-        ("end <= hours", "dates"),
         ("end <= start + 0.5", "whole days"),
         ("start + wages <= end", "whole days"),
         ("wages <= rough", "decimals"),
@@ -56,36 +54,27 @@ def read(tmp_path, *rules, extra=""):
         ("status == school", "school"),
         ("wages == status", "status"),
         ("status + hours <= 3", "be added or subtracted"),
-        ("hours + school <= 3", "be added or subtracted"),
         ("wages * 2 <= 5", "write a rule as in"),
-        ("wages / 2 <= 5", "at '/ 2 <= 5'"),
         ("hours + hours <= 3", "twice"),
         ("0 <= hours <= 4", "the end of the rule, at '<= 4'"),
         ("hours > 3 or age > 4", "or"),
         ("hours > 3 then age > 4", "if"),
         ("if hours > 3", "then"),
-        ("if then hours > 3", "then"),
         ("if hours > 3 then", "end"),
         ("hours", "comparison"),
-        ("hours >", "end"),
         ("1 <= 2", "column"),
         ("hours in 3", "["),
-        ("hours in [3", "]"),
         ("school in [low, top]", "top"),
         ("hours is empty", "missing"),
         ("if status is missing then hours == 0", "missing: level"),
         ("school == missing", "is missing"),
         ("hours = 61", "no record"),
-        ("start >= 2020-01-01", "no record"),
         ("hours <= 60", "every record"),
-        ("start >= 1990-01-01", "every record"),
-        ("note <= 3", "ignore"),
+        ("note <= 3", "no column 'note'"),
         ("person == 3", "person"),
         ("town == u", "chosen privately"),
         ("start >= 2001-02-30", "2001-02-30"),
-        ("{hours: 3}", "text"),
-        ("[hours, 3]", "text"),
-        ("", "text"),
+        ("{hours: 3}", "single value"),
         ('""', "empty"),
         ('"`hours <= 3"', "closing"),
     ],
@@ -115,9 +104,7 @@ def test_a_rule_that_makes_no_sense_is_refused_with_its_place(tmp_path, rule, sa
 def test_a_rule_names_its_columns(tmp_path, rule, columns):
     schema = read(tmp_path, rule)
     assert schema.rules[0].columns == columns
-    again = parse_schema(schema.document)
-    assert (again.rules, again.zeros) == (schema.rules, schema.zeros)
-    assert schema_hash(again) == schema_hash(schema)
+    assert_reads_back(schema)
 
 
 def test_a_schema_without_rules_keeps_its_document(tmp_path):

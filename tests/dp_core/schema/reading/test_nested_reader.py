@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from dp_core.errors import BadInput
 from dp_core.schema.expectations.suite import rules_of
 from dp_core.schema.reading.schema_document import schema_hash
-from dp_core.schema.reading.schema_file import load_schema, parse_schema
-from dp_core.text.canonical import canonical_json
+from dp_core.schema.reading.schema_file import load_schema
+from tests.schema_texts import assert_reads_back
 
 COLUMNS = """\
   district: {type: category, levels: {1: Alt, 2: Berg, 3: Col, 4: Dal}, within: county, map: d.csv}
@@ -84,9 +82,7 @@ def test_a_code_list_says_where_its_codes_lie_without_a_map(tmp_path):
 @pytest.mark.parametrize("columns", [COLUMNS, CODED])
 def test_the_document_reads_back_as_the_same_schema(tmp_path, columns):
     schema = load(tmp_path, columns)
-    stored = json.loads(canonical_json(schema.document))
-    assert parse_schema(stored) == schema
-    assert schema_hash(parse_schema(stored)) == schema_hash(schema)
+    assert_reads_back(schema)
 
 
 def test_another_map_makes_another_schema(tmp_path):
@@ -109,11 +105,6 @@ MISTAKES = {
     "a list": ("within: county", "within: [county, region]", "a single value"),
     "no map": (", map: d.csv", "", "the key 'map' is missing"),
     "no file": ("map: d.csv", "map: e.csv", "no map 'e.csv'"),
-    "the wrong way round": (
-        "{x: north, y: south, z: south}",
-        "{north: [x], south: [y, z]}",
-        "maps the levels of 'region'; instead, map each level of 'county'",
-    ),
     "no such area": ("x: north", "x: west", "'west' is not a level of 'region'"),
     "a level left out": ("x: north, y", "y", "'x' of 'county' is not mapped"),
     "an empty area": ("[north, south]", "[north, south, west]", "lies in 'west' of 'region'"),
@@ -123,7 +114,7 @@ MISTAKES = {
 }
 
 
-OF_COUNTY = ("the wrong way round", "no such area", "a level left out", "an empty area", "a branch")
+OF_COUNTY = ("no such area", "a level left out", "an empty area", "a branch")
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -236,8 +227,7 @@ def test_columns_of_households_lie_within_one_another(tmp_path):
     schema = linked(tmp_path, "within: region, map: {x: north, y: south}")
     assert schema.domain.nested is not None
     assert schema.domain.nested.columns == ("region", "county")
-    stored = json.loads(canonical_json(schema.document))
-    assert parse_schema(stored) == schema
+    assert_reads_back(schema)
 
 
 @pytest.mark.parametrize("upper", ["sex", "county"])

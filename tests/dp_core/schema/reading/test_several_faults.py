@@ -5,7 +5,7 @@ import pytest
 from dp_core.analysis.notebook.schemas import read_schema
 from dp_core.errors import BadInput
 from dp_core.schema.column_types.registry import words
-from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.documents.faults import MOST_FAULTS, fault_json
 from tests.schema_texts import read
 
@@ -169,21 +169,3 @@ def test_all_faults_of_a_mapping_are_listed_on_request():
         "columns.c",
     ]
     assert f"\n- columns.a.type: {INT}" in caught.value.message
-
-
-def test_all_empty_values_of_a_draft_are_one_fault(tmp_path):
-    path = tmp_path / "draft.yaml"
-    path.write_text(
-        f"{HEAD}{BAD}  sex:\n    type: category\n    levels:\n  pay:\n    type: number\n"
-        "    min:\n    max:\n"
-    )
-    with pytest.raises(BadInput) as caught:
-        load_schema(path)
-    with pytest.raises(BadInput, match="Also empty: "):
-        read(path.read_text())
-    assert caught.value.message.splitlines() == [
-        "draft.yaml has 2 faults:",
-        f"- line 4, columns.age.type: {INT}",
-        "- line 7, columns.sex.levels: has no value; write a list, such as [low, high] or"
-        " {1: low, 2: high}. Also empty: columns.pay.min (line 10), columns.pay.max (line 11).",
-    ]

@@ -124,11 +124,7 @@ def changed(**columns):
         ({"y": Y | {"role": "cluster"}}, None, ["y.role", "type: category", "ignore"]),
         ({"y": Y | {"role": "strata"}}, None, ["'strata' is not one of", "Did you mean 'stratum'"]),
         (changed(stratum=PLAIN), None, ["psu.role", "`follows: psu`", "nested: true"]),
-        (
-            changed(stratum=STRATUM | {"map": STRATUM["map"] | {"b1": "A"}}),
-            None,
-            ["'B' has one cluster", "merge"],
-        ),
+        (changed(stratum=STRATUM | {"map": STRATUM["map"] | {"b1": "A"}}), None, ["'B' has one"]),
         (changed(second=PSU), None, ["second.role", "'psu' already has it"]),
         (changed(psu=PSU | {"missing": "level"}), None, ["cannot be missing"]),
         (
@@ -145,11 +141,7 @@ def changed(**columns):
         (BOTH, {"cluster": "4"}, ["Did you mean 'clusters'"]),
         (BOTH, "yes", ["must be a mapping"]),
         ({"y": Y}, {"nested": "true"}, ["add both"]),
-        (
-            {"y": Y},
-            {"strata": "15", "clusters": "15"},
-            ["number of clusters (15)", "two clusters"],
-        ),
+        ({"y": Y}, {"strata": "15", "clusters": "15"}, ["number of clusters (15)"]),
         ({"y": Y}, {"design_effect": "0.8"}, ["below 1"]),
         ({"y": Y}, {"design_effect": "1,8"}, ["design_effect"]),
         ({"y": Y}, {"replicate_weights": "R5..R1"}, ["not a range", "RW1..RW80"]),
@@ -159,7 +151,6 @@ def changed(**columns):
         ({"y": Y}, {"replicate_weights": ["note"]}, ["'note' is also under `ignore`"]),
         ({"y": Y}, {"replicate_weights": ["R1..R3", "R2"]}, ["'R2' is given twice"]),
         (BOTH, {"replicates": {"number": "4"}}, ["the key 'method' is missing"]),
-        (BOTH, {"replicates": {"method": "fay"}}, ["`method: brr` with `fay: 0.3`"]),
         (BOTH, {"replicates": {"method": "jack"}}, ["'jack' is not one of"]),
         (BOTH, {"replicates": {"method": "jkn", "number": "80"}}, ["each of the 4 clusters"]),
         (BOTH, {"replicates": {"method": "jkn", "fay": "0.3"}}, ["belongs to `method: brr`"]),
@@ -167,16 +158,8 @@ def changed(**columns):
         (BOTH, {"replicates": {"method": "brr", "number": "10"}}, ["multiple of 4 above the 2"]),
         (BOTH, {"replicates": {"method": "brr", "number": "52"}}, ["order 52", "write 56"]),
         (BOTH, {"replicates": {"method": "brr", "fay": "1"}}, ["must be less than 1"]),
-        (
-            {"y": Y, "psu": PSU},
-            {"replicates": {"method": "jkn"}},
-            ["needs strata", "role: stratum", "jk1"],
-        ),
-        (
-            {"y": Y, "stratum": PLAIN},
-            {"replicates": {"method": "brr"}},
-            ["two clusters in every stratum"],
-        ),
+        ({"y": Y, "psu": PSU}, {"replicates": {"method": "jkn"}}, ["role: stratum"]),
+        ({"y": Y, "stratum": PLAIN}, {"replicates": {"method": "brr"}}, ["two clusters in"]),
         ({"y": Y}, {"replicates": {"method": "jk1"}}, ["'number' is missing", "random groups"]),
         (
             {"y": Y, "stratum": PLAIN},

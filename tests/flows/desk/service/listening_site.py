@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from flows.desk.service.addresses import Listening
-from flows.desk.service.http_server import bound_socket, serve_until_stopped
-from flows.desk.service.limits import Limits
+from flows.desk.service.gate import Limits
+from flows.desk.service.serving import Listening, bound_socket, serve_until_stopped
 from tests.flows.desk.service.small_desks import Site
 
 LIMITS = Limits(tick=0, requests=100_000, concurrent=1_000, patience=1.0, connections=100)

@@ -14,10 +14,9 @@ import httpx
 
 from dp_core.errors import BadInput, BudgetRefused
 from flows.desk.service.application import Service, make_application
-from flows.desk.service.desk_port import AdmittedQuestion, NotAllowed, Outcome
-from flows.desk.service.gate import Gate
-from flows.desk.service.limits import Limits
-from flows.desk.service.service_records import ServiceRecords
+from flows.desk.service.gate import Gate, Limits
+from flows.desk.service.open_desks import NotAllowed
+from flows.desk.service.service_records import AdmittedQuestion, Outcome, ServiceRecords
 from flows.desk.service.tokens import TokenStore
 
 ACCOUNT = "rand"
@@ -48,7 +47,7 @@ class SmallDesks:
         self.asked.append(AdmittedQuestion(account, number, user, question, epsilon, "waiting"))
         return number
 
-    def known(self, account: str, user: str, question: str, epsilon: str) -> bool:
+    def is_known(self, account: str, user: str, question: str, epsilon: str) -> bool:
         asked = (account, user, question, epsilon)
         return asked in [(e.account, e.user, e.question, e.epsilon) for e in self.asked]
 

@@ -10,9 +10,8 @@ import zipfile
 
 import pytest
 
-from flows.desk.service.desk_port import STATES
-from flows.desk.service.gate import Gate
-from flows.desk.service.limits import Limits
+from flows.desk.service.gate import Limits
+from flows.desk.service.service_records import STATES
 from tests.flows.desk.service.small_desks import ACCOUNT, USERS, Site
 
 SECURED = [
@@ -271,24 +270,9 @@ def test_the_same_question_has_the_same_id(site):
     assert site.ask(epsilon="0.2").json()["id"] == 3
 
 
-def test_an_idempotency_key_belongs_to_one_question_of_one_user(site):
-    key = {"headers": {"idempotency-key": "a-1"}}
-    assert site.ask(**key).json()["id"] == site.ask(**key).json()["id"] == 1
-    said(site.ask("share by sex", **key), 422)
-    said(site.ask(epsilon="0.2", **key), 422)
-    assert said(site.ask("share by sex", user="ben", **key), 202)["id"] == 2
-    assert len(site.desks.asked) == 2
-
-
-@pytest.mark.parametrize("key", ["", "a b", "x" * 201, "é", b"\xff"])
-def test_a_strange_idempotency_key_is_refused(site, key):
-    header = key if isinstance(key, bytes) else key.encode()
-    said(site.ask(headers={"idempotency-key": header}), 400)
-
-
 def test_repeated_requests_at_the_same_time_are_one_question(site):
     body = {"question": "count by sex", "epsilon": "0.1"}
-    request = ("POST", "/v1/questions", "anna", {"json": body, "headers": {"idempotency-key": "k"}})
+    request = ("POST", "/v1/questions", "anna", {"json": body})
     found = site.send_all([request] * 40)
     admitted = [each for each in found if each.status_code == 202]
     assert admitted
@@ -498,19 +482,3 @@ def test_a_desk_that_cannot_be_read_is_a_failure_of_the_service(site, caplog):
     site.desks.allowance = fail
     assert "/srv" not in said(site.send("GET", "/v1/allowance"), 503)["error"]
     assert "ledger-lost" in caplog.text
-
-
-def test_a_websocket_is_not_accepted(site):
-    import anyio
-
-    sent = []
-
-    async def run():
-        async def send(message):
-            sent.append(message)
-
-        await site.app({"type": "websocket", "path": "/v1/questions"}, anyio.sleep_forever, send)
-
-    anyio.run(run)
-    assert isinstance(site.app, Gate)
-    assert [each["type"] for each in sent] in ([], ["websocket.close"])

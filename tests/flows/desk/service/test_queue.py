@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from flows.desk.service.desk_port import AdmittedQuestion, Outcome
 from flows.desk.service.queue import Queue, next_question
-from flows.desk.service.service_records import MOST_ATTEMPTS, ServiceRecords
+from flows.desk.service.service_records import (
+    MOST_ATTEMPTS,
+    AdmittedQuestion,
+    Outcome,
+    ServiceRecords,
+)
 from tests.flows.desk.service.small_desks import ACCOUNT, Site
 
 
@@ -45,7 +49,7 @@ def test_nothing_waits_in_an_empty_queue():
 
 
 def queue_of(site, answer):
-    return Queue(site.desks, site.tokens, site.records, site.limits, answer)
+    return Queue(site.desks, site.tokens, site.records, answer)
 
 
 def emptied(queue):

@@ -8,8 +8,7 @@ import pytest
 
 from dp_core.wall.accounting.composition import Terms
 from flows.desk.asking import admit_question
-from flows.desk.service.desk_port import Outcome
-from flows.desk.service.service_records import ServiceRecords
+from flows.desk.service.service_records import Outcome, ServiceRecords
 from flows.desk.service.tokens import TokenStore, UnknownToken
 
 

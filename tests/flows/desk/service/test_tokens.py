@@ -98,14 +98,14 @@ def test_revoking_waits_for_what_holds_the_token(store):
         order.append("revoked")
         revoked.set()
 
-    with store.holding(secret):
+    with store.hold(secret):
         thread = threading.Thread(target=revoke)
         thread.start()
         assert not revoked.wait(0.2)
         order.append("admitted")
     thread.join()
     assert order == ["admitted", "revoked"]
-    with pytest.raises(UnknownToken), store.holding(secret):
+    with pytest.raises(UnknownToken), store.hold(secret):
         pass
 
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.methods.prior.public_prior import PublicPrior, as_codes
+from dp_core.methods.prior import PublicPrior, as_codes
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
 from dp_core.methods.replicates.posterior.public_predictions import with_public_predictions
 from dp_core.tables.domain import Domain

@@ -1,1 +1,0 @@
-"""Answers from the statistics that a release declared: `declared_sums`."""

@@ -1,0 +1,175 @@
+"""Differences of two files, by their tables and by random range queries.
+
+A range query asks for the number of records with several columns within intervals; it is a task of
+PrivSyn's evaluation (average error over random ranges). An interval is one of codes, in the
+schema's order of levels; for columns without an order it is an arbitrary subset of levels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_core.tables.codes import Codes
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+
+
+def relative_entropy(real: ArrayLike, synthetic: ArrayLike, *, smoothing: float = 0.0) -> float:
+    """Return D(real || synthetic) of two tables, each normalised to sum 1, in nats.
+
+    It is infinite if a cell with mass in the real table has none in the synthetic one. Sampling
+    alone produces such cells, so comparisons of records use `smoothing=1`.
+
+    Args:
+        real: Nonnegative counts, the distribution the expectation is over.
+        synthetic: Nonnegative counts of the same shape.
+        smoothing: Records added to the synthetic table, spread evenly over its cells; 0 by default.
+
+    Returns:
+        At least 0; 0 only for equal proportions. Infinite if the synthetic table has no mass.
+
+    Raises:
+        ValueError: if shapes differ, a count is negative, or the real table has no mass.
+
+    >>> round(relative_entropy([1, 1], [1, 3]), 9)
+    0.143841036
+    """
+    from scipy import stats
+
+    p = np.asarray(real, dtype=np.float64)
+    q = np.asarray(synthetic, dtype=np.float64)
+    if p.shape != q.shape:
+        raise ValueError(f"Tables of shapes {p.shape} and {q.shape} cannot be compared.")
+    if smoothing < 0 or p.size == 0 or p.min() < 0 or q.min() < 0 or p.sum() <= 0:
+        raise ValueError(
+            "Relative entropy needs counts that are not negative, and not all 0 in the real table."
+        )
+    q = q + smoothing / q.size
+    if q.sum() <= 0:
+        return math.inf
+    # Rounding must not give less than 0.
+    return max(0.0, float(stats.entropy(p.ravel(), q.ravel())))
+
+
+def relative_error(error: float, *, floor: float, baseline: float) -> float:
+    """Return where an error lies between the floor (0) and the baseline (1).
+
+    Args:
+        error: Error of a method.
+        floor: Error of a bootstrap of the real file, which is sampling error alone.
+        baseline: Error of a method that treats all columns as independent.
+
+    Returns:
+        0 for an error as small as that of another sample, 1 for one as large as under independence,
+        more for a larger one. NaN if the baseline does not exceed the floor.
+
+    >>> relative_error(0.05, floor=0.01, baseline=0.09)
+    0.5
+    """
+    if not baseline > floor:
+        return math.nan
+    return (error - floor) / (baseline - floor)
+
+
+def max_cell_error(first: ArrayLike, second: ArrayLike) -> float:
+    """Return the largest difference of a cell's proportions in two tables.
+
+    Each table is normalised to sum 1 first; a table whose sum is not positive counts as zeros.
+    Hardt, Ligett and McSherry (2012), Definition 1.1, with proportions instead of counts.
+
+    >>> max_cell_error([1, 1, 2], [2, 1, 1])
+    0.25
+    """
+    a = np.asarray(first, dtype=np.float64)
+    b = np.asarray(second, dtype=np.float64)
+    if a.shape != b.shape:
+        raise ValueError(f"Tables of shapes {a.shape} and {b.shape} cannot be compared.")
+    if not a.size:
+        return 0.0
+    total_a, total_b = float(a.sum()), float(b.sum())
+    a = a / total_a if total_a > 0 else np.zeros_like(a)
+    b = b / total_b if total_b > 0 else np.zeros_like(b)
+    return float(np.abs(a - b).max())
+
+
+NUMBER = 1000
+"""Number of queries."""
+WAYS = 3
+"""Number of columns of a query."""
+_SEED = 20_261_102
+_CHUNK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeQueries:
+    """Queries over one domain; counts of pieces of a file add up.
+
+    Attributes:
+        domain: All columns.
+        axes: Column numbers of each query, shape (queries, columns).
+        low, high: First and last code of each interval, both included, same shape.
+    """
+
+    domain: Domain
+    axes: NDArray[np.int64]
+    low: Codes
+    high: Codes
+
+    def count(self, data: Dataset) -> NDArray[np.int64]:
+        """Return the number of records in each range, shape (queries,).
+
+        Raises:
+            ValueError: if the data have another domain.
+        """
+        if data.domain != self.domain:
+            raise ValueError("The data must have the domain of the range queries.")
+        counts = np.zeros(len(self.axes), dtype=np.int64)
+        for start in range(0, data.rows, _CHUNK_ROWS):
+            codes = np.ascontiguousarray(data.codes[:, start : start + _CHUNK_ROWS])
+            for query, axes in enumerate(self.axes):
+                within = np.ones(codes.shape[1], dtype=bool)
+                for axis, low, high in zip(axes, self.low[query], self.high[query], strict=True):
+                    # Unsigned: what is below `low` wraps around to a large number.
+                    within &= codes[axis] - low <= high - low
+                counts[query] += int(np.count_nonzero(within))
+        return counts
+
+
+def random_range_queries(domain: Domain) -> RangeQueries:
+    """Return random queries, the same for every method on one domain.
+
+    Each is over three columns, or all if there are fewer, drawn without replacement. Both ends of
+    an interval are uniform codes, sorted.
+    """
+    rng = np.random.default_rng(_SEED)
+    ways = min(WAYS, len(domain))
+    axes = np.array(
+        [np.sort(rng.choice(len(domain), size=ways, replace=False)) for _ in range(NUMBER)],
+        dtype=np.int64,
+    )
+    sizes = np.array(domain.sizes, dtype=np.int64)[axes]
+    ends = np.sort(rng.integers(0, sizes, size=(2, NUMBER, ways)), axis=0).astype(domain.code_type)
+    return RangeQueries(domain, axes, ends[0], ends[1])
+
+
+def mean_range_error(
+    first: ArrayLike, second: ArrayLike, *, first_rows: int, second_rows: int
+) -> float:
+    """Return the average absolute difference of the queries' proportions.
+
+    Args:
+        first: Counts of the queries on one file.
+        second: Counts of the same queries on another file.
+        first_rows: Records of the first file; an empty file has proportions of 0.
+        second_rows: Records of the second file.
+
+    >>> mean_range_error([1, 2], [4, 4], first_rows=4, second_rows=8)
+    0.125
+    """
+    a = np.asarray(first, dtype=np.float64) / max(first_rows, 1)
+    b = np.asarray(second, dtype=np.float64) / max(second_rows, 1)
+    return float(np.abs(a - b).mean()) if a.size else 0.0

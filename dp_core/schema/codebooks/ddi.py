@@ -1,0 +1,247 @@
+"""DDI in XML: Codebook (1.2 to 2.6; element names as in 2.5) and Lifecycle (3.1 to 3.3).
+
+Frequencies and summary statistics (`catStat`, `sumStat`) are figures about the data, so they are
+not read: a bound is taken from the valid range only. A document type declaration is refused: an
+entity can expand to gigabytes or name a file, and nothing is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+from dp_core.errors import BadInput
+from dp_core.schema.codebooks.codebook import (
+    Codebook,
+    Variable,
+    days_of,
+    description_of,
+    nonempty,
+    numbers_of,
+)
+from dp_core.schema.codebooks.codebook_table import variable_of
+
+MAX_DEPTH = 200
+MAX_ELEMENTS = 1_000_000
+_LIFECYCLE = ("DDIInstance", "FragmentInstance")
+_LISTS = ("CodeList", "CodeScheme")
+
+
+def read_ddi(raw: bytes, name: str, data: str) -> Codebook | None:
+    """Return the codebook of a DDI document; None if the XML is no DDI.
+
+    Args:
+        raw: The document.
+        name: Name of its file.
+        data: Name of the data file, by which the variables are chosen if a DDI Codebook describes
+            several files; empty for all of the first one.
+
+    Raises:
+        BadInput: if it is not XML, has a document type or an encoding that is not read, is nested
+            deeper than `MAX_DEPTH`, has more than `MAX_ELEMENTS` elements, or no variable.
+    """
+    root = _parsed(raw, name)
+    if root.tag == "codeBook":
+        return _codebook(root, name, data)
+    return _lifecycle(root, name) if root.tag in _LIFECYCLE else None
+
+
+class _Builder(ElementTree.TreeBuilder):
+    """Builds elements without their namespaces, within limits."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name, self._depth, self._number = name, 0, 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> Any:
+        self._depth, self._number = self._depth + 1, self._number + 1
+        if self._number > MAX_ELEMENTS:
+            raise BadInput(
+                f"{self._name} has more than {MAX_ELEMENTS:,} elements. Give a smaller codebook."
+            )
+        if self._depth > MAX_DEPTH:
+            raise BadInput(f"{self._name} is nested deeper than {MAX_DEPTH} elements.")
+        return super().start(_local(tag), {_local(key): text for key, text in attributes.items()})
+
+    def end(self, tag: str) -> Any:
+        self._depth -= 1
+        return super().end(_local(tag))
+
+    def doctype(self, *_what: object) -> None:
+        raise BadInput(
+            f"{self._name} has a document type (<!DOCTYPE ...>), which is not read because it can"
+            " load other files. Remove that line."
+        )
+
+
+def _parsed(raw: bytes, name: str) -> Element:
+    parser = ElementTree.XMLParser(target=_Builder(name))
+    try:
+        parser.feed(raw)
+        return parser.close()
+    except (LookupError, ValueError):  # Python would have to read the declared encoding
+        raise BadInput(f"{name} has an encoding that is not read. Save it as UTF-8.") from None
+    except ElementTree.ParseError as error:
+        raise BadInput(
+            f"Line {error.position[0]} of {name} is not valid XML ({error.msg}). Export it again."
+        ) from None
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _words(element: Element, path: str) -> str:
+    """Return the text of the first element at a path, with all elements in it, on one line."""
+    found = element.find(path)
+    return "" if found is None else " ".join(" ".join(found.itertext()).split())
+
+
+def _codebook(root: Element, name: str, data: str) -> Codebook:
+    found = root.findall("dataDscr/var")
+    wanted = _file(root, data)
+    chosen = [one for one in found if wanted in one.get("files", "").split()]
+    if not found:
+        raise BadInput(
+            f"{name} has no variables under `dataDscr`. Give a codebook that lists them."
+        )
+    return Codebook(
+        name=name,
+        form="DDI Codebook",
+        title=_words(root, "stdyDscr/citation/titlStmt/titl")
+        or _words(root, "docDscr/citation/titlStmt/titl"),
+        description=_words(root, "stdyDscr/stdyInfo/abstract"),
+        variables=tuple(map(_of_codebook, chosen or found)),
+    )
+
+
+def _file(root: Element, data: str) -> str:
+    """Return the identifier of the data file's description; empty if none is needed."""
+    files = root.findall("fileDscr")
+    for one in files:
+        if data and _words(one, "fileTxt/fileName") == data:
+            return one.get("ID", "")
+    return files[0].get("ID", "") if len(files) > 1 else ""
+
+
+def _of_codebook(var: Element) -> Variable:
+    pairs, absent = [], []
+    for category in var.findall("catgry"):
+        value = _words(category, "catValu")
+        if category.get("missing", "").upper() in ("Y", "YES", "TRUE"):
+            absent.append(value)
+        elif value:
+            pairs.append((value, _words(category, "labl")))
+    absent += [one.get("VALUE", "") for one in var.findall("invalrng/item")]
+    for invalid in var.findall("invalrng/range"):
+        absent += sorted({invalid.get(key, "") for key in ("min", "max")})
+    pairs = pairs or [(one.get("VALUE", ""), "") for one in var.findall("valrng/item")]
+    low = high = ""
+    remarks = []
+    for one in var.findall("valrng/range"):
+        low = one.get("min") or one.get("minExclusive") or low
+        high = one.get("max") or one.get("maxExclusive") or high
+        if {"minExclusive", "maxExclusive"} & one.attrib.keys():
+            remarks = ["the codebook excludes a bound itself; correct it"]
+    cells = {
+        "type": "number" if var.get("wgt") else _type(var, bool(pairs), low, high),
+        "role": "weight" if var.get("wgt") else "",
+        "min": low,
+        "max": high,
+        "decimals": var.get("dcml", ""),
+        "unit": var.get("measUnit", "") or _words(var, "stdCatgry"),
+        "label": description_of(_words(var, "labl"), _words(var, "qstn/qstnLit")),
+    }
+    name = var.get("name", "") or var.get("ID", "")
+    return variable_of(
+        name, cells, [] if var.get("wgt") else pairs, _distinct(absent), remarks=remarks
+    )
+
+
+def _type(var: Element, levels: bool, low: str, high: str) -> str:
+    """Return the type of a variable in the words of a codebook that is a table."""
+    if levels:
+        return "ordinal" if var.get("nature") == "ordinal" else "category"
+    described = var.find("varFormat")
+    form = {} if described is None else described.attrib
+    if form.get("category") in ("date", "time") or days_of(low, high):
+        return "date"
+    if form.get("type") == "character":
+        return "text"
+    decimals = var.get("dcml", "")
+    if decimals.isdigit() and int(decimals) == 0:
+        return "integer"
+    if form.get("type") == "numeric" or var.get("intrvl") == "contin" or numbers_of(low, high):
+        whole = numbers_of(low, high) and "." not in f"{low}{high}" and not decimals
+        return "integer" if whole else "number"
+    return ""
+
+
+def _distinct(texts: list[str]) -> list[str]:
+    return list(dict.fromkeys(nonempty(texts)))
+
+
+def _lifecycle(root: Element, name: str) -> Codebook:
+    """Return the codebook of all variables of an instance, with their code lists."""
+    labels = {
+        _id(one): _words(one, "Label") or _words(one, "CategoryName")
+        for one in root.iter("Category")
+    }
+    lists = {_id(one): _codes(one, labels) for tag in _LISTS for one in root.iter(tag)}
+    variables = tuple(_of_lifecycle(one, lists) for one in root.iter("Variable"))
+    if not variables:
+        raise BadInput(f"{name} has no variables. Give an instance with a `VariableScheme`.")
+    citation = next(root.iter("Citation"), None)
+    title = "" if citation is None else _words(citation, "Title")
+    return Codebook(name=name, form="DDI Lifecycle", title=title, variables=variables)
+
+
+def _id(element: Element | None) -> str:
+    return "" if element is None else _words(element, "ID") or element.get("id", "")
+
+
+def _codes(element: Element, labels: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [
+        (_words(code, "Value"), labels.get(_id(code.find("CategoryReference")), ""))
+        for code in element.iter("Code")
+    ]
+
+
+def _of_lifecycle(element: Element, lists: Mapping[str, list[tuple[str, str]]]) -> Variable:
+    representations = [
+        *element.findall("VariableRepresentation/*"),
+        *element.findall("Representation/*"),
+    ]
+    weighs = {"WeightingRole", "WeightVariableReference"} & {one.tag for one in representations}
+    pairs: list[tuple[str, str]] = []
+    cells = {
+        "label": description_of(_words(element, "Label"), _words(element, "Description")),
+        "role": "weight" if weighs else "",
+    }
+    for one in representations:
+        match one.tag:
+            case "CodeRepresentation":
+                reference = one.find("CodeListReference")
+                if reference is None:
+                    reference = one.find("CodeSchemeReference")
+                pairs = lists.get(_id(reference), [])
+                ordered = "rdinal" in one.get("classificationLevel", "")
+                cells["type"] = "ordinal" if ordered else "category"
+            case "NumericRepresentation":
+                cells["min"] = _words(one, "NumberRange/Low") or cells.get("min", "")
+                cells["max"] = _words(one, "NumberRange/High") or cells.get("max", "")
+                stated = _words(one, "NumericTypeCode") or one.get("type", "")
+                cells["decimals"] = one.get("decimalPositions", "")
+                whole = "nteger" in stated or "Long" in stated or cells["decimals"] == "0"
+                cells["type"] = "integer" if whole else "number"
+            case "DateTimeRepresentation":
+                cells["type"] = "date"
+            case "TextRepresentation":
+                cells.setdefault("type", "text")
+    if weighs:
+        cells["type"], pairs = "number", []
+    absent = [text for one in representations for text in one.get("missingValue", "").split()]
+    name = _words(element, "VariableName") or _words(element, "Name") or _id(element)
+    return variable_of(name, cells, pairs, _distinct(absent))

@@ -1,1 +1,0 @@
-"""Reads published totals: of survey weights (`calibrate`) and of records (`totals`)."""
