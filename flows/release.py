@@ -30,9 +30,7 @@ from tasks.run.stage_table import STAGE_NAMES
 from tasks.stages.check_quality import check_against_tables, check_quality
 from tasks.stages.choose_domain import choose_domain
 from tasks.stages.gates.gate_task import Waiting
-from tasks.stages.gates.grant import grant
-from tasks.stages.gates.reserve import reserve
-from tasks.stages.gates.settle import settle
+from tasks.stages.gates.ledger_tasks import grant, reserve, settle
 from tasks.stages.identify import identify
 from tasks.stages.measure_analyses import measure_analyses
 from tasks.stages.measure_marginals import (
