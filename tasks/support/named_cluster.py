@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -236,9 +237,10 @@ def _arguments(kind: type) -> set[str]:
     """Return the names of the arguments of a class and of the bases to which it passes others."""
     from distributed import SpecCluster
 
-    # Clusters give `SpecCluster` what they make themselves.
-    bases = [base for base in kind.__mro__ if "__init__" in vars(base) and base is not SpecCluster]
-    return {name for base in bases[:-1] for name in inspect.signature(base).parameters}
+    # Clusters give `SpecCluster`, and the bases of that, what they make themselves.
+    own = takewhile(lambda base: base is not SpecCluster, kind.__mro__[:-1])
+    bases = [base for base in own if "__init__" in vars(base)]
+    return {name for base in bases for name in inspect.signature(base).parameters}
 
 
 def _of_site(kind: Any, option: str) -> Any:
