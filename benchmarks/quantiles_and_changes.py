@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from benchmarks.bin_intervals import more, schema_of, with_density
 from benchmarks.within_bins import SHARE, generated
-from dp_core.analysis.query.answering import ask, prepared
+from dp_core.analysis.query.answering import ask, prepare_question
 from dp_core.analysis.query.change_answer import Side, changes_of, side_of
 from dp_core.analysis.query.sources import Sources, pooled_sources
 from dp_core.analysis.query.term_intervals import quantile_answers
@@ -77,7 +77,7 @@ def quantiles(name: str, values: Floats, edges: tuple[int, ...], scale: float, r
                 if own is not None and cell.estimate is not None:
                     plain.append(bool(abs(cell.estimate - wanted) <= own))
         for kind, level in (("own", LEVEL), ("band", 1 - (1 - LEVEL) / (bins + 1))):
-            _, asked, work = prepared(sources, "median of x", level, False)
+            _, asked, work = prepare_question(sources, "median of x", level, False)
             (_, lows, highs), _ = quantile_answers(work, asked)
             first, last = np.searchsorted(edges, [lows[0], highs[0]], side="right")
             widths[kind].append(float(last - first + 1))
@@ -151,7 +151,7 @@ def _sides(
     found = []
     for exact in reversed(waves):
         sources = town_sources(exact, scale, rng)
-        _, asked, _ = prepared(sources, text, LEVEL, False)
+        _, asked, _ = prepare_question(sources, text, LEVEL, False)
         found.append(side_of(sources, asked, level=LEVEL, sampling=False))
     return found
 

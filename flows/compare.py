@@ -11,7 +11,7 @@ from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 
 from dp_core.errors import ReleaseError
-from flows.comparison.comparison import ComparisonProgress, locked, report, run
+from flows.comparison.comparison import ComparisonProgress, lock_folder, report, run
 from flows.comparison.comparison_layout import prepare
 from flows.comparison.comparison_request import request_of
 
@@ -95,7 +95,7 @@ def compare(
         )
     )
     prepared = _step("prepare", partial(prepare, request))
-    with locked(prepared.out):
+    with lock_folder(prepared.out):
         _step("compare", partial(run, prepared, ComparisonProgress(quiet=True)))
         _step("report", partial(report, prepared))
 

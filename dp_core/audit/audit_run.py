@@ -120,7 +120,7 @@ def audit_release(
     schema, privacy = plan.spec.schema.stored, plan.spec.privacy
     relation = privacy.relation
     try:
-        files, pairs = _coded(
+        files, pairs = _coded_pairs(
             schema.columns, schema.zeros, schema.rules, schema.unit, schema.linked, relation
         )
     except BrokenCoding as error:
@@ -139,7 +139,7 @@ def audit_release(
             shares=privacy.shares,
             schema=schema,
             counter=AuditedCounter(schema.domain, files[base], relation, schema.linked),
-            pairs=_audited(pairs, base, relation),
+            pairs=_audited_pairs(pairs, base, relation),
             closest=closest.setdefault((schema.columns, schema.rules, relation, public), {}),
             base=files[base],
             noise=FrozenNoise(seed + number),
@@ -152,7 +152,7 @@ def audit_release(
 
 
 @cache
-def _coded(
+def _coded_pairs(
     columns: tuple[Column, ...],
     zeros: StructuralZeros,
     rules: tuple[ColumnRule, ...],
@@ -191,7 +191,7 @@ def _cases(
             yield configuration, relation, epsilon, (delta,)
 
 
-def _audited(pairs: dict[str, list[Pair]], base: str, relation: Relation) -> list[Pair]:
+def _audited_pairs(pairs: dict[str, list[Pair]], base: str, relation: Relation) -> list[Pair]:
     """Return the pairs to compare, those of the base first.
 
     Under replace-one the number of units is public, and a question may depend on it.

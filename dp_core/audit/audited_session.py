@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.audit.changes import Mismatch, reached
+from dp_core.audit.changes import Mismatch, used_bounds
 from dp_core.audit.frozen_noise import Exact, FrozenNoise, Values
 from dp_core.audit.neighbour_files import Pair
 from dp_core.audit.report import CLOSE, Findings, question_of, unit_name
@@ -188,7 +188,7 @@ class AuditedSession(MemorySession):
             step, name = grant.step, question_of(grant.step)
             where = f"{self.where}; {step.stage}: {step.name}; {pair.name}"
             try:
-                found = reached(step.event, step.shape, one, other)
+                found = used_bounds(step.event, step.shape, one, other)
             except Mismatch as error:
                 self.findings.violations.append(f"{error} In {where}.")
                 continue

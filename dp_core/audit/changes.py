@@ -52,7 +52,7 @@ class Reached:
     exceeded: bool
 
 
-def reached(event: Event, shape: tuple[int, ...], one: Exact, other: Exact) -> list[Reached]:
+def used_bounds(event: Event, shape: tuple[int, ...], one: Exact, other: Exact) -> list[Reached]:
     """Return how much of each bound of an event two files use.
 
     Args:
@@ -78,7 +78,7 @@ def reached(event: Event, shape: tuple[int, ...], one: Exact, other: Exact) -> l
             change = _distances(event.scale, one, other)
             return [_norm("largest score", max(change, default=0), event.sensitivity)]
         case StabilityEvent(), Cells(), Cells():
-            return _shown(event, one, other)
+            return _l1_and_own_delta(event, one, other)
         case PerturbedDrawsEvent(), Cells(), Cells():
             _enough(event.draws, shape)
             return [_loss(_largest_draw(event, one, other) * shape[0], event)]
@@ -129,7 +129,7 @@ def _same_cells(one: Cells, other: Cells) -> set[tuple[int, ...]]:
     return one.counts.keys() | other.counts.keys()
 
 
-def _shown(event: StabilityEvent, one: Cells, other: Cells) -> list[Reached]:
+def _l1_and_own_delta(event: StabilityEvent, one: Cells, other: Cells) -> list[Reached]:
     """Return what the counts use of L1, and cells of one file alone of the event's own delta.
 
     A cell of c records is kept with probability e^(-(t - c)/b) / (1 + e^(-1/b)), with t the

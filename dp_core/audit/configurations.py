@@ -201,7 +201,7 @@ def configurations() -> tuple[Configuration, ...]:
     >>> len({each.name for each in configurations()}) == len(configurations()) > len(PRESETS)
     True
     """
-    return (*_presets(), *_features(), *_options(), *_without_preset(), *_linked())
+    return (*_presets(), *_features(), *_options(), *_without_preset(), *_linked_configurations())
 
 
 def plan_of(
@@ -215,11 +215,11 @@ def plan_of(
         epsilon: Of the guarantee, as text.
         delta: Of the guarantee, as text.
     """
-    found = planned(configuration, relation, epsilon=epsilon, delta=delta)
+    found = planned_schema(configuration, relation, epsilon=epsilon, delta=delta)
     return None if found is None else found[1]
 
 
-def planned(
+def planned_schema(
     configuration: Configuration, relation: Relation, *, epsilon: str, delta: str
 ) -> tuple[SchemaName, Plan] | None:
     """Return the first schema that the method takes, and the plan; see `plan_of`."""
@@ -354,7 +354,7 @@ def _without_preset() -> Iterator[Configuration]:
             yield from itertools.islice(fitting, 1)
 
 
-def _linked() -> Iterator[Configuration]:
+def _linked_configurations() -> Iterator[Configuration]:
     """Yield the releases of linked tables: every kind of question that they may ask."""
     for name, keys in (
         ("linked tables", {}),

@@ -180,7 +180,7 @@ class FrozenNoise:
     def _release(self, release: Any) -> Any:
         def noted(cells: Any, counts: Values, sizes: Sequence[int], grant: Grant) -> Values:
             self._grant = grant
-            self._note(Cells(_counted(cells, counts), tuple(sizes), None))
+            self._note(Cells(_records_by_cell(cells, counts), tuple(sizes), None))
             return np.asarray(release(cells, counts, sizes, grant))
 
         return noted
@@ -200,11 +200,11 @@ class FrozenNoise:
         self, cells: Values, counts: Values, sizes: Sequence[int], grant: Grant
     ) -> Values:
         self._grant = grant
-        rng = self._note(Cells(_counted(cells, counts), tuple(sizes), None))
+        rng = self._note(Cells(_records_by_cell(cells, counts), tuple(sizes), None))
         return rng.integers(0, sizes, size=grant.step.shape, dtype=np.int64)
 
 
-def _counted(cells: Any, counts: Values) -> dict[tuple[int, ...], int]:
+def _records_by_cell(cells: Any, counts: Values) -> dict[tuple[int, ...], int]:
     """Return the records of each cell; a cell may be there several times."""
     found: dict[tuple[int, ...], int] = {}
     for codes, count in zip(cells.tolist(), counts.tolist(), strict=True):

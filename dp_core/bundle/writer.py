@@ -126,7 +126,7 @@ def write_bundle(
     folder = folder.absolute()
     if not (folder / STATEMENT).is_file():
         check_destination(folder)
-    with unpublished(folder) as partial:
+    with hidden_folder(folder) as partial:
         _fill(partial, published, synthetic, tallies, sign)
         for path in [*_folders(partial), partial]:
             path.chmod(0o755)
@@ -140,7 +140,7 @@ def write_bundle(
 
 
 @contextlib.contextmanager
-def unpublished(folder: Path) -> Iterator[Path]:
+def hidden_folder(folder: Path) -> Iterator[Path]:
     """Give a hidden folder during a block; it becomes the new folder if the block succeeds.
 
     A block that deletes the hidden folder leaves the other one as it is.

@@ -40,7 +40,7 @@ from dp_core.confidential.values.raw_values import (
 from dp_core.confidential.values.stored_texts import in_32_bits
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.problems import Problem, refused
+from dp_core.schema.problems import Problem, refused_problems
 from dp_core.schema.rules.column_rules import RuleRows
 from dp_core.schema.rules.row_rules import RowRule, row_rules
 from dp_core.tables.codes import Codes, code_type
@@ -72,7 +72,7 @@ class Encoder:
     def __init__(self, column: Column) -> None:
         self.column = column
         self._type = code_type(column.size)
-        self.refused = refused(column)
+        self.refused = refused_problems(column)
         self.reader = Reader(column)
         if not column.levels:
             low, high = legal_range(column)

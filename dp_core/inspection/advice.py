@@ -42,7 +42,7 @@ class Advice:
     def __init__(self, tally: Tally, texts: Iterable[str] = ()) -> None:
         self.tally, self.column = tally, tally.column
         self.changes: tuple[Keys, ...] = ()
-        self._values = _stored(tally, [text for text in texts if text != NULL])
+        self._values = _as_stored(tally, [text for text in texts if text != NULL])
 
     def offer(self, sentence: str, **keys: Any) -> str:
         """Return a sentence in which the keys to write replace `{}`; empty if they would not help.
@@ -189,7 +189,7 @@ def _value(column: Column, key: str) -> object:
     return column.kind if key == "type" else getattr(column, key, None)
 
 
-def _stored(tally: Tally, texts: list[str]) -> pa.Array:
+def _as_stored(tally: Tally, texts: list[str]) -> pa.Array:
     """Return texts in the type in which the file stores the column; one null for none."""
     if not texts:
         return pa.nulls(1, tally.stored)

@@ -83,7 +83,7 @@ def check_table(
         for part, header in zip(parts, headers, strict=True):
             mine = {name: header.names[name] for name in common}
             batches = part.source(list(mine.values())).batches()
-            check.add((_renamed(batch.records, mine) for batch in batches), mine)
+            check.add((_under_schema_names(batch.records, mine) for batch in batches), mine)
     except BadInput as error:
         found += [data.unread(error), *check.findings(whole=False)]
         return result(schema, names, found, columns=len(common))
@@ -169,7 +169,7 @@ class _Check:
             yield from hints(tally, self._written, self._whole)
 
 
-def _renamed(records: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
+def _under_schema_names(records: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
     """Return the columns of a batch, by their names in the file, under those of the schema."""
     columns = [records.column(own) for own in names.values()]
     return pa.RecordBatch.from_arrays(columns, names=list(names))

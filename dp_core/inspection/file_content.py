@@ -93,7 +93,7 @@ def start_of(path: Path, kind: Kind, names: Collection[str]) -> Finding | str:
     Raises:
         BadInput: if the file cannot be opened or unpacked.
     """
-    start, layers = _unpacked(path)
+    start, layers = _unpacked_start(path)
     wanted = int(path.name.lower().endswith(".gz"))
     if not start:
         return Finding("refusal", "empty", "", "The file is empty.", "Name a file with rows.")
@@ -127,7 +127,7 @@ def start_of(path: Path, kind: Kind, names: Collection[str]) -> Finding | str:
     return text
 
 
-def _unpacked(path: Path) -> tuple[bytes, int]:
+def _unpacked_start(path: Path) -> tuple[bytes, int]:
     """Return the start of a file's content, and how often the file is compressed with gzip."""
     layers = 0
     try:

@@ -81,8 +81,8 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
     schema's, so that its values are checked too.
     """
     reads, known = schema.reads, {*schema.reads, *schema.ignore}
-    folded_known = {_folded(name) for name in known}
-    if not any(_folded(name) in folded_known for name in header) and (
+    folded_known = {_folded_name(name) for name in known}
+    if not any(_folded_name(name) in folded_known for name in header) and (
         len(header) != 1 or not similar(header[0], known)
     ):
         return _unreadable(
@@ -116,16 +116,16 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
             )
         )
     extra = [name for name in dict.fromkeys(header) if name not in known and name.strip()]
-    folded = {_folded(name): name for name in reversed(extra)}
+    folded = {_folded_name(name): name for name in reversed(extra)}
     for name in reads:
         if name in header:
             continue
-        near = folded.get(_folded(name))
+        near = folded.get(_folded_name(name))
         if near is None:
             findings.append(_lacking(name, extra))
             continue
         extra.remove(near)
-        del folded[_folded(name)]
+        del folded[_folded_name(name)]
         names[name] = near
         findings.append(
             Finding(
@@ -240,7 +240,7 @@ def _lacking(name: str, extra: Sequence[str]) -> Finding:
     )
 
 
-def _folded(name: str) -> str:
+def _folded_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", appearance(name)).casefold() or name
 
 

@@ -134,7 +134,7 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
     written = schema.column(column.name)
     # A finer grid of the method is stored in other bins than those of the schema.
     if (written == column or written.unknown) and column.bins > 1 and not retyped:
-        if (heaped := None if few else _heaped(tally, written, whole, codes_shown)) is not None:
+        if (heaped := None if few else _heap_hint(tally, written, whole, codes_shown)) is not None:
             yield heaped
         elif written == column and (one_bin := _one_bin(tally, whole)) is not None:
             yield one_bin
@@ -165,7 +165,7 @@ def _one_bin(tally: Tally, schema: Schema) -> Finding | None:
     )
 
 
-def _heaped(tally: Tally, written: Column, schema: Schema, codes: Set[str]) -> Finding | None:
+def _heap_hint(tally: Tally, written: Column, schema: Schema, codes: Set[str]) -> Finding | None:
     """Return the hint about values that many rows share in bins with other values; or None.
 
     Args:

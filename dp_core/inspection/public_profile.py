@@ -240,7 +240,7 @@ def _number(
     missing: bool,
     own: tuple[str, ...] | None,
 ) -> Variable:
-    least, most = (None, None) if low is None or high is None else rounded(low, high)
+    least, most = (None, None) if low is None or high is None else round_bounds(low, high)
     ends = [abs(Fraction(end)) for end in (least, most) if end is not None]
     if kind == "integer" and max(ends, default=0) > MAX_INTEGER:
         return _identifier(name, f"whole numbers beyond {MAX_INTEGER}: an identifier?")
@@ -258,15 +258,16 @@ def _number(
     )
 
 
-def rounded(low: Fraction, high: Fraction) -> tuple[str, str]:
+def round_bounds(low: Fraction, high: Fraction) -> tuple[str, str]:
     """Return round bounds around two numbers, as exact texts.
 
     The step is the largest power of 10 up to half of the range; ends at 0 or 1 stay.
 
-    >>> [rounded(Fraction(low), Fraction(high)) for low, high in ((17, 90), (0, 99999), (1, 16))]
-    [('10', '90'), ('0', '100000'), ('1', '16')]
-    >>> rounded(Fraction("1.27"), Fraction("2.11")), rounded(Fraction(10**15 + 1), Fraction(10**16))
-    (('1.2', '2.2'), ('1000000000000000', '10000000000000000'))
+    >>> ends = ((17, 90), (0, 99999), (1, 16), (10**15 + 1, 10**16))
+    >>> [round_bounds(Fraction(low), Fraction(high)) for low, high in ends]
+    [('10', '90'), ('0', '100000'), ('1', '16'), ('1000000000000000', '10000000000000000')]
+    >>> round_bounds(Fraction("1.27"), Fraction("2.11"))
+    ('1.2', '2.2')
     """
     if high == low:
         high = low + 1

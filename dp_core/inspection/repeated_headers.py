@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dp_core.confidential.values.stored_texts import is_text
 from dp_core.inspection.column_tally import Tally
 from dp_core.inspection.findings import Finding, Severity, some_rows
-from dp_core.schema.problems import Problem, refused
+from dp_core.schema.problems import Problem, refused_problems
 
 _AROUND = " \t\u00a0\ufeff"
 """What may stand around a name in a repeated header, such as a byte order mark."""
@@ -52,10 +52,10 @@ class RepeatedHeaders:
             found = column if len(places) == len(column) else column.take(pa.array(places))
             own = pa.scalar(names[name].strip(_AROUND).lower(), kind)
             if pa.types.is_dictionary(column.type):
-                if not pc.any(pc.equal(_folded(found.dictionary), own)).as_py():
+                if not pc.any(pc.equal(_folded_texts(found.dictionary), own)).as_py():
                     return none
                 found = found.dictionary_decode()
-            equal = pc.fill_null(pc.equal(_folded(found), own), False)
+            equal = pc.fill_null(pc.equal(_folded_texts(found), own), False)
             places = places[equal.to_numpy(zero_copy_only=False)]
         if not len(places):
             return none
@@ -78,7 +78,7 @@ class RepeatedHeaders:
             problem = Problem.LEVEL if tally.column.levels else Problem.TYPE
             own = {text: rows for text, rows in texts.items() if text in tally.strangers}
             strange |= bool(own)
-            if own and problem in refused(tally.column):
+            if own and problem in refused_problems(tally.column):
                 severity = "refusal"
             tally.strangers.subtract(own)
             tally.strangers += Counter()  # drops what has no rows left
@@ -93,5 +93,5 @@ class RepeatedHeaders:
             yield Finding(severity, "header-repeated", "", message, fix, self._rows)
 
 
-def _folded(texts: pa.Array) -> pa.Array:
+def _folded_texts(texts: pa.Array) -> pa.Array:
     return pc.utf8_lower(pc.utf8_trim(texts, characters=_AROUND))

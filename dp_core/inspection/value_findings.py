@@ -17,7 +17,7 @@ from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
 from dp_core.inspection.findings import Example, Finding, Severity, examples_of, some_rows
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
-from dp_core.schema.problems import Problem, refused
+from dp_core.schema.problems import Problem, refused_problems
 from dp_core.text.documents.typed_text import parse_fraction, shown
 
 DATE_FORMATS = (
@@ -164,10 +164,10 @@ def _codes_outside(tally: Tally) -> list[str]:
 
 
 def _severity(column: Column, problem: Problem) -> Severity:
-    return "refusal" if problem in refused(column) else "settled"
+    return "refusal" if problem in refused_problems(column) else "settled"
 
 
-def _settled(column: Column, problem: Problem) -> str:
+def _settled_words(column: Column, problem: Problem) -> str:
     """Return what a release does with a problem that the schema settles."""
     if problem is Problem.RANGE and column.out_of_range == "clip":
         return "A release moves them to the nearest bound (`out_of_range: clip`)."
@@ -185,11 +185,13 @@ def _missing(tally: Tally) -> Finding:
     else:
         message += "."
         fix = "Missing is a level of the release (`missing: level`)."
-    examples = _quoted(tally.missing)
+    examples = _quoted_examples(tally.missing)
     return Finding(severity, "missing", column.name, message, fix, rows, examples, advice.changes)
 
 
-def _quoted(counted: Mapping[str, int], *, unseen: Collection[str] = ()) -> tuple[Example, ...]:
+def _quoted_examples(
+    counted: Mapping[str, int], *, unseen: Collection[str] = ()
+) -> tuple[Example, ...]:
     """Return the most frequent texts in quotes, and those of `unseen` with the codes of letters."""
     return tuple(
         Example(
@@ -217,10 +219,12 @@ def _levels(tally: Tally) -> Iterator[Finding]:
             rows += tally.problems[Problem.LEVEL] - known  # those beyond `MOST_TEXTS`
         message = f"{_texts(rows, _CAUSES[cause])}."
         advice = Advice(tally, group)
-        fix = _settled(column, Problem.LEVEL)
+        fix = _settled_words(column, Problem.LEVEL)
         if severity == "refusal":
             fix = fixes[cause] + _as_missing(advice, cause, group)
-        examples = _quoted(group, unseen=group if cause in ("composition", "spaces") else ())
+        examples = _quoted_examples(
+            group, unseen=group if cause in ("composition", "spaces") else ()
+        )
         yield Finding(severity, cause, column.name, message, fix, rows, examples, advice.changes)
 
 
@@ -272,7 +276,7 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
     folded_labels = {label.casefold(): text for label, text in labels.items()}
     folded = {text.casefold(): text for text in levels}
     others = {text.strip() for text in strangers}
-    joined = {part: level for level in levels for part in _joined(level, others)}
+    joined = {part: level for level in levels for part in _parts_of_level(level, others)}
     seen = {appearance(text): text for text in levels}
 
     def either(own: str, text: str) -> str:
@@ -302,7 +306,7 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
             return "case", either(folded[stripped.casefold()], shown(stripped))
         if stripped in joined:
             own = joined[stripped]
-            parts = ", ".join(_joined(own, others))
+            parts = ", ".join(_parts_of_level(own, others))
             return "comma", (
                 f"Is a comma missing? The schema has {shown(own)} as one level; write `{parts}` if"
                 " these are several."
@@ -321,11 +325,13 @@ def _plain_or_quoted(text: str) -> str:
     return text if re.fullmatch(r"\w+( \w+)*", text) else in_quotes(text)
 
 
-def _joined(level: str, texts: Set[str]) -> tuple[str, ...]:
+def _parts_of_level(level: str, texts: Set[str]) -> tuple[str, ...]:
     """Return the texts of the file that a level with spaces seems to join; none if it joins none.
 
-    >>> _joined("female male", {"male", "female"}), _joined("not married", {"married"})
-    (('female', 'male'), ())
+    >>> _parts_of_level("female male", {"male", "female"})
+    ('female', 'male')
+    >>> _parts_of_level("not married", {"married"})
+    ()
     """
     words = level.split()
     cuts = [(" ".join(words[:k]), " ".join(words[k:])) for k in range(1, len(words))]
@@ -350,7 +356,7 @@ def _unreadable(tally: Tally) -> Iterator[Finding]:
         message += "."
         advice = Advice(tally, group)
         fix = _type_fix(tally, advice, cause, group)
-        examples = _quoted(group, unseen=group if cause == "characters" else ())
+        examples = _quoted_examples(group, unseen=group if cause == "characters" else ())
         yield Finding("refusal", cause, column.name, message, fix, rows, examples, advice.changes)
 
 
@@ -562,7 +568,7 @@ def _outside(tally: Tally) -> Finding:
     codes = _codes_outside(tally)
     advice = Advice(tally, tally.outside)
     if severity == "settled":
-        fix = _settled(column, Problem.RANGE)
+        fix = _settled_words(column, Problem.RANGE)
     else:
         fix = advice.offer(
             "To move such values to the nearest bound, write {}.", out_of_range="clip"

@@ -33,7 +33,7 @@ from dp_core.bundle.statement.release_json import (
     software_versions,
 )
 from dp_core.bundle.verification.claims import Facts
-from dp_core.bundle.writer import check_destination, unpublished, write_file
+from dp_core.bundle.writer import check_destination, hidden_folder, write_file
 from dp_core.inference.combine import known_rule
 from dp_core.inference.combining_rules import inference_statement
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
@@ -94,7 +94,7 @@ class MemoryRelease(OpenRelease):
         """
         place = Path(folder).absolute()
         check_destination(place)
-        with unpublished(place) as partial:
+        with hidden_folder(place) as partial:
             self._fill(partial)
         return place
 

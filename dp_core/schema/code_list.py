@@ -105,7 +105,7 @@ def group_texts(codes: CodeList, grouping: Grouping | None) -> dict[str, str | N
     }
 
 
-def unplaced(codes: CodeList, grouping: Grouping) -> str | None:
+def unplaced_code(codes: CodeList, grouping: Grouping) -> str | None:
     """Return a code without children that is above the groups and not kept; None without any."""
     parents = {code.parent for code in codes.codes}
     groups = group_texts(codes, grouping)

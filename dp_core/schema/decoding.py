@@ -49,11 +49,11 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
     if schema.rules and data.rows:
         raise ValueError("These values would not obey the rules between columns.")
     codes = {column.name: data.column(column.name) for column in schema.columns}
-    arrays = {name: drawn(schema.column(name), own, rng=rng) for name, own in codes.items()}
-    return assembled(schema, codes, arrays)
+    arrays = {name: draw_values(schema.column(name), own, rng=rng) for name, own in codes.items()}
+    return assemble_columns(schema, codes, arrays)
 
 
-def assembled(
+def assemble_columns(
     schema: Schema, codes: Mapping[str, Codes], arrays: Mapping[str, pa.Array]
 ) -> pa.Table:
     """Return decoded columns with the dependent columns, in the schema's order.
@@ -76,7 +76,7 @@ def assembled(
     return pa.table([arrays[name] for name in schema.names], names=list(schema.names))
 
 
-def drawn(column: Column, codes: Codes, *, rng: np.random.Generator) -> pa.Array:
+def draw_values(column: Column, codes: Codes, *, rng: np.random.Generator) -> pa.Array:
     """Return the codes of one column as drawn values or labels; see `decode`."""
     _check_chosen(column)
     missing = None if column.missing_code is None else codes == column.missing_code
@@ -186,7 +186,7 @@ def stored_codes(column: Column, codes: Codes, *, rng: np.random.Generator) -> C
         if column.in_sets is column:
             raise ValueError(f"The levels of {column.name!r} are chosen privately.")
         return _levels_in_sets(column, codes, rng)
-    return codes_of(column.stored, drawn(column, codes, rng=rng))
+    return codes_of(column.stored, draw_values(column, codes, rng=rng))
 
 
 def _codes_of_labels(column: Column, values: pa.Array) -> Codes:

@@ -16,7 +16,7 @@ class Problem(StrEnum):
     TYPE = "type"
 
 
-def refused(column: Column) -> frozenset[Problem]:
+def refused_problems(column: Column) -> frozenset[Problem]:
     """Return the problems that stop a release; the column's policy settles the others.
 
     `out_of_range` applies to values of the column's type. What is none of them always stops it.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, assert_never, cast
 
-from dp_core.text.pages.answer import CommandAnswer, known
+from dp_core.text.pages.answer import CommandAnswer, known_values
 from dp_core.text.pages.number_texts import number, plural
 from dp_core.text.pages.page import Block, Fact, Listing, Page, Sentence, Title, numbers, texts
 from dp_core.wall.accounting.account_curve import gaussian_statement
@@ -49,7 +49,7 @@ def account_answer(ledger: Ledger, name: str, *, opened: bool = False) -> Comman
     attempts, tried = ledger.attempts(name), ledger.tried_schemas(name)
     total = replace(amount_of(terms, terms.limit), epsilon=terms.epsilon, delta=terms.delta)
     above = account_above(account.above)
-    enforced, tightest = _enforced(account), _tightest(ledger, account)
+    enforced, tightest = _enforced_guarantee(account), _tightest(ledger, account)
     inside = [entry.receipt.account for entry in ledger.entries(kinds=("open",), about=name)]
     values = {
         "account": account.name,
@@ -95,7 +95,7 @@ def account_answer(ledger: Ledger, name: str, *, opened: bool = False) -> Comman
                 "outcome": used.outcome,
                 "day": used.day,
                 **amount_of(terms, used.amount).to_json(),
-                **known(measurements=used.measurements),
+                **known_values(measurements=used.measurements),
             }
             for used in ledger.uses(name)
         ],
@@ -259,7 +259,7 @@ def _calendar(account: Account, standing: Standing) -> dict[str, Any] | None:
     }
 
 
-def _enforced(account: Account) -> dict[str, Any]:
+def _enforced_guarantee(account: Account) -> dict[str, Any]:
     """Return the guarantee that the ledger enforces, and the theorem that gives it."""
     terms = account.terms
     theorem = _SUM if terms.is_basic else THEOREMS["zcdp"]
@@ -270,10 +270,10 @@ def _tightest(ledger: Ledger, account: Account) -> dict[str, Any]:
     """Return the tightest statement known to hold for everything released so far."""
     if account.terms.is_basic or _was_changed(ledger, account):
         # The curve requires a total that was fixed beforehand, which a changed total was not.
-        return _enforced(account)
+        return _enforced_guarantee(account)
     epsilon = gaussian_statement(account.terms, ledger.tallies(account.name))
     if epsilon is None:
-        return _enforced(account)
+        return _enforced_guarantee(account)
     amount = PrivacyAmount(epsilon, account.terms.delta)
     return amount.to_json() | {"theorem": THEOREMS["gaussian"]}
 

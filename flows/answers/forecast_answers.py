@@ -232,11 +232,11 @@ def _forecast(
         "last": found.last if every else None,
         "days": found.days,
         "stopped_by": found.stopped_by,
-        "note": "" if now else _supposed(balances),
+        "note": "" if now else _assumed_delta(balances),
     }
 
 
-def _supposed(balances: Sequence[Standing]) -> str:
+def _assumed_delta(balances: Sequence[Standing]) -> str:
     """Return the delta that a restated calendar is assumed to allow, if it must be stated."""
     supposed = max((one.calendar.delta for one in balances if one.calendar), default=0)
     return f" (with --period-delta {float(supposed):g})" if supposed else ""

@@ -10,7 +10,7 @@ from dp_core.analysis.planned.plan_values import plan_values
 from dp_core.errors import BadInput, BudgetRefused
 from dp_core.plan.forecast.machine_speed import REFERENCE, Machine
 from dp_core.plan.plan import Plan, with_gaussian_noise
-from dp_core.text.pages.answer import CommandAnswer, known
+from dp_core.text.pages.answer import CommandAnswer, known_values
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Block, Fact, Sentence
 from flows.answers.amounts import (
@@ -104,7 +104,7 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> dict[str, Any]:
         **found,
         "above": account_above(above),
         "more_such_releases": fits if possible else 0,
-        **known(
+        **known_values(
             more_with_gaussian_noise=more if more > fits else None,
             refused_attempts=attempts or None,
         ),

@@ -9,7 +9,7 @@ from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.plan.plan import Plan
-from dp_core.text.pages.answer import CommandAnswer, known
+from dp_core.text.pages.answer import CommandAnswer, known_values
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Block, Fact, Listing, Sentence, Title, numbers, texts
 from dp_core.wall.ledger.approval import Gate
@@ -100,7 +100,7 @@ def release_status(home: Path, ledger: Ledger, release: str) -> CommandAnswer:
             "since": holder.since,
             "lease_ends": ledger.lease_ends(release),
         },
-        **known(
+        **known_values(
             # The release whose noisy tables it uses at no cost.
             measurements=earlier and earlier.release,
             # Why the ledger does not let it open its data, and who must act before it can go on.
@@ -228,7 +228,7 @@ def ended_release(
         "spent": spent,
         "left": left,
         "above": above,
-        **known(files=files, by=by),
+        **known_values(files=files, by=by),
     }
     return CommandAnswer(values, (Sentence(sentence),))
 
@@ -354,7 +354,7 @@ def published_release(
         "accuracy": {name: value for name, value in check.items() if name != "fits"},
         "internal": folder.internal,
         "seconds": round(seconds, 1),
-        **known(
+        **known_values(
             measurements=earlier and earlier.release,
             persons=(synthesis.get("persons") or [None])[0],
         ),

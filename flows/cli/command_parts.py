@@ -173,7 +173,7 @@ def json_wanted() -> bool:
     return bool(click.get_current_context().ensure_object(dict).get("json"))
 
 
-def decided(command: Callable[..., Any]) -> Callable[..., Any]:
+def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--by` and `--reason`, both required: the ledger records who acts, and why."""
 
     @click.option("--by", required=True, metavar="NAME", help="Your name, for the ledger.")

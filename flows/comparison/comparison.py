@@ -81,7 +81,7 @@ def compare(request: Request, progress: ComparisonProgress) -> CommandAnswer:
         prepared = prepare(request)
     except KeyboardInterrupt:
         raise Interrupted("Interrupted before the first run.") from None
-    with locked(prepared.out):
+    with lock_folder(prepared.out):
         try:
             run(prepared, progress)
         except KeyboardInterrupt:
@@ -176,7 +176,7 @@ def _notes(prepared: Prepared) -> dict[str, tuple[str, ...]]:
 
 
 @contextlib.contextmanager
-def locked(out: Path) -> Iterator[None]:
+def lock_folder(out: Path) -> Iterator[None]:
     """Lock the folder against other processes.
 
     Raises:

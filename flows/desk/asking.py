@@ -475,13 +475,13 @@ def _no_answer(desk: Desk, number: int, release: str) -> Unpublished:
     )
 
 
-def _closed(sentence: str) -> BudgetRefused:
+def _closed_desk(sentence: str) -> BudgetRefused:
     return BudgetRefused(f"The question desk {sentence}", row="desk-closed")
 
 
 def _require_open(desk: Desk) -> None:
     if desk.closed:
-        raise _closed(f"{desk.account!r} is closed; it takes no new questions.")
+        raise _closed_desk(f"{desk.account!r} is closed; it takes no new questions.")
 
 
 def _consider(
@@ -492,7 +492,7 @@ def _consider(
     cost, payer = _epsilon(desk, epsilon), _payer(desk, user)
     ledger = open_ledger(desk.home)
     if ledger.desk_data_owner(desk.account, desk.data) is not None:  # since it was opened
-        raise _closed(
+        raise _closed_desk(
             f"{desk.account!r} is closed, because its data belong to an account of another family;"
             " a privacy officer can open it again with other data."
         )
@@ -526,7 +526,7 @@ def _consider(
         if again is None or kept.stage(again) == "admitted":
             _require_open(desk)
             if ledger.desk_terms(desk.account) != desk.terms_hash:
-                raise _closed(
+                raise _closed_desk(
                     f"{desk.account!r} has terms that are not those that the ledger recorded when a"
                     " person opened it. Open the desk again: `dp-release desk open FILE --by NAME"
                     " --reason TEXT`."

@@ -25,8 +25,8 @@ from dp_core.confidential.values.stored_texts import decimals
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.expectations.suite import Rule, bounds, outside, unlisted, unreadable
-from dp_core.schema.problems import Problem, refused
+from dp_core.schema.expectations.suite import Rule, bounds, outside, unlisted_column, unreadable
+from dp_core.schema.problems import Problem, refused_problems
 
 PIECE_ROWS = 1 << 17
 """Rows of a piece; the last one has up to twice as many, so that no piece is small."""
@@ -75,7 +75,7 @@ class FileProfile:
             column = profiler.column
             columns[column.name] = _profile_values(column, profile)
             if column.levels:
-                columns[unlisted(column, self._names)] = [profile.problems[Problem.LEVEL]]
+                columns[unlisted_column(column, self._names)] = [profile.problems[Problem.LEVEL]]
             else:
                 wrong = profile.problems[Problem.TYPE] + _outside_span(column, profile)
                 columns[unreadable(column, self._names)] = [wrong]
@@ -96,7 +96,7 @@ def _profile_values(column: Column, profile: Profile) -> list[Any]:
     if values:
         return values
     # No row has a readable value; that must not look like a missing one.
-    return [legal_value(column) if Problem.MISSING in refused(column) else None]
+    return [legal_value(column) if Problem.MISSING in refused_problems(column) else None]
 
 
 def _values(column: Column, profile: Profile) -> list[Any]:
@@ -117,7 +117,7 @@ def legal_value(column: Column) -> Any:
 def _outside_span(column: Column, profile: Profile) -> int:
     """Return whether a stored value is none of its type, as a day after year 9999, as 0 or 1."""
     span = column.scale.span
-    if span is None or Problem.RANGE not in refused(column) or profile.low is None:
+    if span is None or Problem.RANGE not in refused_problems(column) or profile.low is None:
         return 0
     assert profile.high is not None
     return int(profile.low < span[0] or profile.high > span[1])

@@ -19,7 +19,7 @@ from dp_core.audit.configurations import (
     PERSON,
     Configuration,
     configurations,
-    planned,
+    planned_schema,
     schema_text,
 )
 from dp_core.audit.report import HOUSEHOLDS, UNITS
@@ -274,7 +274,7 @@ def unit_of(configuration):
     first = RELEASES.index(configuration)
     for number in range(len(UNITS)):
         relation = UNITS[(first + number) % len(UNITS)]
-        found = planned(configuration, relation, epsilon=EPSILON, delta="1e-6")
+        found = planned_schema(configuration, relation, epsilon=EPSILON, delta="1e-6")
         if found is not None:
             return relation, found[0]
     raise AssertionError(f"{configuration.name} can be planned for no unit of privacy.")

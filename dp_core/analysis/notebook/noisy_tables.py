@@ -88,7 +88,9 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
             labels = self._schema.column(name).code_labels()
             codes = np.concatenate([part.codes[:, part.clique.index(name)] for part in parts])
             texts = np.array(labels, dtype=object)[codes]
-            data[_named(name)] = pd.Categorical(texts, categories=list(dict.fromkeys(labels)))
+            data[_column_words(name)] = pd.Categorical(
+                texts, categories=list(dict.fromkeys(labels))
+            )
         data["count"] = np.concatenate([part.counts for part in parts])
         data["margin"] = np.repeat([part.margin for part in parts], sizes)
         data["table"] = np.repeat([part.number for part in parts], sizes)
@@ -217,7 +219,7 @@ def _key(columns: object) -> frozenset[str]:
     return frozenset(columns) if isinstance(columns, Iterable) else frozenset((str(columns),))
 
 
-def _named(name: str) -> str:
+def _column_words(name: str) -> str:
     return f"column {name}" if name in _OWN else name
 
 
@@ -229,7 +231,7 @@ def _margin(item: Paid, shares: int) -> float:
 
 def _row(number: int, item: Measured, shares: int) -> dict[str, Any]:
     """Return a row of `NoisyTables.frame`."""
-    kind, columns, margin = _described(item, shares)
+    kind, columns, margin = _measurement_words(item, shares)
     return {
         "table": number,
         "columns": ", ".join(columns),
@@ -244,7 +246,7 @@ def _row(number: int, item: Measured, shares: int) -> dict[str, Any]:
     }
 
 
-def _described(item: Measured, shares: int) -> tuple[str, tuple[str, ...], float | None]:
+def _measurement_words(item: Measured, shares: int) -> tuple[str, tuple[str, ...], float | None]:
     """Return the kind of a measurement, its columns, and the margin of one of its counts."""
     margin = _margin(item, shares)
     if isinstance(item, Measurement):

@@ -109,9 +109,9 @@ def read_schema(
     elif isinstance(source, Mapping):
         found = parse_schema(source, first_fault=False)
     elif isinstance(source, SchemaDraft):
-        found = _parsed(source.text, "draft")
+        found = _schema_of_text(source.text, "draft")
     elif isinstance(source, str) and "\n" in source:
-        found = _parsed(source, "schema")
+        found = _schema_of_text(source, "schema")
     elif isinstance(source, str | os.PathLike):
         found = load_schema(Path(source))
     else:
@@ -126,7 +126,7 @@ def read_schema(
     )
 
 
-def _parsed(text: str, name: str) -> Schema:
+def _schema_of_text(text: str, name: str) -> Schema:
     return parse_schema(Document(Path(name), parse(text, source=name)))
 
 

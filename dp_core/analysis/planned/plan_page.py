@@ -50,7 +50,7 @@ def plan_page(plan: Mapping[str, Any]) -> Iterator[Block]:
         f" {plan['neighbours']}, {sets}, account {plan['account']}",
     )
     if plan["unit"] != "row":
-        yield Fact("Protects", _protected(plan))
+        yield Fact("Protects", _unit_words(plan))
     if earlier := plan.get("measurements"):
         yield Sentence(
             f"Costs nothing: uses the tables of {earlier}, which paid for them. No data are opened."
@@ -72,7 +72,7 @@ def plan_page(plan: Mapping[str, Any]) -> Iterator[Block]:
         yield from _planned_tables(plan)
     if plan["totals"]:
         yield from _planned_totals(plan)
-    yield from _declared(plan)
+    yield from _declared_sentences(plan)
     if wanted := plan.get("wanted"):
         yield from _wanted_tables(wanted)
         if other := plan.get("wanted_by_other_noise"):
@@ -85,7 +85,7 @@ def plan_page(plan: Mapping[str, Any]) -> Iterator[Block]:
     yield Sentence(_time(plan))
 
 
-def _protected(plan: Mapping[str, Any]) -> str:
+def _unit_words(plan: Mapping[str, Any]) -> str:
     """Return whom the plan protects, if that is not one row."""
     changed = "added or removed" if plan["neighbours"] == "add-remove" else "replaced"
     most = plan.get("max_members") or plan["max_rows"]
@@ -101,7 +101,7 @@ def _protected(plan: Mapping[str, Any]) -> str:
     return words
 
 
-def _declared(plan: Mapping[str, Any]) -> Iterator[Sentence]:
+def _declared_sentences(plan: Mapping[str, Any]) -> Iterator[Sentence]:
     for analysis in plan.get("analyses", ()):
         wide = analysis["relative_width"]
         width = f": intervals about {wide:.2g} times as wide as the file's own" if wide else ""
@@ -112,14 +112,14 @@ def _declared(plan: Mapping[str, Any]) -> Iterator[Sentence]:
         words = ""
         if margin := statistic["margin_in_limits"]:
             words = (
-                f": the noise margin of a group's total is ±{_rounded(margin)} times the limit to"
-                " which the group's values are clipped (95 %). The limits are chosen from noisy"
+                f": the noise margin of a group's total is ±{_two_digits(margin)} times the limit"
+                " to which the group's values are clipped (95 %). The limits are chosen from noisy"
                 " counts"
             )
         if margin := statistic["margin_in_records"]:
             words = (
                 ": the noise margin of the rank of a group's quantile is"
-                f" ±{_rounded(margin)} records (95 %). The width of the interval also depends on"
+                f" ±{_two_digits(margin)} records (95 %). The width of the interval also depends on"
                 " how far apart the values are"
             )
         yield Sentence(f"Declared: {statistic['statistic']}{words}.")
@@ -138,7 +138,7 @@ def _method(plan: Mapping[str, Any]) -> str:
     return f"{plan['method']} with {' + '.join(used)}"
 
 
-def _rounded(number: float) -> str:
+def _two_digits(number: float) -> str:
     """Return a number with two significant digits, without an exponent."""
     return f"{float(f'{number:.2g}'):,.10g}"
 
@@ -200,7 +200,7 @@ def _remarks(plan: Mapping[str, Any]) -> Iterator[str]:
         )
     if (threshold := plan["threshold"]) and threshold["rare_lost"]:
         yield threshold["rare_lost"]
-    yield from _expected(plan)
+    yield from _error_sentences(plan)
     if plan["score_noise_within"] is not None:
         yield (
             f"95 % margin of error of selection scores: at most ±{plan['score_noise_within']:,.6g}"
@@ -209,7 +209,7 @@ def _remarks(plan: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _expected(plan: Mapping[str, Any]) -> Iterator[str]:
+def _error_sentences(plan: Mapping[str, Any]) -> Iterator[str]:
     """Yield the expected error of the sets, or why there is none."""
     if not plan["sets"] or plan["columns"] < 2:
         return

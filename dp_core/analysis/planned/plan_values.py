@@ -23,7 +23,7 @@ from dp_core.plan.steps.statistics_measurement import margin_in_limits, margin_i
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import PAYING_STAGES, Noise
 from dp_core.tables.public_totals import records_of
-from dp_core.text.pages.answer import exact_json, known
+from dp_core.text.pages.answer import exact_json, known_values
 from dp_core.text.pages.number_texts import plural, within
 
 _FAR = 2
@@ -58,7 +58,7 @@ def plan_values(
         "neighbours": privacy.neighbours,
         "unit": privacy.unit,
         "max_rows": privacy.max_rows,
-        **known(
+        **known_values(
             max_members=privacy.max_members if privacy.unit == "household" else None,
             waves=privacy.waves or None,
         ),
@@ -84,7 +84,7 @@ def plan_values(
         ],
         "tables": [_table(table, rows) for table in plan.tables],
         "totals": [_total(total, rows) for total in plan.totals],
-        **known(
+        **known_values(
             wanted=(wanted_margins(plan) or None) if measures else None,
             wanted_by_other_noise=other_noise(plan) if measures else None,
             # The width of intervals is relative to that of intervals from the file itself.
@@ -120,13 +120,13 @@ def plan_values(
         # None without sets, or for a method whose error cannot be forecast. Without `rows_about`,
         # `expected_by_rows` has it for several numbers of rows.
         "expected_error": errors.sets[0] if rows and errors.sets else None,
-        **known(expected_by_rows=None if rows else errors.sets or None),
+        **known_values(expected_by_rows=None if rows else errors.sets or None),
         "threshold": threshold,
         # MB (a million bytes) of the whole release, without Prefect's server.
         "memory_bound_mb": 10 * math.ceil(takes.memory_mb / 10) if takes else None,
         "time": _time(takes, machine) if takes else None,
         **(room or {}),
-        **known(
+        **known_values(
             # The release whose noisy tables it would use at no cost.
             measurements=spec.measurements.release if spec.measurements else None,
             public_totals=[each.in_words for each in spec.schema.totals if spec.sets] or None,
@@ -326,7 +326,7 @@ def _table(table: PlannedTable, rows: int | None) -> dict[str, Any]:
         "within": within(table.noise.half_width),
         "tvd": table.tvd(rows) if rows and table.clique else None,
         "times": table.times,
-        **known(interaction=table.interaction or None),
+        **known_values(interaction=table.interaction or None),
     }
 
 
@@ -337,10 +337,10 @@ def wanted_margins(plan: Plan) -> list[dict[str, Any]]:
     all records; None without `rows_about`. With ranges or prefixes, both are those of a typical
     answer (root mean square) instead of each cell.
     """
-    return [_wanted(margin, plan) for margin in _margins(plan)]
+    return [_wanted_table_values(margin, plan) for margin in _margins(plan)]
 
 
-def _wanted(margin: Margin, plan: Plan) -> dict[str, Any]:
+def _wanted_table_values(margin: Margin, plan: Plan) -> dict[str, Any]:
     table, rows = margin.table, plan.spec.schema.rows_about
     # All measurements serve an answer, also those that were made for single sets.
     half_width = margin.half_width / math.sqrt(plan.replicates)

@@ -97,7 +97,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     Raises:
         BadInput: if the text is not a question about this release.
     """
-    question, asked, work = prepared(sources, text, level, sampling)
+    question, asked, work = prepare_question(sources, text, level, sampling)
     if (declared := _from_declared(sources, asked, text, level, sampling)) is not None:
         return declared
     parts = terms_of(asked)
@@ -148,7 +148,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     )
 
 
-def prepared(
+def prepare_question(
     sources: Sources, text: str, level: float, sampling: bool
 ) -> tuple[Question, Asked, Intervals]:
     """Return a question, its sums of counts, and what is known of them; arguments as for `ask`.

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dp_core.analysis.query.answer_notes import notes_of
-from dp_core.analysis.query.answering import flat, prepared, terms_of
+from dp_core.analysis.query.answering import flat, prepare_question, terms_of
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.comparable import (
     check_questions,
@@ -178,7 +178,7 @@ def changes_of(later: Side, earlier: Side, *, level: float) -> Changes:
         earlier: Answers of the earlier one for the same groups.
         level: Confidence level of the intervals.
     """
-    found = _unrestricted(later, earlier, level)
+    found = _uncut_changes(later, earlier, level)
     values = np.asarray(later.values - earlier.values)
     possible = later.possible.minus(earlier.possible)
     moved = possible.cut((found.values, found.lows, found.highs), values)
@@ -186,7 +186,7 @@ def changes_of(later: Side, earlier: Side, *, level: float) -> Changes:
     return Changes(*moved, *noise[1:])
 
 
-def _unrestricted(later: Side, earlier: Side, level: float) -> Changes:
+def _uncut_changes(later: Side, earlier: Side, level: float) -> Changes:
     """Return the changes before they are cut to the possible ones; arguments as `changes_of`."""
     values = np.asarray(later.answer[0] - earlier.answer[0])
     if later.variance is not None and earlier.variance is not None:
@@ -279,7 +279,7 @@ def answer_change(
     asked, absent = [], None
     for release in reversed(both):
         try:
-            question, own, work = prepared(release.sources, text, level, sampling)
+            question, own, work = prepare_question(release.sources, text, level, sampling)
         except BadInput as error:
             raise BadInput(f"In {release.bundle.place}: {error.message}") from error
         if question.waves:

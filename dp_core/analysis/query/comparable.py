@@ -12,7 +12,7 @@ from dp_core.analysis.query.asked_counts import Asked
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.errors import BadInput
-from dp_core.inference.questions.question import Condition, folded
+from dp_core.inference.questions.question import Condition, fold_text
 from dp_core.schema.definition import Column, Schema
 
 MOST_NAMED = 6
@@ -111,7 +111,7 @@ def common_groups(later: Asked, earlier: Asked) -> tuple[Places, Places, tuple[s
         if (note := _left_out(later, earlier, name, each))
     ]
     words = (earlier.question.in_words, later.question.in_words)
-    if folded(words[0]) != folded(words[1]):
+    if fold_text(words[0]) != fold_text(words[1]):
         notes.append(f"The earlier release reads the question as `{words[0]}`.")
     number = later.question.number
     if number is not None:
@@ -121,14 +121,14 @@ def common_groups(later: Asked, earlier: Asked) -> tuple[Places, Places, tuple[s
 
 
 def _release_notes(later: Bundle, earlier: Bundle) -> Iterator[str]:
-    dates = [created(each) for each in (later, earlier)]
+    dates = [created_on(each) for each in (later, earlier)]
     if dates[0] is not None and dates[1] is not None and dates[0] < dates[1]:
         yield (
             f"The earlier release of this comparison was made on {dates[1]}, after the other one"
             f" ({dates[0]}). Exchange the two, unless their files are in this order."
         )
     titles = [each.claims.schema.title for each in (later, earlier)]
-    if folded(titles[0]) != folded(titles[1]):
+    if fold_text(titles[0]) != fold_text(titles[1]):
         yield (
             f"The titles of the releases differ: {titles[1]!r} (earlier) and {titles[0]!r}. Check"
             " that both describe the same population."
@@ -143,7 +143,7 @@ def _release_notes(later: Bundle, earlier: Bundle) -> Iterator[str]:
         )
 
 
-def created(bundle: Bundle) -> str | None:
+def created_on(bundle: Bundle) -> str | None:
     """Return the day of a release as its statement has it; None in memory."""
     if bundle.folder is None:
         return None
@@ -187,7 +187,7 @@ def _check_condition(
 ) -> None:
     """Refuse a text that means one level in one release and another level in the other."""
     column, its = schema.column(later.column), other.column(earlier.column)
-    if not column.levels or folded(later.text) == folded(earlier.text):
+    if not column.levels or fold_text(later.text) == fold_text(earlier.text):
         return
     same = _same_codes(column, its)
     if any(code in same and same[code] not in earlier.codes for code in later.codes):
@@ -210,7 +210,7 @@ def _same_codes(later: Column, earlier: Column) -> dict[int, int]:
         return found
     for named in ("label", "text"):
         mine, theirs = (
-            _unique([folded(getattr(level, named)) for level in each.levels])
+            _unique([fold_text(getattr(level, named)) for level in each.levels])
             for each in (later, earlier)
         )
         for name, code in mine.items():

@@ -159,7 +159,7 @@ def answer_declared(
     labels, weights = _groups(table, question)
     if not labels:
         return None
-    known = _known(table, schema, pooled)
+    known = _group_counts(table, schema, pooled)
     if wanted:
         values, lows, highs = tree_quantiles(
             *(table, best.column, best.answers, weights),
@@ -167,7 +167,8 @@ def answer_declared(
         )
         note = (
             "Answered from counts of narrow ranges that were measured for the declared quantiles of"
-            f" {_described(table)}, and from the tables. The interval is the intersection of both."
+            f" {_table_words(table)}, and from the tables. The interval is the intersection of"
+            " both."
         )
         return DeclaredAnswer(labels, values, lows, highs, (note,))
     counts, shape, layers, sums_ = best.answers
@@ -208,7 +209,9 @@ def unused_declaration(
     )
 
 
-def _known(table: ValueTable, schema: Schema, pooled: Pooled) -> tuple[Floats, Floats] | None:
+def _group_counts(
+    table: ValueTable, schema: Schema, pooled: Pooled
+) -> tuple[Floats, Floats] | None:
     """Return counts of the groups from the noisy tables, and their variances; None if unknown."""
     asked = Asked(Question(measure="mean", number=table.column, by=table.by), schema)
     functionals = asked.counts((), values=asked.has_value)
@@ -265,24 +268,30 @@ def _intervals(found: GroupSums, measure: str, level: float) -> tuple[Floats, Fl
     return low, high, values
 
 
-def _shown(number: float) -> str:
+def _three_digit_text(number: float) -> str:
     """Return a number with three significant digits."""
     return f"{float(f'{number:.3g}'):,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def _described(table: ValueTable) -> str:
+def _table_words(table: ValueTable) -> str:
     return f"{table.column} by {', '.join(table.by)}" if table.by else table.column
 
 
 def _notes(sums: DeclaredSums, found: GroupSums, question: Question) -> tuple[str, ...]:
     first = (
         f"Answered from sums that were measured for the declared {question.measure} of"
-        f" {_described(sums.table)}, from the numbers' own values and not from the schema's bins."
+        f" {_table_words(sums.table)}, from the numbers' own values and not from the schema's bins."
     )
     limits = sorted({float(each) for each in found.limits})
-    span = f"{_shown(limits[0])} to {_shown(limits[-1])}" if len(limits) > 1 else _shown(limits[0])
+    span = (
+        f"{_three_digit_text(limits[0])} to {_three_digit_text(limits[-1])}"
+        if len(limits) > 1
+        else _three_digit_text(limits[0])
+    )
     beyond = float(found.beyond.sum())
-    records = f"About {_shown(beyond)} records are" if beyond >= 1.5 else "About 1 record is"
+    records = (
+        f"About {_three_digit_text(beyond)} records are" if beyond >= 1.5 else "About 1 record is"
+    )
     if beyond < 0.5:
         records = "Probably no record is"
     second = (

@@ -65,7 +65,7 @@ class PossibleAnswers:
         least, most = np.nan_to_num(self.least, nan=-np.inf), np.nan_to_num(self.most, nan=np.inf)
         nearest = np.clip(found[0], least, most) if values is None else values
         moved, *ends = moved_to(nearest, found)
-        known = _determined(found)
+        known = _is_determined(found)
         low, high = (np.where(known, np.clip(each, least, most), each) for each in ends)
         return moved, low, high
 
@@ -73,13 +73,13 @@ class PossibleAnswers:
         """Return whether the estimate of a determined answer is not one of the possible ones."""
         rounding = _rounding(found)
         beyond = (found[0] < self.least - rounding) | (found[0] > self.most + rounding)
-        return bool((beyond & _determined(found)).any())
+        return bool((beyond & _is_determined(found)).any())
 
     def uninformed(self, found: Ends) -> int:
         """Return the number of determined answers whose interval contains all possible ones."""
         rounding = _rounding(found)
         every = (found[1] <= self.least + rounding) & (found[2] >= self.most - rounding)
-        return int((every & (self.least < self.most) & _determined(found)).sum())
+        return int((every & (self.least < self.most) & _is_determined(found)).sum())
 
 
 def possible_answers(asked: Asked, terms: Sequence[Sequence[Pair]]) -> PossibleAnswers:
@@ -109,7 +109,7 @@ def moved_to(values: Floats, found: Ends) -> Ends:
         values: The estimates.
         found: Answers; undetermined ones stay as they are.
     """
-    known = _determined(found)
+    known = _is_determined(found)
     old, low, high = found
     with np.errstate(invalid="ignore"):
         shift = np.where(known, values - old, 0.0)
@@ -120,7 +120,7 @@ def _rounding(found: Ends) -> Floats:
     return 1e-9 * (1 + np.abs(found[0]))
 
 
-def _determined(found: Ends) -> NDArray[np.bool_]:
+def _is_determined(found: Ends) -> NDArray[np.bool_]:
     return np.isfinite(found[1]) & np.isfinite(found[2])
 
 

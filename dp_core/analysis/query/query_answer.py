@@ -369,7 +369,7 @@ def answer_query(
     own = schema.column(str(result.question.number))
     ends = ((cell.estimate, cell.low, cell.high) for cell in result.cells)
     met = sorted({round(code) for each in ends for code in each if code is not None})
-    labels = {**found.labels.get(own.name, {}), **_labelled(own, met)}
+    labels = {**found.labels.get(own.name, {}), **_labels_by_text(own, met)}
     return replace(found, labels={**found.labels, own.name: labels}, levels_of=own.name)
 
 
@@ -405,7 +405,7 @@ def stated_answer(
         "determined": why is None,
         "columns": columns,
         "labels": {
-            column.name: _labelled(column, dict.fromkeys(codes[place] for codes in groups))
+            column.name: _labels_by_text(column, dict.fromkeys(codes[place] for codes in groups))
             for place, column in enumerate(parts)
         },
         "cells": tuple(
@@ -486,7 +486,7 @@ def _texts(
     return tuple(found)
 
 
-def _labelled(column: Column, codes: Iterable[int]) -> dict[str, str]:
+def _labels_by_text(column: Column, codes: Iterable[int]) -> dict[str, str]:
     labels = column.code_labels()
     return {text_of(column, code): labels[code] for code in codes}
 

@@ -74,7 +74,7 @@ class Undetermined:
     sentence: str
 
 
-def undetermined(
+def why_undetermined(
     domain: Domain,
     parts: Sequence[Clique],
     needed: Clique,
@@ -100,7 +100,7 @@ def undetermined(
     least = tuple(
         part for part in parts if not any({*other} < {*part} for other in parts if other != part)
     )
-    table = _needed(domain, needed, relation, currency) if needed else None
+    table = _needed_table(domain, needed, relation, currency) if needed else None
     unit = "records" if counted == "records" else "households"
     words = [_unmeasured_words(part, unit) for part in least[:3]]
     if len(least) > 3:
@@ -140,7 +140,7 @@ def _unmeasured_words(part: Clique, unit: str) -> str:
     )
 
 
-def _needed(
+def _needed_table(
     domain: Domain, needed: Clique, relation: Relation, currency: Currency | None
 ) -> NeededTable | None:
     if currency is None:
@@ -289,7 +289,7 @@ def _absent(
         return None
     columns = {name for each in needed for name in _varying(each)}
     domain = sources.schema.domain
-    return undetermined(
+    return why_undetermined(
         domain,
         parts,
         tuple(name for name in domain.columns if name in columns),

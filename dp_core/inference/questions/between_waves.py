@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 
 from dp_core.errors import BadInput
-from dp_core.inference.questions.question import Condition, Question, folded
+from dp_core.inference.questions.question import Condition, Question, fold_text
 from dp_core.inference.questions.question_grammar import MOST_CHARACTERS, read_question
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART, Panel
@@ -54,7 +54,9 @@ def read_any_question(text: str, schema: Schema) -> Question:
         if base in own[1]
     }
     for base, columns in varying.items():
-        if base not in both and re.search(rf"(?<!\w){re.escape(folded(base))}(?!\w)", folded(rest)):
+        if base not in both and re.search(
+            rf"(?<!\w){re.escape(fold_text(base))}(?!\w)", fold_text(rest)
+        ):
             waves = ", ".join(columns) or "none"
             raise BadInput(f"{base!r} is not in both waves; the release has it in: {waves}.")
     asked = read_question(rest, schema, also=both)

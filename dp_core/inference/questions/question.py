@@ -130,7 +130,7 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The comparison with its two sides exchanged."""
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return a text without differences of case and of spaces."""
     return " ".join(text.casefold().split())
 
@@ -142,16 +142,16 @@ def codes_by_text(column: Column) -> Mapping[str, tuple[int, ...]]:
     """
     found: dict[str, list[int]] = {}
     for code, label in enumerate(column.code_labels()):
-        texts = {folded(label)}
+        texts = {fold_text(label)}
         if code < len(column.levels):
-            texts.add(folded(column.levels[code].text))
+            texts.add(fold_text(column.levels[code].text))
         if label == MISSING_LABEL:
             texts.add("missing")
         for text in texts:
             found.setdefault(text, []).append(code)
     if column.type.whole:
         for code, (low, high) in enumerate(pairwise(column.edges)):
-            text = folded(column.scale.text(low))
+            text = fold_text(column.scale.text(low))
             if high - low == 1 and code not in found.setdefault(text, []):
                 found[text].append(code)
     return {text: tuple(codes) for text, codes in found.items()}
@@ -163,7 +163,7 @@ def level_code(column: Column, text: str) -> int:
     Raises:
         BadInput: if there is no such level, or if the text means two of them.
     """
-    found = codes_by_text(column).get(folded(text), ())
+    found = codes_by_text(column).get(fold_text(text), ())
     if len(found) > 1:
         # The text of the file is more exact than a label.
         own = [code for code in found if code < len(column.levels)]
@@ -225,7 +225,7 @@ def missing(column: Column, *, negated: bool) -> Condition:
     return _condition(column, codes, f"{column.name} {word}")
 
 
-def compared(column: Column, sign: str, text: str) -> Condition:
+def threshold_condition(column: Column, sign: str, text: str) -> Condition:
     """Return the condition that a value is below or above a threshold.
 
     The threshold of an ordinal is one of its levels. Any other threshold must be the edge of a bin,

@@ -29,10 +29,10 @@ from dp_core.inference.questions.question import (
     Conditions,
     Question,
     codes_by_text,
-    compared,
     equal_to,
-    folded,
+    fold_text,
     missing,
+    threshold_condition,
 )
 from dp_core.inference.questions.question_tokens import BY, WHERE, TokenReader
 from dp_core.schema.definition import Column, Schema
@@ -83,7 +83,7 @@ def read_question(
     if len(text) > MOST_CHARACTERS:
         raise BadInput(f"The question is longer than {MOST_CHARACTERS:,} characters.")
     for name in schema.linked.others if schema.linked else ():
-        if folded(name) in folded(text):
+        if fold_text(name) in fold_text(text):
             raise BadInput(
                 f"{name!r} is a column of another member, and questions about two members are not"
                 " supported; read the noisy tables of such columns in `marginals.parquet`."
@@ -102,7 +102,7 @@ class _Reader(TokenReader):
         self.panel = schema.panel
         self.names: dict[str, list[str]] = {}
         for name in self.columns:
-            self.names.setdefault(folded(name), []).append(name)
+            self.names.setdefault(fold_text(name), []).append(name)
 
     def question(self) -> Question:
         if not self.tokens:
@@ -358,7 +358,9 @@ class _Reader(TokenReader):
             low = self._value(column)
             if not self.word("and", "to"):
                 raise self.unexpected("`and` and the upper end")
-            return self._both(compared(column, ">=", low), column, "<=", self._value(column))
+            return self._both(
+                threshold_condition(column, ">=", low), column, "<=", self._value(column)
+            )
         if self.word("is"):
             negated = self.word("not")
             if self.word("missing", "unknown", "null", "na"):
@@ -384,11 +386,11 @@ class _Reader(TokenReader):
                 self.place -= 1
                 return equal_to(column, self._values(column), negated=sign == "!=")
             return equal_to(column, [self._value(column)], negated=sign == "!=")
-        return compared(column, sign, self._value(column))
+        return threshold_condition(column, sign, self._value(column))
 
     def _both(self, first: Condition, column: Column, sign: str, value: str) -> Condition:
         """Return a condition with two ends."""
-        second = compared(column, sign, value)
+        second = threshold_condition(column, sign, value)
         codes = tuple(sorted({*first.codes} & {*second.codes}))
         # `age >= 30` and `age < 40` are `30 <= age < 40`, which needs no `and`.
         lower, low = first.text.removeprefix(f"{column.name} ").split(" ", 1)
@@ -409,7 +411,7 @@ class _Reader(TokenReader):
             self.place = start
             return None
         column = self.columns[self._one_name(name)]
-        found = compared(column, MIRRORED[sign], value.text)
+        found = threshold_condition(column, MIRRORED[sign], value.text)
         upper = self.sign()
         if upper is None:
             return found

@@ -7,7 +7,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from dp_core.errors import BadInput, similar
-from dp_core.inference.questions.question import folded
+from dp_core.inference.questions.question import fold_text
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<quoted>"[^"]*"|“[^”]*”|'[^']*'|`[^`]*`)"""
@@ -102,13 +102,13 @@ class TokenReader:
         if token is None:
             return None
         if token.kind == "quoted":
-            text = folded(token.text[1:-1])
+            text = fold_text(token.text[1:-1])
             if text not in known:
                 return None
             self.place += 1
             return text
         for stop in range(min(len(self.tokens), self.place + 40), self.place, -1):
-            text = folded(self.text[token.start : self.tokens[stop - 1].end])
+            text = fold_text(self.text[token.start : self.tokens[stop - 1].end])
             if text in known:
                 self.place = stop
                 return text

@@ -136,16 +136,16 @@ def _about(
     yield "# Numbers of bins (`bins: 20`) are only proposals. Check every entry against the\n"
     yield "# questionnaire.\n"
     if codebook.unread:
-        yield from _wrapped("Not read", codebook.unread)
+        yield from _comment_lines("Not read", codebook.unread)
     first = by_name(codebook.variables)
     others = (one.name for one in codebook.variables if one != first[one.name])
     if twice := list(dict.fromkeys(others)):
-        yield from _wrapped("Described twice, in different words; the first is used", twice)
+        yield from _comment_lines("Described twice, in different words; the first is used", twice)
     if open_:
-        yield from _wrapped(f"To complete ({len(open_)} of {len(names)} columns)", open_)
+        yield from _comment_lines(f"To complete ({len(open_)} of {len(names)} columns)", open_)
     if absent and file:
         variables = f"{plural(len(absent), 'variable')} of the codebook"
-        yield from _wrapped(f"Not in the file ({variables})", absent)
+        yield from _comment_lines(f"Not in the file ({variables})", absent)
 
 
 def head_lines(codebook: Codebook, unit: str = UNIT_LINES) -> str:
@@ -172,7 +172,7 @@ def head_lines(codebook: Codebook, unit: str = UNIT_LINES) -> str:
     )
 
 
-def _wrapped(what: str, names: Sequence[str]) -> Iterator[str]:
+def _comment_lines(what: str, names: Sequence[str]) -> Iterator[str]:
     """Yield comment lines that list names."""
     line = f"# {what}:"
     for place, name in enumerate(names):
@@ -335,7 +335,7 @@ def _value(scale: ValueType, text: str | None) -> Fraction | None:
 
 def key(name: str) -> str:
     """Return a column name as a key of YAML."""
-    return name if _PLAIN.fullmatch(name) else _quoted(name)
+    return name if _PLAIN.fullmatch(name) else _escaped_text(name)
 
 
 def scalar(text: str, *, quoted: bool = False) -> str:
@@ -345,10 +345,10 @@ def scalar(text: str, *, quoted: bool = False) -> str:
     ('poor health', '"a: b"', '"1"')
     """
     plain = not quoted and _PLAIN_TEXT.fullmatch(text) and "  " not in text
-    return text if plain else _quoted(text)
+    return text if plain else _escaped_text(text)
 
 
-def _quoted(text: str) -> str:
+def _escaped_text(text: str) -> str:
     """Return a text in double quotes, with escapes for what is not printable."""
     escaped = (char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)
     return '"' + "".join(f"\\{char}" if char in '\\"' else char for char in escaped) + '"'

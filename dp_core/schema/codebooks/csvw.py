@@ -68,14 +68,14 @@ def read_csvw(document: Any, name: str, data: str) -> Codebook:
     return Codebook(
         name=name,
         form="CSVW metadata",
-        title=_said(table, "title") or _said(group, "title"),
-        description=_said(table, "description") or _said(group, "description"),
+        title=_first_property(table, "title") or _first_property(group, "title"),
+        description=_first_property(table, "description") or _first_property(group, "description"),
         missing_values=default,
         variables=tuple(_variable(column, default, key) for column in columns),
     )
 
 
-def _said(of: Mapping[str, Any], what: str) -> str:
+def _first_property(of: Mapping[str, Any], what: str) -> str:
     return _first(of, *(f"{name}:{what}" for name in ("dc", "dcterms", "schema", "rdfs")), what)
 
 
@@ -99,7 +99,9 @@ def _variable(column: Mapping[str, Any], default: tuple[str, ...], primary: str 
         "format": "" if pairs else pattern,
         "role": "id" if primary in (name, word(column.get("name"))) else "",
         "unit": _first(column, *unit),
-        "label": description_of(*titles[1:2], _said(column, "title"), _said(column, "description")),
+        "label": description_of(
+            *titles[1:2], _first_property(column, "title"), _first_property(column, "description")
+        ),
     }
     return replace(
         variable_of(name, cells, pairs, default if own is None else own),

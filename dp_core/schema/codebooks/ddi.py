@@ -42,7 +42,7 @@ def read_ddi(raw: bytes, name: str, data: str) -> Codebook | None:
         BadInput: if it is not XML, has a document type or an encoding that is not read, is nested
             deeper than `MAX_DEPTH`, has more than `MAX_ELEMENTS` elements, or no variable.
     """
-    root = _parsed(raw, name)
+    root = _xml_root(raw, name)
     if root.tag == "codeBook":
         return _codebook(root, name, data)
     return _lifecycle(root, name) if root.tag in _LIFECYCLE else None
@@ -76,7 +76,7 @@ class _Builder(ElementTree.TreeBuilder):
         )
 
 
-def _parsed(raw: bytes, name: str) -> Element:
+def _xml_root(raw: bytes, name: str) -> Element:
     parser = ElementTree.XMLParser(target=_Builder(name))
     try:
         parser.feed(raw)

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.offered import Expectation
-from dp_core.schema.problems import Problem, applies, refused
+from dp_core.schema.problems import Problem, applies, refused_problems
 from dp_core.schema.rules.row_rules import row_rules
 
 Seen = Literal["profile", "rows", "table"]
@@ -91,18 +91,20 @@ def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
     names = {*schema.names}
     found = [rule for column in schema.checked for rule in _of_values(column, names)]
     if schema.unit.column is not None and not sets:
-        what = counted(f"{schema.unit.column}: rows without an identifier", names)
+        what = counted_column(f"{schema.unit.column}: rows without an identifier", names)
         found.append(_none("identifier", schema.unit.column, None, what))
     for dependent in schema.dependents:
         name = dependent.column.name
         if dependent.column.out_of_range == "reject":
-            what = counted(f"{name}: rows that do not follow from {dependent.source}", names)
+            what = counted_column(f"{name}: rows that do not follow from {dependent.source}", names)
             found.append(_none("dependency", name, None, what))
     kinds: dict[Kind, dict[str, None]] = {"impossible": {}, "rule": {}}
     for rule in row_rules(schema):
         kinds["impossible" if rule.key == "impossible" else "rule"][rule.text] = None
     for kind, texts in kinds.items():
-        found += [_none(kind, text, None, counted(f"{kind}: {text}", names)) for text in texts]
+        found += [
+            _none(kind, text, None, counted_column(f"{kind}: {text}", names)) for text in texts
+        ]
     binned = [column for column in schema.released if not column.type.levels]
     dates = frozenset(one.name for one in binned if isinstance(bounds(one)[0], str))
     own = [one for one in schema.expectations if not (sets and one.file_only)]
@@ -126,7 +128,7 @@ def suite_document(schema: Schema, *, sets: bool = False) -> dict[str, Any]:
     }
 
 
-def counted(name: str, taken: set[str]) -> str:
+def counted_column(name: str, taken: set[str]) -> str:
     """Return the name of a counted column, which no column of the file has."""
     while name in taken:
         name += "*"
@@ -135,17 +137,17 @@ def counted(name: str, taken: set[str]) -> str:
 
 def unreadable(column: Column, taken: set[str]) -> str:
     """Return the name of the counted column of values that are not of the column's type."""
-    return counted(f"{column.name}: rows that are not {column.scale.values}", taken)
+    return counted_column(f"{column.name}: rows that are not {column.scale.values}", taken)
 
 
-def unlisted(column: Column, taken: set[str]) -> str:
+def unlisted_column(column: Column, taken: set[str]) -> str:
     """Return the name of the counted column of texts that are no levels."""
-    return counted(f"{column.name}: rows that are no level", taken)
+    return counted_column(f"{column.name}: rows that are no level", taken)
 
 
 def outside(column: Column, taken: set[str]) -> str:
     """Return the name of the counted column of values outside the bounds."""
-    return counted(f"{column.name}: rows outside the bounds", taken)
+    return counted_column(f"{column.name}: rows outside the bounds", taken)
 
 
 def bounds(column: Column) -> tuple[Any, Any]:
@@ -162,7 +164,7 @@ def bounds(column: Column) -> tuple[Any, Any]:
 
 def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
     column = column.in_sets
-    stop = refused(column)
+    stop = refused_problems(column)
     for problem in Problem:
         if problem not in stop or not applies(problem, column):
             continue
@@ -170,7 +172,7 @@ def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
             yield _none("value", column.name, problem, unreadable(column, names))
             continue
         if problem is Problem.LEVEL and len(column.levels) > MOST_LISTED:
-            yield _none("value", column.name, problem, unlisted(column, names))
+            yield _none("value", column.name, problem, unlisted_column(column, names))
             continue
         if problem is Problem.RANGE and not _exact(column):
             yield _none("value", column.name, problem, outside(column, names))

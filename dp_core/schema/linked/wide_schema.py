@@ -16,7 +16,7 @@ from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 
-def widened(flat: Schema, linked: LinkedTables, missing_values: tuple[str, ...]) -> Schema:
+def widen_schema(flat: Schema, linked: LinkedTables, missing_values: tuple[str, ...]) -> Schema:
     """Return the schema of the wide domain.
 
     Args:

@@ -167,15 +167,15 @@ def stated_cells(
                 raise row.error(f"has {len(items)} values; write {', '.join(names)} and the total.")
             yield tuple(one.text() for one in items[:-1]), items[-1]
     else:
-        yield from _nested(node, len(names))
+        yield from _nested_totals(node, len(names))
 
 
-def _nested(node: Node, depth: int) -> Iterator[tuple[tuple[str, ...], Node]]:
+def _nested_totals(node: Node, depth: int) -> Iterator[tuple[tuple[str, ...], Node]]:
     if depth == 0:
         yield (), node
         return
     for word, inner in node.entries(example="{male: 1200000, female: 1300000}").items():
-        for words, total in _nested(inner, depth - 1):
+        for words, total in _nested_totals(inner, depth - 1):
             yield (word, *words), total
 
 
@@ -232,8 +232,8 @@ def _check_agree(
         if not totals:
             continue
         shared = tuple(name for name in margin.columns if name in other.columns)
-        mine = _summed(dict(margin.totals), margin.columns, shared)
-        theirs = _summed(totals, other.columns, shared)
+        mine = _margin_of(dict(margin.totals), margin.columns, shared)
+        theirs = _margin_of(totals, other.columns, shared)
         for codes, total in mine.items():
             against = theirs.get(codes, Fraction(0))
             if abs(total - against) > TOLERANCE * max(total, against):
@@ -245,7 +245,7 @@ def _check_agree(
                 )
 
 
-def _summed(
+def _margin_of(
     totals: Mapping[tuple[int, ...], Fraction], columns: Sequence[str], shared: Sequence[str]
 ) -> dict[tuple[int, ...], Fraction]:
     found: dict[tuple[int, ...], Fraction] = {}

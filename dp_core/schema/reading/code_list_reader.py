@@ -13,7 +13,14 @@ from pathlib import Path
 
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.bin_edges import MAX_CODES
-from dp_core.schema.code_list import Code, CodeList, Grouping, group_texts, unique_labels, unplaced
+from dp_core.schema.code_list import (
+    Code,
+    CodeList,
+    Grouping,
+    group_texts,
+    unique_labels,
+    unplaced_code,
+)
 from dp_core.schema.definition import MISSING_LABEL, Level
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import printable, shown, utf8_text
@@ -77,7 +84,7 @@ def read_grouping(node: Node, codes: CodeList) -> Grouping:
     for text in keep:
         if text not in known:
             raise node.error(f"keep: {shown(text)} is not in the code list.{nearest(text, known)}")
-    left = unplaced(codes, grouping)
+    left = unplaced_code(codes, grouping)
     if left is not None:
         raise node.error(
             f"code {shown(left)} is at depth {codes.depth(left)}, above the groups at depth"

@@ -74,12 +74,12 @@ def read_column(name: str, node: Node, policies: Policies) -> Column:
     """
     if not name.strip():
         raise node.error("a column name must not be blank.")
-    all_keys = dict.fromkeys(key for kind in words() for key in _allowed(kind))
+    all_keys = dict.fromkeys(key for kind in words() for key in _allowed_keys(kind))
     keys = node.fields(tuple(all_keys), required=("type",), example=COLUMN_EXAMPLE)
     kind = one_of(keys["type"], words())
     for key in keys:
-        if key not in _allowed(kind):
-            owners = [other for other in words() if key in _allowed(other)]
+        if key not in _allowed_keys(kind):
+            owners = [other for other in words() if key in _allowed_keys(other)]
             raise keys[key].error(
                 f"is a key of the type {' or '.join(owners)}, not of {kind};"
                 " change the type or remove the key."
@@ -126,7 +126,7 @@ def _with_role(column: Column, node: Node) -> Column:
     return replace(column, role=word)
 
 
-def _allowed(kind: Kind) -> tuple[str, ...]:
+def _allowed_keys(kind: Kind) -> tuple[str, ...]:
     return (*_COMMON, *column_type(kind).keys)
 
 

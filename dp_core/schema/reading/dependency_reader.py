@@ -123,7 +123,7 @@ def read_dependent(
         raise keys["edges"].error(
             f"{source.name!r} has levels, not edges; write a `map` of the levels."
         )
-    codes = (*mapped(node, keys, column, source, folder), *last)
+    codes = (*mapped_codes(node, keys, column, source, folder), *last)
     return DependentColumn(column=column, source=source.name, codes=codes)
 
 
@@ -142,7 +142,7 @@ def dependent_document(dependent: DependentColumn, source: Column) -> dict[str, 
     }
 
 
-def mapped(
+def mapped_codes(
     node: Node, keys: Mapping[str, Node], column: Column, source: Column, folder: Path | None
 ) -> tuple[int, ...]:
     """Return the code of a column for each level of another one, as a `map` or a code list says.
@@ -391,7 +391,7 @@ def _in_a_line(above: Mapping[str, str], places: Mapping[str, Node]) -> tuple[st
 
 def _read_parents(node: Node, upper: Column, lower: Column, folder: Path | None) -> tuple[int, ...]:
     keys = node.entries()
-    found = mapped(node, keys, upper, lower, folder)
+    found = mapped_codes(node, keys, upper, lower, folder)
     empty = np.flatnonzero(np.bincount(found, minlength=len(upper.levels)) == 0)
     if empty.size:
         level = upper.levels[int(empty[0])]

@@ -13,7 +13,7 @@ from typing import Any
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER, Larger, LinkedTables
-from dp_core.schema.linked.wide_schema import decided_by_codes, widened
+from dp_core.schema.linked.wide_schema import decided_by_codes, widen_schema
 from dp_core.schema.reading.dependency_reader import follows, lies_within
 from dp_core.schema.reading.domain_reader import is_private
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
@@ -115,12 +115,12 @@ class StatedTables:
         missing_values = tuple(document["missing_values"])
         counting = [item for item in self._rules if counts_members(item)]
         try:
-            wide = widened(flat, linked, missing_values)
+            wide = widen_schema(flat, linked, missing_values)
         except BadInput:
             # The first rule that leaves no household possible, with those before it, is at fault.
             for number, item in enumerate(counting, start=1):
                 try:
-                    widened(flat, replace(linked, rules=linked.rules[:number]), missing_values)
+                    widen_schema(flat, replace(linked, rules=linked.rules[:number]), missing_values)
                 except BadInput as error:
                     raise item.error(error.message) from None
             raise

@@ -354,7 +354,7 @@ class _Records:
         may_be_missing = missing is not None and missing.content == "level"
         levels = keys.get("levels")
         kind = keys.get("type")
-        if kind is not None and kind.content == "category" and _listed(levels):
+        if kind is not None and kind.content == "category" and _has_listed_levels(levels):
             assert levels is not None
             keys["levels"] = _with_absent(levels)
             absent: object = ABSENT
@@ -381,7 +381,12 @@ class _Records:
         keys["follows"] = replace(keys["follows"], content=panel.name(source, wave))
         levels = self._definitions[source].entries().get("levels")
         kind = self._definitions[source].entries().get("type")
-        if panel.balanced or kind is None or kind.content != "category" or not _listed(levels):
+        if (
+            panel.balanced
+            or kind is None
+            or kind.content != "category"
+            or not _has_listed_levels(levels)
+        ):
             missing = keys.get("missing")
             if not panel.balanced and missing is not None and missing.content == "reject":
                 keys["missing"] = replace(missing, content="level")
@@ -394,7 +399,7 @@ class _Records:
         mapped = keys["map"]
         assert isinstance(mapped.content, Mapping)
         keys["map"] = replace(mapped, content={**mapped.content, ABSENT: _node(ABSENT, mapped)})
-        if _listed(keys.get("levels")):
+        if _has_listed_levels(keys.get("levels")):
             keys["levels"] = _with_absent(keys["levels"])
         return replace(node, content=keys)
 
@@ -408,7 +413,8 @@ class _Records:
             return (item,)
         waves = [w for w in panel.waves if all(w in panel.columns[name] for name in names)]
         found = {
-            wave: _renamed(item, {n: panel.name(n, wave) for n in names}, levels) for wave in waves
+            wave: _with_names(item, {n: panel.name(n, wave) for n in names}, levels)
+            for wave in waves
         }
         if panel.balanced or not isinstance(item.content, str):
             return tuple(found.values())
@@ -445,7 +451,7 @@ def _words(levels: Node) -> tuple[str, ...]:
     return () if levels.content is None else (levels.content,)
 
 
-def _listed(levels: Node | None) -> bool:
+def _has_listed_levels(levels: Node | None) -> bool:
     """Return whether levels are listed, so that one more can be added."""
     if levels is None:
         return False
@@ -469,16 +475,16 @@ def _names(item: Node, name: str, levels: Collection[str]) -> bool:
         return name in item.content
     if isinstance(item.content, tuple):
         return any(isinstance(one.content, Mapping) and name in one.content for one in item.content)
-    return _renamed(item, {name: name + "_"}, levels).content != item.content
+    return _with_names(item, {name: name + "_"}, levels).content != item.content
 
 
-def _renamed(item: Node, names: Mapping[str, str], levels: Collection[str]) -> Node:
+def _with_names(item: Node, names: Mapping[str, str], levels: Collection[str]) -> Node:
     """Return a rule with columns renamed; levels with the same text stay as they are."""
     if isinstance(item.content, Mapping):
         renamed = {names.get(key, key): value for key, value in item.content.items()}
         return replace(item, content=renamed)
     if isinstance(item.content, tuple):
-        return replace(item, content=tuple(_renamed(one, names, levels) for one in item.content))
+        return replace(item, content=tuple(_with_names(one, names, levels) for one in item.content))
     if item.content is None:
         return item
     # The first alternatives leave lists of levels, and a level after a sign, as they are.

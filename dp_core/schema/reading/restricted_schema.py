@@ -89,7 +89,7 @@ def kept_columns(schema: Schema, names: Collection[str]) -> tuple[str, ...]:
     hierarchy, and the columns of each rule that can set one of its columns to missing.
     """
     kept = {*names}
-    rules = [{*rule} for rule in _rules(schema) if any(_settled(schema, name) for name in rule)]
+    rules = [{*rule} for rule in _rules(schema) if any(_settles(schema, name) for name in rule)]
     while True:
         more = {each.source for each in schema.dependents if each.column.name in kept}
         for rule in rules:
@@ -117,7 +117,7 @@ def _names(rule: list[Mapping[str, object]]) -> tuple[str, ...]:
     return tuple(name for part in rule for name in part)
 
 
-def _settled(schema: Schema, name: str) -> bool:
+def _settles(schema: Schema, name: str) -> bool:
     """Return whether a broken rule sets this column to missing."""
     column = schema.column(name)
     return column.missing == "level" and column.out_of_range == "missing"

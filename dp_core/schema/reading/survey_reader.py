@@ -86,7 +86,7 @@ def read_survey(
         design_effect=keys["design_effect"].fraction() if "design_effect" in keys else None,
         replicate_weights=(
             *replicate_weights,
-            *_named(keys.get("replicate_weights"), schema, definitions),
+            *_replicate_names(keys.get("replicate_weights"), schema, definitions),
         ),
     )
     if survey.design_effect is not None and survey.design_effect < 1:
@@ -145,13 +145,15 @@ def _number(keys: Mapping[str, Node], key: str, column: Column | None) -> int | 
     return keys[key].integer(minimum=1)
 
 
-def _named(node: Node | None, schema: Schema, definitions: Mapping[str, Node]) -> tuple[str, ...]:
+def _replicate_names(
+    node: Node | None, schema: Schema, definitions: Mapping[str, Node]
+) -> tuple[str, ...]:
     """Return the columns of `replicate_weights`: names, or ranges such as `RW1..RW80`."""
     if node is None:
         return ()
     one = isinstance(node.content, str)
     texts = (node.name(),) if one else node.texts(example="RW1..RW80")
-    names = [name for text in texts for name in _expanded(node, text)]
+    names = [name for text in texts for name in _names_of_range(node, text)]
     for place, name in enumerate(names):
         if name in definitions:
             raise node.error(f"{shown(name)} is also under `columns`; keep it in one place.")
@@ -164,7 +166,7 @@ def _named(node: Node | None, schema: Schema, definitions: Mapping[str, Node]) -
     return tuple(names)
 
 
-def _expanded(node: Node, text: str) -> Iterator[str]:
+def _names_of_range(node: Node, text: str) -> Iterator[str]:
     match = _RANGE.fullmatch(text)
     if match is None:
         yield text

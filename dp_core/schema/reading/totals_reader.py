@@ -322,7 +322,7 @@ def _can_be_met(possible: Flags, totals: Sequence[Counts]) -> bool:
 
     sums = [*totals]
     for axis, wanted in enumerate(sums):
-        possible, sums[axis] = _merged(possible, axis, wanted)
+        possible, sums[axis] = _merge_levels(possible, axis, wanted)
     cells = np.argwhere(possible)
     if len(cells) > _MOST_POSSIBLE:
         return True
@@ -345,7 +345,7 @@ def _can_be_met(possible: Flags, totals: Sequence[Counts]) -> bool:
     return not (solved.status == 0 and solved.fun > max(0.5 / records, _ROUNDING))
 
 
-def _merged(possible: Flags, axis: int, wanted: Counts) -> tuple[Flags, Counts]:
+def _merge_levels(possible: Flags, axis: int, wanted: Counts) -> tuple[Flags, Counts]:
     """Return cells and sums after levels that can occur with the same other levels are merged.
 
     Levels without records are left out.

@@ -44,10 +44,12 @@ def with_excluded_boxes(schema: Schema, rules: tuple[ColumnRule, ...]) -> Struct
         rules: All its rules between columns.
     """
     stated = tuple(rule for rule in schema.zeros.rules if not rule.derived)
-    return StructuralZeros((*stated, *(box for rule in rules for box in excluded(rule, schema))))
+    return StructuralZeros(
+        (*stated, *(box for rule in rules for box in excluded_boxes(rule, schema)))
+    )
 
 
-def excluded(rule: ColumnRule, schema: Schema) -> tuple[Rule, ...]:
+def excluded_boxes(rule: ColumnRule, schema: Schema) -> tuple[Rule, ...]:
     """Return the boxes of codes in which every row breaks a rule."""
     columns = {name: schema.column(name) for name in rule.columns}
     bounds = {
@@ -175,7 +177,7 @@ def _boxes(
             largest = np.array([factor * outer(ends[group]) for group in groups[axis]])
             most = most + largest.reshape([-1 if at == axis else 1 for at in range(len(names))])
         impossible &= most <= condition.bound
-    boxes = _decomposed(impossible)
+    boxes = _covering_boxes(impossible)
     boxes.sort(key=lambda box: -np.prod([float(part.size) for part in box]))
     return [
         {
@@ -196,7 +198,7 @@ def _groups(codes: list[NDArray[np.intp]]) -> list[list[NDArray[np.intp]]]:
     return [np.array_split(each, size) for each, size in zip(codes, sizes, strict=True)]
 
 
-def _decomposed(impossible: NDArray[np.bool_]) -> list[tuple[NDArray[np.intp], ...]]:
+def _covering_boxes(impossible: NDArray[np.bool_]) -> list[tuple[NDArray[np.intp], ...]]:
     """Return boxes that cover exactly the impossible cells, as indices along each axis.
 
     Boxes may overlap; each extends along every axis as far as all its cells are impossible.
@@ -210,7 +212,7 @@ def _decomposed(impossible: NDArray[np.bool_]) -> list[tuple[NDArray[np.intp], .
         if before is not None and np.array_equal(part, before):
             continue
         before = part
-        for box in _decomposed(part):
+        for box in _covering_boxes(part):
             others = np.ix_(np.arange(len(impossible)), *box)
             along = impossible[others].reshape(len(impossible), -1).all(axis=1)
             whole = (np.flatnonzero(along), *box)

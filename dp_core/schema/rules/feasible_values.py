@@ -67,10 +67,12 @@ def blocks_of(schema: Schema) -> tuple[Block, ...]:
 
     No two blocks compare the same column. Structural zeros express the other clauses exactly.
     """
-    clauses = [clause for rule in schema.rules for clause in rule.clauses if _compared(clause)]
+    clauses = [
+        clause for rule in schema.rules for clause in rule.clauses if _compared_columns(clause)
+    ]
     found: list[tuple[list[Clause], set[str]]] = []
     for clause in clauses:
-        names = _compared(clause)
+        names = _compared_columns(clause)
         touching = [block for block in found if not block[1].isdisjoint(names)]
         joined = [*(one for block in touching for one in block[0]), clause]
         names = names.union(*(block[1] for block in touching))
@@ -98,7 +100,7 @@ def blocks_of(schema: Schema) -> tuple[Block, ...]:
     return tuple(made)
 
 
-def _compared(clause: Clause) -> set[str]:
+def _compared_columns(clause: Clause) -> set[str]:
     """Return the columns whose values a clause compares."""
     return {name for each in clause if isinstance(each, AtMost) for name in each.columns}
 
@@ -199,9 +201,9 @@ def witnesses(bins: Bins, codes: Mapping[str, Array]) -> tuple[Flags, Ints]:
         if attempt > 2:
             fractions = rng.random(len(bins.block.units))
         own = _rows_of(codes, rows)
-        return _tried(bins, own, within.rows(rows), fractions[:, None], rng, each=False)
+        return _one_try(bins, own, within.rows(rows), fractions[:, None], rng, each=False)
 
-    return _found(bins, codes, within, tried, _TRIES)
+    return _obedient_rows(bins, codes, within, tried, _TRIES)
 
 
 def drawn_values(
@@ -228,12 +230,12 @@ def drawn_values(
 
     def tried(_attempt: int, rows: Array) -> tuple[Ints, Flags]:
         fractions = rng.random((len(bins.block.units), rows.size))
-        return _tried(bins, _rows_of(codes, rows), within.rows(rows), fractions, rng, each=True)
+        return _one_try(bins, _rows_of(codes, rows), within.rows(rows), fractions, rng, each=True)
 
-    return _found(bins, codes, within, tried, tries)
+    return _obedient_rows(bins, codes, within, tried, tries)
 
 
-def _found(
+def _obedient_rows(
     bins: Bins,
     codes: Mapping[str, Array],
     within: Range,
@@ -272,7 +274,7 @@ class _Inequality:
     rows: Flags
 
 
-def _tried(
+def _one_try(
     bins: Bins,
     codes: Mapping[str, Array],
     within: Range,
@@ -319,7 +321,7 @@ def _inequalities(
     chosen: list[_Inequality] = []
     impossible = np.zeros(rows, dtype=bool)
     for clause in bins.block.clauses:
-        alive, comparisons = _left(clause, bins, seen, within, place)
+        alive, comparisons = _possible_rows(clause, bins, seen, within, place)
         # Drawn whatever the rows are, so that a row's result does not depend on other rows.
         pick = rng.integers(1 << 30, size=rows if each else 1)
         if not alive.any():
@@ -343,7 +345,7 @@ def _inequalities(
     return sure, chosen, impossible
 
 
-def _left(
+def _possible_rows(
     clause: Clause, bins: Bins, seen: RuleRows, within: Range, place: Mapping[str, int]
 ) -> tuple[Flags, list[tuple[AtMost, Flags]]]:
     """Return the rows in which a clause can still hold, and where each comparison always does."""

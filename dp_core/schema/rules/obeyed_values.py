@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.schema import decoding
-from dp_core.schema.decoding import assembled, drawn
+from dp_core.schema.decoding import assemble_columns, draw_values
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import Array, all_hold
 from dp_core.schema.rules.feasible_values import (
@@ -43,7 +43,7 @@ Draw = Callable[[str, Array, np.random.Generator], Array]
 """Returns values of a column drawn within the bins of some codes, none of them missing."""
 
 
-def compared(schema: Schema) -> tuple[str, ...]:
+def compared_columns(schema: Schema) -> tuple[str, ...]:
     """Return the columns whose values rules compare, in the schema's order."""
     return tuple(name for block in blocks_of(schema) for name in block.names)
 
@@ -74,11 +74,11 @@ def obey(
     """
     found: dict[str, Array] = {}
     for block in blocks_of(schema):
-        found |= _obeyed(schema, block, codes, values, draw, rng)
+        found |= _obedient_values(schema, block, codes, values, draw, rng)
     return found
 
 
-def _obeyed(
+def _obedient_values(
     schema: Schema,
     block: Block,
     every: Mapping[str, Array],
@@ -102,7 +102,7 @@ def _obeyed(
         own = {name: each[left] for name, each in codes.items()}
         if attempt:
             units[:, left] = _redrawn(block, bins, own, units[:, left], draw, rng)
-        tried = _determined(block, bins, own, units[:, left], within.rows(left))
+        tried = _determine_units(block, bins, own, units[:, left], within.rows(left))
         good = within.rows(left).contains(tried) & ~broken(block, bins.seen(own, tried))
         units[:, left[good]] = tried[:, good]
         left = left[~good]
@@ -118,10 +118,10 @@ def _obeyed(
         left = left[~good]
     if left.size:
         raise ValueError("No values of a record's codes obey the rules between columns.")
-    return _changed(schema, block, bins, codes, values, units)
+    return _other_values(schema, block, bins, codes, values, units)
 
 
-def _changed(
+def _other_values(
     schema: Schema,
     block: Block,
     bins: Bins,
@@ -169,7 +169,7 @@ def _redrawn(
     return found
 
 
-def _determined(
+def _determine_units(
     block: Block, bins: Bins, codes: Mapping[str, Array], units: Ints, within: Range
 ) -> Ints:
     """Return units in which each equality determines the variable with the widest bin."""
@@ -217,15 +217,17 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
     if not schema.rules:
         return decoding.decode(schema, data, rng=rng)
     codes = {column.name: data.column(column.name) for column in schema.columns}
-    arrays = {name: drawn(schema.column(name), own, rng=rng) for name, own in codes.items()}
+    arrays = {name: draw_values(schema.column(name), own, rng=rng) for name, own in codes.items()}
 
     def draw(name: str, own: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         column = schema.column(name)
-        return column.scale.values_in(drawn(column, own, rng=rng))
+        return column.scale.values_in(draw_values(column, own, rng=rng))
 
-    before = {name: schema.column(name).scale.values_in(arrays[name]) for name in compared(schema)}
+    before = {
+        name: schema.column(name).scale.values_in(arrays[name]) for name in compared_columns(schema)
+    }
     for name, values in obey(schema, codes, before, draw, rng=rng).items():
         column = schema.column(name)
         missing = None if column.missing_code is None else codes[name] == column.missing_code
         arrays[name] = column.scale.array(values, missing)
-    return assembled(schema, codes, arrays)
+    return assemble_columns(schema, codes, arrays)

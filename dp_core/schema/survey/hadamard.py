@@ -46,7 +46,7 @@ def hadamard(order: int) -> NDArray[np.int8]:
     elif order > 2 and _is_prime(order - 1):
         found = _skew(_residues(order - 1)) + np.eye(order, dtype=np.int8)
     elif order > 2 and _is_prime(order // 2 - 1) and (order // 2 - 1) % 4 == 1:
-        core = _bordered(_residues(order // 2 - 1))
+        core = _with_border(_residues(order // 2 - 1))
         one, other = np.array([[1, 1], [1, -1]]), np.array([[1, -1], [-1, -1]])
         found = np.kron(core, one) + np.kron(np.eye(order // 2, dtype=np.int8), other)
     else:
@@ -69,12 +69,12 @@ def _residues(prime: int) -> NDArray[np.int8]:
 
 
 def _skew(core: NDArray[np.int8]) -> NDArray[np.int8]:
-    found = _bordered(core)
+    found = _with_border(core)
     found[1:, 0] = -1
     return found
 
 
-def _bordered(core: NDArray[np.int8]) -> NDArray[np.int8]:
+def _with_border(core: NDArray[np.int8]) -> NDArray[np.int8]:
     """Return a matrix with a border of ones, and 0 in its corner."""
     found = np.ones((len(core) + 1, len(core) + 1), dtype=np.int8)
     found[0, 0] = 0

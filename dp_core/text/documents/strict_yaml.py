@@ -84,7 +84,7 @@ def parse(text: str, *, source: str) -> Node:
     try:
         return _Builder(source).document(events)
     except yaml.MarkedYAMLError as error:
-        raise translated(error, text, source) from None
+        raise yaml_error(error, text, source) from None
     except yaml.YAMLError:
         raise BadInput(f"{source}: is not valid YAML; check quotes and brackets.") from None
 
@@ -224,7 +224,7 @@ def _line_of(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:
+def yaml_error(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:
     """Return the error for a text that libyaml cannot parse.
 
     Args:

@@ -82,13 +82,13 @@ def exact_json(**amounts: Fraction | None) -> dict[str, Any]:
     >>> exact_json(epsilon=Fraction(1, 2), rho=None)
     {'epsilon': 0.5, 'epsilon_exact': '1/2'}
     """
-    stated = known(**amounts)
+    stated = known_values(**amounts)
     return {name: float(value) for name, value in stated.items()} | {
         f"{name}_exact": str(value) for name, value in stated.items()
     }
 
 
-def known(**values: Any) -> dict[str, Any]:
+def known_values(**values: Any) -> dict[str, Any]:
     """Return the values that are not None: keys that an answer may leave out."""
     return {name: value for name, value in values.items() if value is not None}
 

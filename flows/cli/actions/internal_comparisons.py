@@ -250,7 +250,7 @@ def evaluate_release(
     columns = _columns(own, by=by, quasi=quasi, line=line)
     for target in targets:
         check_target(own.domain, target, _WHOSE)
-    plan = _attacked(found) if attacks else None
+    plan = _plan_to_attack(found) if attacks else None
     name = found.unused_name("evaluation")
     asked_for = AskedEvaluation(
         schema=claims.schema,
@@ -321,7 +321,7 @@ def _line(schema: Schema, text: str) -> tuple[str, str]:
     return sides[0], sides[1]
 
 
-def _attacked(found: ReleaseWithFile) -> Plan:
+def _plan_to_attack(found: ReleaseWithFile) -> Plan:
     """Return the plan that attacks carry out again in memory.
 
     Raises:

@@ -19,7 +19,7 @@ from flows.cli.command_parts import (
     CommandGroup,
     answering,
     cli,
-    decided,
+    decision_options,
     existing_ledger,
     json_wanted,
     this_home,
@@ -41,7 +41,7 @@ def desk() -> None:
 
 @desk.command("open")
 @click.argument("file", type=PATH)
-@decided
+@decision_options
 @answering
 def open_(file: Path, by: str, reason: str) -> CommandAnswer:
     """Open a question desk, or apply a change of its file.
@@ -76,7 +76,7 @@ def show(account: str | None) -> CommandAnswer:
 
 @desk.command("close")
 @click.argument("account", type=ACCOUNT)
-@decided
+@decision_options
 @answering
 def close(account: str, by: str, reason: str) -> CommandAnswer:
     """Close a desk: it takes no new questions.

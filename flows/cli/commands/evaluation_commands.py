@@ -142,14 +142,14 @@ def audit(quick: bool, methods: tuple[str, ...], seed: int) -> CommandAnswer:
         task = bar.add_task("Auditing", total=1.0)
         findings = carry_out(
             "quick" if quick else "full",
-            chosen=_chosen(methods),
+            chosen=_chosen_releases(methods),
             seed=seed,
             progress=lambda done, _name: bar.update(task, completed=done),
         )
     return audit_answer(findings)
 
 
-def _chosen(methods: tuple[str, ...]) -> Sequence[Configuration] | None:
+def _chosen_releases(methods: tuple[str, ...]) -> Sequence[Configuration] | None:
     """Return the releases of some presets, None for all.
 
     Raises:

@@ -14,7 +14,7 @@ import click
 
 from dp_core.errors import BadInput
 from dp_core.text.names import check_name
-from dp_core.text.pages.answer import CommandAnswer, known
+from dp_core.text.pages.answer import CommandAnswer, known_values
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Block, Fact, Sentence
 from flows.cli.arguments import (
@@ -35,7 +35,7 @@ from flows.cli.command_parts import (
     CommandGroup,
     answering,
     cli,
-    decided,
+    decision_options,
     existing_ledger,
     json_wanted,
     the_ledger,
@@ -107,7 +107,7 @@ def ledger() -> None:
 )
 @click.option("--approved-plans-only", is_flag=True, help="Run approved plans only.")
 @click.option("--large-epsilon", "meant", is_flag=True, help=_LARGE_EPSILON)
-@decided
+@decision_options
 @answering
 def ledger_open(
     account: str,
@@ -162,7 +162,7 @@ def ledger_open(
 @click.option("--period-epsilon", type=EPSILON, metavar="E", help="New epsilon of one period.")
 @_NEW_PERIOD_DELTA
 @click.option("--large-epsilon", "meant", is_flag=True, help=_LARGE_EPSILON)
-@decided
+@decision_options
 @answering
 def ledger_raise(
     account: str,
@@ -206,7 +206,7 @@ def ledger_raise(
 )
 @click.option("--own-delta", type=DELTA, default="0", metavar="D", help=_OWN_DELTA)
 @_NEW_PERIOD_DELTA
-@decided
+@decision_options
 @answering
 def ledger_restate(
     account: str,
@@ -245,7 +245,7 @@ def ledger_restate(
 
 @ledger.command("close")
 @click.argument("account", type=ACCOUNT)
-@decided
+@decision_options
 @answering
 def ledger_close(account: str, by: str, reason: str) -> CommandAnswer:
     """Close an account; it takes no more releases."""
@@ -256,7 +256,7 @@ def ledger_close(account: str, by: str, reason: str) -> CommandAnswer:
 
 @ledger.command("allow-retry")
 @click.argument("account", type=ACCOUNT)
-@decided
+@decision_options
 @answering
 def ledger_allow_retry(account: str, by: str, reason: str) -> CommandAnswer:
     """Allow further attempts after the data refused three."""
@@ -274,7 +274,7 @@ def ledger_allow_retry(account: str, by: str, reason: str) -> CommandAnswer:
 
 @ledger.command("approve")
 @click.argument("plan", metavar="PLAN-HASH|SPEC")
-@decided
+@decision_options
 @answering
 def ledger_approve(plan: str, by: str, reason: str) -> CommandAnswer:
     """Approve a plan, given its hash or spec."""
@@ -283,7 +283,7 @@ def ledger_approve(plan: str, by: str, reason: str) -> CommandAnswer:
 
 @ledger.command("withdraw")
 @click.argument("plan", metavar="PLAN-HASH|SPEC")
-@decided
+@decision_options
 @answering
 def ledger_withdraw(plan: str, by: str, reason: str) -> CommandAnswer:
     """Withdraw the approval of a plan."""
@@ -303,7 +303,7 @@ def _decide(plan: str, *, approved: bool, by: str, reason: str) -> CommandAnswer
 @ledger.command("keygen")
 @click.argument("file", type=PATH)
 @click.option("--replaces", metavar="FINGERPRINT", help="Key that the new one replaces.")
-@decided
+@decision_options
 @answering
 def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> CommandAnswer:
     """Make a key that signs every entry from now on."""
@@ -403,7 +403,7 @@ def ledger_verify(export: Path | None, keys: tuple[Path, ...]) -> CommandAnswer:
 
 
 @ledger.command("adopt")
-@decided
+@decision_options
 @answering
 def ledger_adopt(by: str, reason: str) -> CommandAnswer:
     """Accept a restored ledger, or a clock that jumped.
@@ -431,5 +431,5 @@ def ledger_adopt(by: str, reason: str) -> CommandAnswer:
         else f"The clock of this machine, {found.clock} ahead, is accepted."
     )
     names = ("ledger", "head", "noted", "behind", "elsewhere", "closed")
-    values = {name: getattr(found, name) for name in names} | known(clock=found.clock)
+    values = {name: getattr(found, name) for name in names} | known_values(clock=found.clock)
     return CommandAnswer(values, (*page, Sentence(last)))

@@ -19,7 +19,7 @@ from flows.cli.command_parts import (
     CommandGroup,
     answering,
     cli,
-    decided,
+    decision_options,
     existing_ledger,
     json_wanted,
     ledger_if_any,
@@ -164,7 +164,7 @@ def release_group() -> None:
 
 @release_group.command()
 @click.argument("release", type=RELEASE)
-@decided
+@decision_options
 @answering
 def look(release: str, by: str, reason: str) -> CommandAnswer:
     """Record a look at a release, and show its internal report."""
@@ -192,7 +192,7 @@ def data_docs(release: str) -> CommandAnswer:
 @release_group.command()
 @click.argument("release", type=RELEASE)
 @click.option("--out", metavar="DIR", type=PATH, help="New folder; default: that of `run`.")
-@decided
+@decision_options
 @answering
 def publish(release: str, out: Path | None, by: str, reason: str) -> CommandAnswer:
     """Publish a release that waits for approval, unchanged."""
@@ -207,7 +207,7 @@ def publish(release: str, out: Path | None, by: str, reason: str) -> CommandAnsw
 
 @release_group.command()
 @click.argument("release", type=RELEASE)
-@decided
+@decision_options
 @answering
 def withdraw(release: str, by: str, reason: str) -> CommandAnswer:
     """End a release that waits for approval, without a bundle."""

@@ -65,13 +65,15 @@ def schedule(template: Path, cron: str, zone: str, out_root: Path, dask: str | N
     _require_server(
         "run `prefect server start`, and set it, for example, to http://127.0.0.1:4200/api."
     )
-    deployments = served(template, cron=cron, zone=zone, out_root=out_root, dask=dask)
+    deployments = served_deployments(template, cron=cron, zone=zone, out_root=out_root, dask=dask)
     click.echo(f"Serving {', '.join(each.full_name for each in deployments)}; stop with Ctrl-C.")
     run_until_stopped(deployments)
     click.echo("Stopped. Interrupted releases continue when it starts again.")
 
 
-def served(template: Path, *, cron: str, zone: str, out_root: Path, dask: str | None) -> list[Any]:
+def served_deployments(
+    template: Path, *, cron: str, zone: str, out_root: Path, dask: str | None
+) -> list[Any]:
     """Return the deployments of a small site: releases of one template, and their upkeep.
 
     Raises:

@@ -129,7 +129,7 @@ def test_a_preset_with_another_option_is_another_release(monkeypatch):
     monkeypatch.setitem(
         PRESETS,
         "another",
-        dataclasses.replace(PRESETS["mst"], options={"select": {"rule": "distance"}}),
+        dataclasses.replace(PRESETS["mst"], options={"select": {"share": "1/4"}}),
     )
     fresh = configurations.__wrapped__()
     of_another = [each.name for each in fresh if each.method == "another"]
@@ -192,7 +192,7 @@ def half_of_the_noise(patch):
 
 
 def keep_all_rows(patch):
-    audit_run._coded.cache_clear()
+    audit_run._coded_pairs.cache_clear()
     everything = "dp_core.confidential.person_rows.kept_rows"
     patch.setattr(everything, lambda persons, _order, _most: np.ones(len(persons), np.bool_))
 
@@ -223,18 +223,18 @@ def lose_a_pair_row(patch):
     def without_the_last(tables, domain, rows):
         return Dataset(domain, right(tables, domain, rows).codes[:, :-1])
 
-    audit_run._coded.cache_clear()
+    audit_run._coded_pairs.cache_clear()
     patch.setattr(tiny_households, "to_pair_rows", without_the_last)
 
 
 def order_members_by_the_file(patch):
-    audit_run._coded.cache_clear()
+    audit_run._coded_pairs.cache_clear()
     patch.setattr(key_links, "_ranks", lambda keys: np.arange(len(keys)))
 
 
 def write_floats_as_arrow_does(patch):
     """Ten digits and more are then written as 1.0000000001e+10."""
-    audit_run._coded.cache_clear()
+    audit_run._coded_pairs.cache_clear()
     patch.setattr(stored_texts, "_float_texts", lambda values: values.cast(pa.string()))
 
 
@@ -242,7 +242,7 @@ def identify_persons_by_their_stored_text(patch):
     def stored(values, _what):
         return values.cast(pa.string())
 
-    audit_run._coded.cache_clear()
+    audit_run._coded_pairs.cache_clear()
     patch.setattr(person_rows, "identifier_texts", stored)
 
 
@@ -371,7 +371,7 @@ def test_a_planted_fault_is_found(fault, monkeypatch):
     try:
         findings = audited([method], units)
     finally:
-        audit_run._coded.cache_clear()
+        audit_run._coded_pairs.cache_clear()
     assert [sentence for sentence in findings.violations if told in sentence]
     assert not findings.passed
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.audit.changes import Mismatch, reached
+from dp_core.audit.changes import Mismatch, used_bounds
 from dp_core.audit.frozen_noise import Cells, Conditionals, Noisy, Scores
 from dp_core.wall.accounting.events import (
     GaussianEvent,
@@ -28,7 +28,7 @@ def noisy(kind, *values, scale=SCALE):
 
 
 def only(event, shape, one, other):
-    (found,) = reached(event, shape, one, other)
+    (found,) = used_bounds(event, shape, one, other)
     return found
 
 
@@ -68,14 +68,14 @@ def test_a_choice_needs_the_largest_change_of_a_score():
 )
 def test_what_may_not_depend_on_the_file_is_a_mismatch(event, one, other):
     with pytest.raises(Mismatch):
-        reached(event, (2,), one, other)
+        used_bounds(event, (2,), one, other)
 
 
 def test_cells_of_one_file_alone_appear_with_the_delta_of_the_law():
     event = StabilityEvent(SCALE, 3, 7, 3)
     one = Cells({(0,): 4, (1,): 2, (2,): 1}, (5,), SCALE)
     other = Cells({(0,): 4}, (5,), SCALE)
-    counts, delta = reached(event, (9, 2), one, other)
+    counts, delta = used_bounds(event, (9, 2), one, other)
     assert counts.ratio == 1
     norm = sum(math.exp(-abs(z) / SCALE) for z in range(-400, 401))
 

@@ -13,7 +13,7 @@ from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
-from dp_core.schema.problems import Problem, refused
+from dp_core.schema.problems import Problem, refused_problems
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from tests.full import at_full_size
@@ -246,7 +246,7 @@ def test_missing_policy_makes_values_outside_the_schema_missing_and_refuses_what
         Problem.MISSING: 1,
     }
     assert codes(integer(out_of_range="missing"), ["-5", "5"]) == [-1, 2]
-    assert refused(integer(**options)) == {Problem.TYPE}
+    assert refused_problems(integer(**options)) == {Problem.TYPE}
 
 
 def test_an_empty_batch_has_no_codes():

@@ -227,7 +227,7 @@ def test_ctrl_c_keeps_what_is_finished(command, spec, tmp_path, monkeypatch):
 def test_two_comparisons_in_one_folder_are_refused(command, spec, tmp_path):
     out = tmp_path / "out"
     assert command("compare", spec, *SURE, "--runs", "1", "--out", out).code == 0
-    with comparison.locked(out):
+    with comparison.lock_folder(out):
         answer = command("compare", spec, *SURE, "--runs", "1", "--out", out)
     assert answer.code == 4
     assert "Another comparison is running" in answer.err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dp_core.errors import BadInput
-from flows.cli.commands.server_commands import check_schedule, run_until_stopped, served
+from flows.cli.commands.server_commands import check_schedule, run_until_stopped, served_deployments
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_it_ends_in_order_when_it_is_told_to(monkeypatch, number):
 
 def test_it_serves_the_template_and_its_upkeep(project):
     project.write_spec(release="town-{date:%Y-%m}")
-    made = served(
+    made = served_deployments(
         project.spec, cron="0 2 1 * *", zone="Europe/Berlin", out_root=Path("out"), dask=None
     )
     release, upkeep, nightly = made
@@ -88,8 +88,12 @@ def test_it_serves_the_template_and_its_upkeep(project):
 
 def test_a_mistaken_template_is_refused_before_anything_is_served(project):
     with pytest.raises(BadInput, match="release: "):
-        served(project.spec, cron="0 2 1 * *", zone="UTC", out_root=Path("out"), dask=None)
+        served_deployments(
+            project.spec, cron="0 2 1 * *", zone="UTC", out_root=Path("out"), dask=None
+        )
     project.write_spec(release="town-{date:%Y-%m}")
     with pytest.raises(BadInput, match="tcp://a:1") as error:
-        served(project.spec, cron="* * * * *", zone="UTC", out_root=Path("o"), dask="tcp://a:1")
+        served_deployments(
+            project.spec, cron="* * * * *", zone="UTC", out_root=Path("o"), dask="tcp://a:1"
+        )
     assert error.value.row == "dask-in-clear"

@@ -331,7 +331,7 @@ def measure_chain(
             released += release(inputs, [asked], inputs.measure_cost)
             continue
         if chain is None:
-            chain = _begun(order, minimiser, released, known)
+            chain = _empty_chain(order, minimiser, released, known)
         chain = _up_to(chain, piece)
         asked = Ask(step_name(piece), chain.question(piece), piece.share)
         (answer,) = release(inputs, [asked], inputs.measure_cost)
@@ -354,7 +354,7 @@ def fit_chain(
     for item in released:
         if isinstance(item, Totals):
             answers[item.of.clique[-1], part_of(item.of)] = item
-    chain = _begun(order, minimiser, released, rows)
+    chain = _empty_chain(order, minimiser, released, rows)
     for piece in pieces(order, count=False):
         if piece.part == "table":
             continue
@@ -364,7 +364,7 @@ def fit_chain(
     return ChainModel(variables, max(1, round(chain.rows)), zeros, chain)
 
 
-def _begun(
+def _empty_chain(
     order: Sequence[Variable],
     minimiser: Minimiser,
     released: Sequence[Released],

@@ -36,7 +36,7 @@ from dp_core.schema.reading.stated_rules.rule_conditions import (
     Stated,
     by_bin,
     compared,
-    joined,
+    join_conditions,
     of_codes,
     rule_of,
     units_of,
@@ -102,8 +102,10 @@ def read_column_rule(node: Node, schema: Schema) -> ColumnRule:
             return form.read(node, match, schema)
     reader = _Reader(node, text, schema)
     if_said, then_said = reader.whole()
-    when = tuple(joined(node, [said.met for said in if_said]))
-    clauses = [clause for said in then_said for clause in joined(node, [when, said.broken])]
+    when = tuple(join_conditions(node, [said.met for said in if_said]))
+    clauses = [
+        clause for said in then_said for clause in join_conditions(node, [when, said.broken])
+    ]
     rule = rule_of(node, schema, text, clauses, (*if_said, *then_said))
     stated = (said.equality for said in then_said if said.equality is not None)
     return replace(rule, equalities=tuple(Equality(when, *equality) for equality in stated))
@@ -176,7 +178,7 @@ class _Reader:
                 said.append(self._value_of(name, column, "=="))
             self._closed()
             met = tuple(clause for each in said for clause in each.met)
-            broken = tuple(joined(self._node, [each.broken for each in said]))
+            broken = tuple(join_conditions(self._node, [each.broken for each in said]))
             both = (broken, met) if negated else (met, broken)
             return Stated(*both, (name,), said[0].units)
         codes = {self._level_code(column)}

@@ -48,7 +48,7 @@ class Stated:
     equality: tuple[tuple[tuple[str, int], ...], int] | None = None
 
 
-def joined(node: Node, parts: Sequence[Alternatives]) -> list[Clause]:
+def join_conditions(node: Node, parts: Sequence[Alternatives]) -> list[Clause]:
     """Return the alternatives of conditions that are all met, given the alternatives of each.
 
     Raises:

@@ -41,7 +41,7 @@ from dp_core.schema.reading.stated_rules.rule_conditions import (
     by_bin,
     compared,
     decided_codes,
-    joined,
+    join_conditions,
     of_codes,
     rule_of,
     units_of,
@@ -165,7 +165,7 @@ def _read_rule(item: Node, schema: Schema, known: Mapping[str, Column]) -> Rule 
     text = _rule_text(entries)
     if not private:
         return Rule(tuple(boxes), tuple(tuple(sorted(codes)) for codes in boxes.values()), text)
-    clauses = joined(item, [each.met for each in stated])
+    clauses = join_conditions(item, [each.met for each in stated])
     return rule_of(item, schema, text, clauses, stated, key="impossible")
 
 
@@ -188,7 +188,7 @@ def _codes(node: Node, column: Column, names: Mapping[str, int] | None = None) -
     if (items := _items(node)) is not None:
         return set().union(*(_codes(item, column, names) for item in items))
     if isinstance(node.content, Mapping):
-        return set(range(column.bins)) - _codes(_negated(node), column, names)
+        return set(range(column.bins)) - _codes(_excluded_node(node), column, names)
     text = node.text(example="a level" if column.levels else '"<15"')
     if names is not None:
         return {read_level(node, text, column, names)}
@@ -204,11 +204,11 @@ def _by_values(node: Node, column: Column) -> tuple[Alternatives, Alternatives]:
     if (items := _items(node)) is not None:
         parts = [_by_values(item, column) for item in items]
         met = tuple(clause for part in parts for clause in part[0])
-        return met, tuple(joined(node, [part[1] for part in parts]))
+        return met, tuple(join_conditions(node, [part[1] for part in parts]))
     present: Alternatives = ((Missing(column.name, False),),)
     if isinstance(node.content, Mapping):
-        met, broken = _by_values(_negated(node), column)
-        return tuple(joined(node, [present, broken])), met
+        met, broken = _by_values(_excluded_node(node), column)
+        return tuple(join_conditions(node, [present, broken])), met
     text = node.text(example='"<15"')
     if text in MISSING_WORDS:
         missing_code(node, column)
@@ -227,7 +227,7 @@ def _items(node: Node) -> tuple[Node, ...] | None:
     return node.content
 
 
-def _negated(node: Node) -> Node:
+def _excluded_node(node: Node) -> Node:
     return node.fields(("not",), required=("not",), example="{not: [a, b]}")["not"]
 
 
@@ -253,6 +253,6 @@ def _within(node: Node, text: str, column: Column) -> tuple[Alternatives, Altern
             raise node.error(f"{shown(text)} is reversed; write the smaller value first.")
         # A range of numbers contains its lower end and not its upper one.
         first, last = against(">=", low), against("<" if scale.continuous else "<=", high)
-        return tuple(joined(node, [first.met, last.met])), (*first.broken, *last.broken)
+        return tuple(join_conditions(node, [first.met, last.met])), (*first.broken, *last.broken)
     said = against("==", value(text))
     return said.met, said.broken

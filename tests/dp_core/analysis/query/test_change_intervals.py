@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.analysis.query.answering import prepared
+from dp_core.analysis.query.answering import prepare_question
 from dp_core.analysis.query.change_answer import changes_of, side_of
 from tests.dp_core.analysis.query.survey import noisy_tables, pooled
 from tests.schema_texts import read
@@ -54,7 +54,7 @@ def sources(file, noise, scale, rng):
 def change(text, later, earlier, *, sampling=False, level=LEVEL):
     sides = []
     for each in (later, earlier):
-        _, asked, _ = prepared(each, text, level, sampling)
+        _, asked, _ = prepare_question(each, text, level, sampling)
         sides.append(side_of(each, asked, level=level, sampling=sampling))
     return changes_of(*sides, level=level)
 

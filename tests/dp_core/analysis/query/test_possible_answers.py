@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.analysis.query.answering import ask, prepared, terms_of
+from dp_core.analysis.query.answering import ask, prepare_question, terms_of
 from dp_core.analysis.query.change_answer import changes_of, side_of
 from dp_core.analysis.query.possible_answers import PossibleAnswers, possible_answers
 from dp_core.analysis.query.query_answer import _texts
@@ -165,7 +165,7 @@ def test_the_possible_range_is_that_of_every_file():
         "share of rooms = 6 by sex",
         "ratio of rooms = 6 to age < 65",
     ):
-        _, asked, _ = prepared(EXACT, text, 0.95, sampling=False)
+        _, asked, _ = prepare_question(EXACT, text, 0.95, sampling=False)
         (pairs,) = terms_of(asked)
         ((top, bottom),) = pairs
         possible = possible_answers(asked, [pairs])
@@ -218,7 +218,7 @@ def test_a_group_that_is_not_determined_is_not_said_to_have_an_interval():
 )
 def test_changes_are_possible_and_are_those_of_the_answers_shown(text, most):
     releases = [_noisy(seed) for seed in (1, 2)]
-    asked = prepared(releases[0], text, 0.95, sampling=False)[1]
+    asked = prepare_question(releases[0], text, 0.95, sampling=False)[1]
     later, earlier = (side_of(one, asked, level=0.95, sampling=False) for one in releases)
     found = changes_of(later, earlier, level=0.95)
     known = np.isfinite(found.lows) & np.isfinite(found.highs)

@@ -14,7 +14,7 @@ from dp_core.bundle.files.codebook import field
 from dp_core.confidential.encoding import Encoder, rule_rows, settle_zeros
 from dp_core.confidential.values.common_types import is_readable
 from dp_core.errors import BadInput
-from dp_core.inference.questions.question import compared
+from dp_core.inference.questions.question import threshold_condition
 from dp_core.inspection.file_check import check_frame
 from dp_core.schema.column_types import registry
 from dp_core.schema.column_types.registry import column_type, words
@@ -110,7 +110,7 @@ def test_the_codebook_and_the_suite_describe_it(schema):
 
 
 def test_a_question_and_a_rule_compare_times_with_times_only(schema):
-    assert compared(schema.column("end"), "<", "12:00").codes == (0,)
+    assert threshold_condition(schema.column("end"), "<", "12:00").codes == (0,)
     with pytest.raises(BadInput, match="compare times with times, or with a time such as 07:30"):
         parse_schema(SCHEMA | {"rules": ["start <= 5"]})
 

@@ -13,7 +13,7 @@ from dp_core.schema.expectations.suite import suite_document
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.reading.stated_rules import column_rule_reader
 from dp_core.schema.reading.stated_rules.column_rule_reader import read_conditions
-from dp_core.schema.reading.stated_rules.rule_conditions import joined, rule_of
+from dp_core.schema.reading.stated_rules.rule_conditions import join_conditions, rule_of
 from dp_core.schema.rules.obeyed_values import decode
 from dp_core.schema.rules.possible_codes import with_possible_values
 from dp_core.tables.dataset import Dataset
@@ -37,7 +37,9 @@ class Never:
 
     def read(self, node, match, schema):
         stated = read_conditions(node, match[1], schema)
-        return rule_of(node, schema, match[0], joined(node, [each.met for each in stated]), stated)
+        return rule_of(
+            node, schema, match[0], join_conditions(node, [each.met for each in stated]), stated
+        )
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from dp_core.errors import BadInput
-from dp_core.text.pages.answer import CommandAnswer, known
+from dp_core.text.pages.answer import CommandAnswer, known_values
 from dp_core.text.pages.page import (
     Bars,
     Column,
@@ -187,7 +187,12 @@ def test_no_empty_line_is_doubled_between_tables():
 
 def test_an_answer_is_one_value_for_programs_and_people():
     answer = CommandAnswer(
-        {"cost": Fraction(1, 2), "day": date(2026, 11, 28), "way": Path("a"), **known(none=None)},
+        {
+            "cost": Fraction(1, 2),
+            "day": date(2026, 11, 28),
+            "way": Path("a"),
+            **known_values(none=None),
+        },
         (Sentence("Costs 0.5."),),
         code=3,
     )
