@@ -127,7 +127,7 @@ def make_input(folder: Path, case: Case) -> Path:
 def in_this_process(case: Case) -> dict[str, Any]:
     """Make a release; return the forecast and what it took, in seconds by stage."""
     from dp_core.plan.forecast.resource_forecast import forecast_resources
-    from tasks.run.machine_note import machine_of
+    from tasks.run.home_notes import machine_of
 
     with tempfile.TemporaryDirectory() as scratch:
         times = release_by_stages(make_input(Path(scratch), case), Path(scratch))

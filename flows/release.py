@@ -29,22 +29,22 @@ from tasks.run.release_run import Progress, silent
 from tasks.run.stage_table import STAGE_NAMES
 from tasks.stages.check_quality import check_against_tables, check_quality
 from tasks.stages.choose_domain import choose_domain
-from tasks.stages.count_marginals import count_marginals
-from tasks.stages.discretize import discretize
 from tasks.stages.gates.gate_task import Waiting
-from tasks.stages.gates.grant import grant
-from tasks.stages.gates.reserve import reserve
-from tasks.stages.gates.settle import settle
+from tasks.stages.gates.ledger_tasks import grant, reserve, settle
 from tasks.stages.identify import identify
 from tasks.stages.measure_analyses import measure_analyses
-from tasks.stages.measure_marginals import measure_basics, measure_marginals
+from tasks.stages.measure_marginals import (
+    count_marginals,
+    measure_basics,
+    measure_marginals,
+    select_marginals,
+)
 from tasks.stages.publish import publish, tidy
 from tasks.stages.reconstruct import reconstruct
 from tasks.stages.reuse_measurements import reuse_measurements
-from tasks.stages.select_marginals import select_marginals
 from tasks.stages.stage_task import StageResult
 from tasks.stages.synthesize import synthesize
-from tasks.stages.validate_schema import validate_schema
+from tasks.stages.validate_schema import discretize, validate_schema
 from tasks.support.dask_cluster import dask_client
 
 if TYPE_CHECKING:

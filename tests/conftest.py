@@ -29,14 +29,12 @@ from dp_core.tables.marginal import Marginal
 from tests.databases import survey_database
 from tests.full import ask_for_all, at_full_size
 from tests.kept_connections import connections_are_kept, new_connections
-from tests.kept_edges import edges_are_kept
-from tests.kept_forecasts import forecasts_are_kept
-from tests.migrations import migrations_of_fresh_ledgers
+from tests.kept_results import results_are_kept
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
 from tests.prefect_tables import with_prefects_tables
+from tests.quick_ledgers import ledgers_are_quick
 from tests.trusted_core import TESTS as CORE_TESTS
 from tests.trusted_core import audited
-from tests.unsynced import nothing_is_synced
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = pytest.StashKey[tuple[Path, ...]]()
@@ -47,15 +45,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "connections_are_kept",
-    "edges_are_kept",
-    "forecasts_are_kept",
     "ledger_url",
-    "migrations_of_fresh_ledgers",
+    "ledgers_are_quick",
     "new_connections",
-    "nothing_is_synced",
     "postgres_cluster",
     "postgres_server",
     "postgres_url",
+    "results_are_kept",
     "survey_database",
     "with_prefects_tables",
 ]

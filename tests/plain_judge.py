@@ -46,9 +46,9 @@ def _holds(rule: Rule, value: Any) -> bool:
 
 def users() -> list[ModuleType]:
     """Return the modules that judge."""
-    from tasks.validation import expectations, synthetic_sets, trial
+    from tasks.validation import expectations, synthetic_sets
 
-    return [expectations, synthetic_sets, trial]
+    return [expectations, synthetic_sets]
 
 
 def install() -> None:

@@ -24,9 +24,8 @@ from tasks.ledger.accounts import Account
 from tasks.ledger.leases import Holder
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
-from tasks.run.progress_note import read_note
+from tasks.run.home_notes import last_verified, read_progress
 from tasks.run.stage_table import CONFIDENTIAL_STAGES, stages_of
-from tasks.run.verification_note import last_verified
 from tasks.support.run_folder import RunFolder
 
 WITHOUT_BUNDLE = ("abandoned", "withdrawn", "failed-thresholds")
@@ -166,7 +165,7 @@ def _running(folder: RunFolder, holder: Holder | None) -> dict[str, Any] | None:
     For staff, as all durations of stages. `percent` and `seconds_left` are None if they are
     unknown. None if no process works on the release, or another machine's process does.
     """
-    moment = None if holder is None else read_note(folder, holder.process)
+    moment = None if holder is None else read_progress(folder, holder.process)
     if moment is None:
         return None
     return {

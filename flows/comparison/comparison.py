@@ -226,8 +226,7 @@ def _files(todo: Sequence[tuple[Cell, Input]]) -> list[Input]:
 def _write_codes(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgress) -> Path:
     """Check a file against its schema and write its codes; return their folder."""
     from dp_core.confidential.coding import write_codes
-    from tasks.validation.expectations import validate
-    from tasks.validation.linked_validation import validate_linked
+    from tasks.validation.expectations import validate, validate_linked
     from tasks.validation.validation_report import write_internal
 
     progress.say(f"Reading {of.name} and checking it against its schema.")

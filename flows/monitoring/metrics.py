@@ -24,8 +24,8 @@ from dp_core.wall.ledger.entries import Entry
 from tasks.ledger.accounts import Account, Used
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import assert_not_lost, home, ledger_exists, open_ledger
+from tasks.run.home_notes import last_verified
 from tasks.run.stage_table import stages_of
-from tasks.run.verification_note import last_verified
 from tasks.support.run_folder import RunFolder
 
 _WINDOW = timedelta(days=365)

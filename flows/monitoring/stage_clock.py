@@ -17,8 +17,7 @@ from dp_core.plan.forecast.resource_forecast import forecast_resources
 from dp_core.plan.forecast.stage_pace import Moment, StagePace
 from dp_core.plan.plan import Plan
 from flows.monitoring import log
-from tasks.run.machine_note import machine_of
-from tasks.run.progress_note import remove_note, write_note
+from tasks.run.home_notes import machine_of, remove_progress, write_progress
 from tasks.run.release_run import Run
 
 TICK_S = 1.0
@@ -89,7 +88,7 @@ def follow_stages(run: Run) -> Iterator[None]:
         moment = pace.moment()
         if moment is None:
             return
-        write_note(run.folder, moment, os.getpid())
+        write_progress(run.folder, moment, os.getpid())
         if lines.due(moment):
             log.log_progress(run, moment)
 
@@ -99,7 +98,7 @@ def follow_stages(run: Run) -> Iterator[None]:
             yield
     finally:
         run.progress = before
-        remove_note(run.folder)
+        remove_progress(run.folder)
 
 
 def expected_seconds(plan: Plan, home: Path) -> Mapping[str, float]:

@@ -17,7 +17,7 @@ from dp_core.wall.ledger.export import read_export
 from dp_core.wall.ledger.signatures import read_public
 from flows.answers.ledger_answers import ledger_check
 from flows.monitoring.prefect_events import tell_check
-from tasks.run.verification_note import noting
+from tasks.run.home_notes import record_check
 
 if TYPE_CHECKING:
     from tasks.ledger.ledger import Ledger
@@ -54,7 +54,12 @@ def check_ledger(ledger: Ledger, home: Path, keys: Sequence[Path], *, quiet: boo
     # shared database, checks everything but the seals, and no key is created for it.
     made_releases = (home / KEY).exists() or (home / "runs").exists() or (home / IDENTITY).exists()
     key = home_key(home, ledger) if made_releases and ledger.knows_inputs() else None
-    with noting(home), _check_event(), with_advice(_LEDGER_NEXT), progress(quiet=quiet) as update:
+    with (
+        record_check(home),
+        _check_event(),
+        with_advice(_LEDGER_NEXT),
+        progress(quiet=quiet) as update,
+    ):
         ledger.check_anchor()
         found = ledger.verify(key, trusted=trusted, progress=update)
     sealed = "checked" if key else "not checked" if ledger.knows_inputs() else "none"

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import urllib.parse
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -89,10 +89,12 @@ def _engine(variable: str) -> sa.Engine:
         if backend == "sqlite":
             options["creator"] = _sqlite(url)
         return sa.create_engine(url, poolclass=sa.NullPool, hide_parameters=True, **options)
-    except sa.exc.NoSuchModuleError:
-        _no_driver(variable)
-    except ImportError:
-        _no_driver(variable)
+    except (sa.exc.NoSuchModuleError, ImportError):
+        raise BadInput(
+            f"No driver is installed for the kind of database that the URL in {variable} begins"
+            " with; correct its beginning (postgresql://, sqlite:///), or install the Python"
+            " package that SQLAlchemy needs for it."
+        ) from None
     except (sa.exc.ArgumentError, ValueError, TypeError):
         # privacy: the value is not shown and the cause is dropped, as both may hold a password.
         raise BadInput(
@@ -101,14 +103,6 @@ def _engine(variable: str) -> sa.Engine:
             " password, write characters like @ and / as %40 and %2F.",
             row="database-variable",
         ) from None
-
-
-def _no_driver(variable: str) -> NoReturn:
-    raise BadInput(
-        f"No driver is installed for the kind of database that the URL in {variable} begins with;"
-        " correct its beginning (postgresql://, sqlite:///), or install the Python package that"
-        " SQLAlchemy needs for it."
-    ) from None
 
 
 def _sqlite(url: sa.URL) -> Any:

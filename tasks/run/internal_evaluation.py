@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.run.internal_inference import FROM_OUTSIDE, unheard
+from tasks.run.internal_inference import result_or, unheard
 from tasks.run.internal_scores import read_sample
 from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 
@@ -82,24 +82,19 @@ def write_evaluation(
     """
     from dp_core.lab.evaluation.evaluation_page import as_html, as_json
 
-    found: dict[str, Any] = {"scores": {"problem": "The evaluation stopped before its end."}}
-
-    def written() -> dict[str, bytes]:
+    def written(found: dict[str, Any]) -> dict[str, bytes]:
         return {
             f"{name}.json": as_json(INTERNAL_NOTICE, title, found).encode(),
             f"{name}.html": as_html(INTERNAL_NOTICE, title, found).encode(),
         }
 
-    pages = written()  # privacy: messages and imports of the first page happen here.
+    def stopped(how: str) -> dict[str, bytes]:
+        return written({"scores": {"problem": f"The evaluation stopped {how}."}})
+
+    # privacy: messages and imports of the first page happen here.
+    pages = stopped("before its end")
     with unheard():
-        try:
-            found = sections()
-            pages = written()
-        except FROM_OUTSIDE:
-            raise
-        except BaseException as error:  # privacy: no error that depends on the data may leave.
-            found = {"scores": {"problem": f"The evaluation stopped with {type(error).__name__}."}}
-            pages = written()
+        pages = result_or(lambda: written(sections()), lambda error: stopped(f"with {error}"))
     for file, content in pages.items():
         write_atomically(folder / file, content)
     return folder / f"{name}.html"
@@ -161,12 +156,7 @@ def linked_sections(
 
 def _or_reason(section: Callable[[], dict[str, object]]) -> dict[str, object]:
     """Return a section, or why it could not be computed."""
-    try:
-        return section()
-    except FROM_OUTSIDE:
-        raise
-    except BaseException as error:  # privacy: the other sections are written all the same.
-        return {"problem": f"This part stopped with {type(error).__name__}."}
+    return result_or(section, lambda error: {"problem": f"This part stopped with {error}."})
 
 
 def _store_codes(source: Source, schema: Schema, folder: Path) -> CodeStore:

@@ -9,9 +9,9 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import numpy as np
 from prefect.exceptions import ExternalSignal, PrefectSignal
@@ -34,6 +34,7 @@ FROM_OUTSIDE = (KeyboardInterrupt, asyncio.CancelledError, ExternalSignal, Prefe
 """Exceptions by which a person or Prefect stops a run; the data cannot cause them."""
 
 _UNHEARD = threading.Lock()
+Result = TypeVar("Result")
 
 
 def write_comparison(
@@ -81,17 +82,19 @@ def write_comparison(
     # written. Messages and imports of the first drawing also happen here.
     nothing = _comparison(schema, rule, stopped("The comparison stopped before its end."))
     written = _texts(nothing, name) | _picture(nothing, name)
+
+    def compared() -> dict[str, bytes]:
+        real = original_values(source, schema, columns)
+        agreements = compare_formulas(real, sets, formulas, schema, rule, analyse=analyse)
+        found = _comparison(schema, rule, agreements)
+        return _texts(found, name) | _picture(found, name)
+
+    def not_compared(error: str) -> dict[str, bytes]:
+        reason = f"The comparison stopped with {error}."
+        return _texts(_comparison(schema, rule, stopped(reason)), name)
+
     with unheard():
-        try:
-            real = original_values(source, schema, columns)
-            agreements = compare_formulas(real, sets, formulas, schema, rule, analyse=analyse)
-            found = _comparison(schema, rule, agreements)
-            written = _texts(found, name) | _picture(found, name)
-        except FROM_OUTSIDE:
-            raise
-        except BaseException as error:  # privacy: no error that depends on the data may leave.
-            reason = f"The comparison stopped with {type(error).__name__}."
-            written |= _texts(_comparison(schema, rule, stopped(reason)), name)
+        written |= result_or(compared, not_compared)
     for file, content in written.items():
         write_atomically(folder / file, content)
     return folder / f"{name}.html"
@@ -129,6 +132,20 @@ def _picture(found: Comparison, name: str) -> dict[str, bytes]:
         axis="formula",
     )
     return {f"{name}.png": drawn}
+
+
+def result_or(work: Callable[[], Result], otherwise: Callable[[str], Result]) -> Result:
+    """Return the result of work on the data; if it fails, the other with the error's class name.
+
+    Privacy:
+        Whether the work fails may depend on one record, so no error of it leaves.
+    """
+    try:
+        return work()
+    except FROM_OUTSIDE:
+        raise
+    except BaseException as error:
+        return otherwise(type(error).__name__)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tasks.run.internal_inference import FROM_OUTSIDE, unheard
+from tasks.run.internal_inference import result_or, unheard
 
 if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
@@ -54,17 +54,16 @@ def scores_or_reason(
 
     if not sets:
         return {}
+
+    def scores() -> dict[str, object]:
+        own = schema.coarse or schema
+        chosen = asked or default_columns(own.domain)
+        noise = expected_noise(own, released, chosen.by, records=records, rows=rows)
+        real, *drawn = (read_sample(store, schema) for store in (file, *sets))
+        return score_sets(real, drawn, own, asked=chosen, noise=noise, mean_tvd=mean_tvd)
+
     with unheard():
-        try:
-            own = schema.coarse or schema
-            chosen = asked or default_columns(own.domain)
-            noise = expected_noise(own, released, chosen.by, records=records, rows=rows)
-            real, *drawn = (read_sample(store, schema) for store in (file, *sets))
-            return score_sets(real, drawn, own, asked=chosen, noise=noise, mean_tvd=mean_tvd)
-        except FROM_OUTSIDE:
-            raise
-        except BaseException as error:  # privacy: no error that depends on the data may leave.
-            return {"problem": f"The scores stopped with {type(error).__name__}."}
+        return result_or(scores, lambda error: {"problem": f"The scores stopped with {error}."})
 
 
 def read_sample(

@@ -1,4 +1,4 @@
-"""The stages `basics` and `measure`: noisy tables before the selection, and the selected ones."""
+"""The stages that count, select and measure tables: `count`, `basics`, `select` and `measure`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 
 from dp_core.methods.selection.selector import Dependences, Selection
 from dp_core.plan.procedure import measure_basics as measured_basics
-from dp_core.plan.procedure import measure_selected, replicates
+from dp_core.plan.procedure import measure_selected, replicates, select
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
+from dp_core.tables.linked_columns import with_members
 from dp_core.text.canonical import canonical_json
 from dp_core.wall.curator import Curator
 from dp_core.wall.released import Measurement, Released
@@ -42,12 +44,36 @@ def basics(run: ConfidentialRun, curator: Curator) -> tuple[Measurement, ...]:
     )
 
 
+@granted_stage("count")
+def count_marginals(run: ConfidentialRun, _grant: StageGrant) -> None:
+    """Count, in one pass, the tables that are needed whatever the selection chooses.
+
+    After a crash they are counted again, which costs no privacy.
+    """
+    cliques = certain_cliques(run)
+    if run.schema.linked is not None:
+        # The weights of pair rows need the number of members (`HouseholdCounter`).
+        cliques = tuple(dict.fromkeys(map(with_members, cliques)))
+    run.row_counter.count(cliques, partial(run.progress, "count"))
+
+
 @granted_stage("basics")
 def measure_basics(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, object]:
     """Measure the number of rows and the one-way tables."""
     curator = run.curator(grant)
     basics(run, curator)
     return {"rows": curator.public_rows()}
+
+
+@granted_stage("select")
+def select_marginals(run: ConfidentialRun, grant: StageGrant) -> None:
+    """Choose the tables to measure with the selection's share of the budget.
+
+    A selection that works in rounds also measures its tables here.
+    """
+    curator = run.curator(grant)
+    known = () if run.plan.selected() is not None else basics(run, curator)
+    write_selections(run, select(run.plan, curator, known))
 
 
 @granted_stage("measure")

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
@@ -17,6 +17,8 @@ from dp_core.wall.stage_grant import PAYS, StageGrant
 from tasks.run.release_run import Run
 from tasks.support.run_folder import disk_errors, where_kept
 
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
 RunT = TypeVar("RunT", bound=Run)
 """`Run`, or `ConfidentialRun` for a stage that reads the data."""
 
@@ -69,7 +71,7 @@ def stage(
         def perform(run: RunT, *after: object) -> StageResult:  # noqa: ARG001 (edges of the graph)
             return _once(name, run, partial(work, run))
 
-        return _task(name, perform, work.__doc__, run_name)
+        return quiet_task(name, perform, work.__doc__, run_name)
 
     return decorate
 
@@ -108,14 +110,15 @@ def granted_stage(
 
             return _once(name, run, granted)
 
-        return _task(name, perform, work.__doc__)
+        return quiet_task(name, perform, work.__doc__)
 
     return decorate
 
 
-def _task(
-    name: str, perform: Callable[..., Any], doc: str | None, run_name: str | None = None
-) -> Task[..., Any]:
+def quiet_task(
+    name: str, perform: Callable[P, ResultT], doc: str | None, run_name: str | None = None
+) -> Task[P, ResultT]:
+    """Return a Prefect task that Prefect does not cache, persist, retry or log."""
     perform.__doc__ = doc
     return task(
         name=name,

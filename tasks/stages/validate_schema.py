@@ -1,4 +1,4 @@
-"""The stage `validate`: checks the file against the schema, and writes its codes."""
+"""The stages `validate` and `discretize`: the file is checked and coded."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ def validate_schema(run: ConfidentialRun) -> None:
     """
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.values.raw_values import Reader
-    from tasks.validation.expectations import validate
-    from tasks.validation.linked_validation import validate_linked
-    from tasks.validation.trial import try_expectations
+    from tasks.validation.expectations import try_expectations, validate, validate_linked
 
     # Before `run.source`, which begins an attempt.
     for column in run.schema.columns:
@@ -33,3 +31,18 @@ def validate_schema(run: ConfidentialRun) -> None:
         return
     # Write the codes too, so that the file is read only once.
     validate(run.source, run.schema.stored, run.folder.internal, progress, run.codes)
+
+
+@stage("discretize")
+def discretize(run: ConfidentialRun) -> None:
+    """Keep the codes that validation wrote; write them if they are missing or incomplete.
+
+    Raises:
+        SchemaViolation: if the file does not fit the schema.
+    """
+    from dp_core.confidential.coding import left_by_validation, write_codes
+
+    schema = run.schema.stored
+    if not left_by_validation(schema, run.codes):
+        # The codes were lost: validation wrote them.
+        write_codes(run.opened, schema, run.codes, partial(run.progress, "discretize"))

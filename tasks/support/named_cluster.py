@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -59,8 +60,9 @@ def check_cluster(asked: CountingCluster | None) -> None:
         asked: Cluster of the spec; None for no cluster.
 
     Raises:
-        BadInput: if the class does not exist here, has no such option, or cannot use a value as
-            far as that is known without starting it. The message names the place in the spec.
+        BadInput: if the class does not exist here, has no such option, or an option is not for the
+            spec to set. The message names the place in the spec. The class judges the values itself
+            when it starts.
     """
     if asked is not None:
         _check_cluster_class(asked)
@@ -163,10 +165,10 @@ def dashboard() -> str | None:
 
 
 def _check_cluster_class(asked: CountingCluster) -> type:
-    """Return the class, with its options checked as far as possible without starting it."""
+    """Return the class, with the names of its options checked without starting it."""
     complete("dask")
     kind = _class(asked)
-    known = known_options(kind)
+    known = _known_options(kind)
     for name in asked.options:
         if name in OURS:
             raise asked.place(f"options.{name}").error("is set by dp-release; remove it.")
@@ -175,11 +177,18 @@ def _check_cluster_class(asked: CountingCluster) -> type:
                 f"the operator of this machine decides about the dashboard, with {DASHBOARD};"
                 " remove it."
             )
-        if known is not None and name not in known:
+        if known and name not in known:
             raise asked.place(f"options.{name}").error(
                 f"{asked.cluster} has no option {shown(name)}.{nearest(name, sorted(known))}"
             )
-    _check_jobs(kind, asked)
+    if hasattr(kind, "job_cls") and asked.options.get("security") is True:
+        # Without the folder dask-jobqueue writes private keys into the working folder.
+        folder = asked.options.get("shared_temp_directory")
+        if not (folder or _of_site(kind, "shared-temp-directory")):
+            raise asked.place("options.security").error(
+                "certificates that are made for one release reach the jobs as files; name a folder"
+                " that all nodes see under options.shared_temp_directory."
+            )
     return kind
 
 
@@ -213,99 +222,57 @@ def _class(asked: CountingCluster) -> type:
     return found
 
 
-def known_options(kind: type) -> frozenset[str] | None:
-    """Return the keyword arguments that a cluster class takes; None if it takes any.
-
-    Args:
-        kind: A cluster class. What it passes on, to its base class, to its jobs or to local
-            workers, counts too.
-    """
+def _known_options(kind: Any) -> set[str]:
+    """Return the options of a class of jobs or of local workers; empty for a class of others."""
     from distributed import LocalCluster, Nanny, Worker
 
     if hasattr(kind, "job_cls"):
-        return frozenset(_arguments(kind, deep=False)[0] | _arguments(kind.job_cls)[0])
+        return _arguments(kind) | _arguments(kind.job_cls)
     if issubclass(kind, LocalCluster):
-        own = _arguments(kind, deep=False)[0] | _arguments(LocalCluster, deep=False)[0]
-        return frozenset(own | _arguments(Nanny)[0] | _arguments(Worker)[0])
-    names, is_open = _arguments(kind)
-    return None if is_open else frozenset(names)
+        return _arguments(kind) | _arguments(Nanny) | _arguments(Worker)
+    return set()
 
 
-def _arguments(kind: type, *, deep: bool = True) -> tuple[set[str], bool]:
-    """Return the arguments of a class, and whether it takes others as well.
+def _arguments(kind: type) -> set[str]:
+    """Return the names of the arguments of a class and of the bases to which it passes others."""
+    from distributed import SpecCluster
 
-    Args:
-        kind: The class.
-        deep: Whether it passes the rest to its base classes; True by default.
-    """
-    names: set[str] = set()
-    for base in kind.__mro__[:-1]:
-        if "__init__" not in vars(base):
-            continue
-        parameters = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
-        variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-        names |= {each.name for each in parameters if each.kind not in variable}
-        is_open = any(each.kind == inspect.Parameter.VAR_KEYWORD for each in parameters)
-        if not is_open or not deep:
-            return names, is_open
-    return names, True
+    # Clusters give `SpecCluster`, and the bases of that, what they make themselves.
+    own = takewhile(lambda base: base is not SpecCluster, kind.__mro__[:-1])
+    bases = [base for base in own if "__init__" in vars(base)]
+    return {name for base in bases for name in inspect.signature(base).parameters}
 
 
-def _check_jobs(kind: type, asked: CountingCluster) -> None:
-    """Check the values of a job's options by writing a job's script, which is not submitted."""
-    job = getattr(kind, "job_cls", None)
-    if job is None:
-        return
+def _of_site(kind: Any, option: str) -> Any:
+    """Return an option of a class of jobs in the site's configuration; None if there is none."""
     import dask
 
-    options = asked.options
-    config = f"jobqueue.{job.config_name}"
-    folder = options.get("shared_temp_directory") or dask.config.get(
-        f"{config}.shared-temp-directory", None
-    )
-    if options.get("security") is True and not folder:
-        raise asked.place("options.security").error(
-            "certificates that are made for one release reach the jobs as files; name a folder that"
-            " all nodes see under options.shared_temp_directory."
-        )
-    elsewhere = {"security", "interface", "protocol", "log_directory", "scheduler", "name"}
-    given = {name: options[name] for name in options if name in _arguments(job)[0] - elsewhere}
-    try:
-        job("tls://127.0.0.1:8786", name="dp-release", **given)
-    except Exception as error:
-        named = next((name for name in given if name in str(error)), None)
-        place = asked.place("options" if named is None else f"options.{named}")
-        raise place.error(
-            f"{asked.cluster} cannot use its options: {_reason(error)}; correct them."
-        ) from None
+    return dask.config.get(f"jobqueue.{kind.job_cls.config_name}.{option}", None)
 
 
 def _options(kind: type, asked: CountingCluster, shown_at: str | None) -> dict[str, Any]:
     """Return the keyword arguments, with what this program decides."""
-    import dask
     from distributed import Security
 
     options: dict[str, Any] = dict(asked.options)
     if isinstance(options.get("security"), dict):
         options["security"] = Security(**{"require_encryption": True, **options["security"]})
-    known = known_options(kind) or frozenset()
+    known, of_jobs = _arguments(kind), hasattr(kind, "job_cls")
     for name in ("scheduler_kwargs", "scheduler_options"):
         if name in known:
-            job = getattr(kind, "job_cls", None)
-            site = job and dask.config.get(f"jobqueue.{job.config_name}.scheduler-options", None)
             options[name] = {
-                **(options.get(name) or site or {}),
+                **(options.get(name) or (of_jobs and _of_site(kind, "scheduler-options")) or {}),
                 "dashboard": shown_at is not None,
                 "dashboard_address": shown_at or NOWHERE,
             }
-    if (job := getattr(kind, "job_cls", None)) is not None:
+    if of_jobs:
         # A job's worker is a process elsewhere, which `PRIVATE` does not reach.
         extra = options.get("worker_extra_args", options.get("extra"))
         if extra is None:
-            extra = dask.config.get(f"jobqueue.{job.config_name}.worker-extra-args", None)
+            extra = _of_site(kind, "worker-extra-args")
         # privacy: by default its dashboard is open to the whole network. The last argument wins.
         options["worker_extra_args"] = [*(extra or ()), *NO_PAGES]
-    if "quiet" in _arguments(kind)[0]:
+    if "quiet" in known:
         options.setdefault("quiet", True)  # standard output belongs to our answer
     return options
 

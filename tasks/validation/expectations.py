@@ -8,33 +8,41 @@ would take seconds and gigabytes. Only a team's own expectations about rows see 
 The library's verdict alone decides. This module also counts the problems, to tell staff in the
 internal folder how many rows have them. If a file passed although a row has no code, its codes
 would stay incomplete, and the stage `discretize` would refuse it. So no row gets a wrong code.
+
+Of linked tables, each is judged by the schema of that table alone. Then the keys and links are
+checked, and the rules over columns of both tables (`dp_core.confidential.linked.linked_rows`). A
+team's own expectations are tried on a row of public legal values before the data are opened, so
+that a mistake in the schema is no attempt to use them.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dp_core.confidential.coding import Coding, between_message
+from dp_core.confidential.coding import Coding, between_message, write_codes
 from dp_core.confidential.column_profiles import Profile, Profiler
 from dp_core.confidential.encoding import Encoded
+from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.person_rows import without, without_identifier
 from dp_core.confidential.source import Source
-from dp_core.errors import SchemaViolation
-from dp_core.schema.definition import Schema
+from dp_core.errors import BadInput, SchemaViolation
+from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, rules_of, suite_document
 from dp_core.tables.codes import code_type
 from dp_core.tables.processors import threads
 from tasks.support.run_folder import INTERNAL_NOTICE
-from tasks.validation.profile_frame import FileProfile
-from tasks.validation.row_frame import RowPieces
+from tasks.validation.judged_frames import FileProfile, RowPieces, legal_value
 from tasks.validation.suite_judge import SuiteJudge
 from tasks.validation.validation_report import (
     FILE,
@@ -48,6 +56,9 @@ SUITE, RESULTS = "expectations/suite.json", "expectations/results.json"
 """Files of the internal folder: the suite, and what Great Expectations found."""
 TABLES = "tables"
 """Folder of the internal folder with the files of each linked table, in a folder of its name."""
+
+_JUDGED = 0.7
+"""Part of the work, roughly, after the values of both tables are judged."""
 
 UNCODED = Encoded(np.empty(0, code_type()), None, {})
 
@@ -136,6 +147,57 @@ def validate(
     return ValidationSummary(len(schema.checked), len(rules))
 
 
+def validate_linked(
+    source: LinkedSource,
+    schema: Schema,
+    internal: Path,
+    progress: Callable[[float], None],
+    codes: Path,
+) -> None:
+    """Check both tables, their keys and their links, and write the codes of the pair rows.
+
+    Args:
+        source: The confidential tables.
+        schema: Schema of linked tables.
+        internal: Internal folder; what `validate` writes is in `tables/NAME` of each table.
+        progress: Called with the part that is done, 0 to 1.
+        codes: Confidential folder of the new code store.
+
+    Raises:
+        SchemaViolation: if values are not in the schema, rows break a rule, or keys, links or sizes
+            are not as the schema says. The message names tables, columns and rules, no value and no
+            count.
+    """
+    linked = schema.linked
+    assert linked is not None
+    faults: list[SchemaViolation] = []
+
+    def judge(name: str, each: Source, flat: Schema, start: float, end: float) -> None:
+        # The rules over this table's columns are judged on its codes, which nothing else needs.
+        alone = codes.with_name(f"{codes.name}-{name}")
+        try:
+            validate(
+                each,
+                replace(flat, title=f"{schema.title}, {name}"),
+                internal / TABLES / name,
+                lambda done: progress(start + (end - start) * done),
+                alone if flat.rules or flat.zeros.rules or flat.nestings else None,
+            )
+        except SchemaViolation as error:
+            faults.append(error)
+        finally:
+            shutil.rmtree(alone, ignore_errors=True)
+
+    judge(linked.households, source.households, schema.household_schema, 0.0, 0.3 * _JUDGED)
+    judge(linked.persons, source.persons, schema.person_schema, 0.3 * _JUDGED, _JUDGED)
+    if faults:
+        raise SchemaViolation(
+            " ".join(error.message for error in faults),
+            internal="\n".join(error.internal or "" for error in faults),
+        )
+    write_codes(source, schema, codes, lambda done: progress(_JUDGED + (1 - _JUDGED) * done))
+
+
 def _look(profiler: Profiler, profile: Profile, values: pa.Array, coded: bool) -> Encoded:
     """Add values to a profile; return their codes, which are empty if `coded` is false."""
     typed = profiler.add(profile, values)
@@ -191,3 +253,52 @@ def _write_results(internal: Path, schema: Schema, judge: SuiteJudge) -> None:
     suite = json.dumps(suite_document(schema), indent=1, ensure_ascii=False)
     write_internal(internal, SUITE, suite)
     write_internal(internal, RESULTS, json.dumps(document, ensure_ascii=False, default=str))
+
+
+def try_expectations(schema: Schema) -> None:
+    """Let the library judge a row of legal values by a team's own expectations. Public.
+
+    Whether the row meets them does not matter. Without own expectations nothing is imported.
+
+    Args:
+        schema: The schema whose file will be validated.
+
+    Raises:
+        BadInput: if the library cannot build or judge one of them; it names the expectation.
+    """
+    rules = rules_of(schema)
+    own = [number for number, rule in enumerate(rules) if rule.kind == "own"]
+    if not own or _judge_trial(schema, rules, own) is None:
+        return
+    for number in own:
+        error = _judge_trial(schema, rules, [number])
+        if error is not None:
+            about = rules[number]
+            raise BadInput(
+                f"{schema.title}: Great Expectations cannot judge {about.about} with the arguments"
+                f" {dict(about.kwargs)!r} ({type(error).__name__}); correct or remove it under"
+                " `expectations` of the schema. The data were not opened."
+            )
+    raise BadInput(
+        f"{schema.title}: Great Expectations cannot judge the schema's `expectations` together;"
+        " remove some of them. The data were not opened."
+    )
+
+
+def _judge_trial(schema: Schema, rules: tuple[Rule, ...], only: list[int]) -> Exception | None:
+    """Return the library's error, if it cannot judge these rules."""
+    row = {column.name: _trial_cells(column) for column in schema.released}
+    try:
+        judge = SuiteJudge(schema.title, rules, only=only)
+        judge.judge("rows", row, 1)
+        judge.judge("profile", *FileProfile(schema, rules).frame({}))
+        judge.judge("table", {}, 1)
+    except Exception as error:  # the library raises what its parts raise
+        return error
+    return None
+
+
+def _trial_cells(column: Column) -> np.ndarray[Any, Any]:
+    value = legal_value(column)
+    plain = isinstance(value, (str, datetime.date))
+    return np.array([value], dtype=object if plain else None)

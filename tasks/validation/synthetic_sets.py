@@ -24,8 +24,7 @@ from dp_core.schema.expectations.suite import Rule, rules_of
 from dp_core.schema.rules.row_rules import row_rules
 from dp_core.tables.codes import code_type
 from dp_core.tables.processors import threads
-from tasks.validation.profile_frame import FileProfile
-from tasks.validation.row_frame import Frame, RowPieces
+from tasks.validation.judged_frames import FileProfile, Frame, RowPieces
 from tasks.validation.suite_judge import SuiteJudge
 
 

@@ -36,57 +36,22 @@ def _contains(column: pd.Series, regexes: Sequence[str], *, every: bool = False)
     return pd.Series(held.to_numpy(zero_copy_only=False)[codes], index=column.index, dtype=bool)
 
 
-class MatchesRegex(ColumnMapMetricProvider):
-    """Whether a text has a match of `regex`."""
+def _replace(metric: str, *keys: str, negated: bool) -> None:
+    """Replace a metric of the library by one that says whether each text has a match, or none."""
 
-    condition_metric_name = "column_values.match_regex"
-    condition_value_keys = ("regex",)
+    class Matches(ColumnMapMetricProvider):
+        condition_metric_name = f"column_values.{metric}"
+        condition_value_keys = keys
+        default_kwarg_values: ClassVar[dict[str, str]] = {"match_on": "any"}
 
-    @column_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(cls, column: pd.Series, regex: str, **_: Any) -> pd.Series:
-        return _contains(column, [regex])
-
-
-class MatchesNoRegex(ColumnMapMetricProvider):
-    """Whether a text has no match of `regex`."""
-
-    condition_metric_name = "column_values.not_match_regex"
-    condition_value_keys = ("regex",)
-
-    @column_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(cls, column: pd.Series, regex: str, **_: Any) -> pd.Series:
-        return ~_contains(column, [regex])
+        @column_condition_partial(engine=PandasExecutionEngine)
+        def _pandas(cls, column: pd.Series, **values: Any) -> pd.Series:
+            regexes = [values["regex"]] if "regex" in keys else values["regex_list"]
+            found = _contains(column, regexes, every=values.get("match_on") == "all")
+            return ~found if negated else found
 
 
-class MatchesRegexes(ColumnMapMetricProvider):
-    """Whether a text has a match of any of `regex_list`, or of all of them."""
-
-    condition_metric_name = "column_values.match_regex_list"
-    condition_value_keys = ("regex_list", "match_on")
-    default_kwarg_values: ClassVar[dict[str, str]] = {"match_on": "any"}
-
-    @column_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(
-        cls,
-        column: pd.Series,
-        regex_list: Sequence[str],
-        match_on: str,
-        **_: Any,
-    ) -> pd.Series:
-        return _contains(column, regex_list, every=match_on == "all")
-
-
-class MatchesNoRegexes(ColumnMapMetricProvider):
-    """Whether a text has no match of any of `regex_list`."""
-
-    condition_metric_name = "column_values.not_match_regex_list"
-    condition_value_keys = ("regex_list",)
-
-    @column_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(
-        cls,
-        column: pd.Series,
-        regex_list: Sequence[str],
-        **_: Any,
-    ) -> pd.Series:
-        return ~_contains(column, regex_list)
+_replace("match_regex", "regex", negated=False)
+_replace("not_match_regex", "regex", negated=True)
+_replace("match_regex_list", "regex_list", "match_on", negated=False)
+_replace("not_match_regex_list", "regex_list", negated=True)

@@ -214,7 +214,7 @@ def in_the_home() -> None:
     """Keep the ledger in the home."""
 
 
-_FROM_TIME_TO_TIME = ("tasks.run.progress_note.write_note",)
+_FROM_TIME_TO_TIME = ("tasks.run.home_notes._write",)
 """Functions that a thread calls at times, not after something."""
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from tests.crashes.points import Instrument, Point
 
 if TYPE_CHECKING:
+    from dp_core.plan.plan import Plan
     from tasks.ledger.ledger import Ledger
+    from tasks.ledger.reservations import Charge
 
 RELEASE = "town"
 SCHEMA = """\
@@ -352,27 +354,17 @@ def inspect(place: Place) -> dict[str, Any]:
     if [entry.receipt.kind for entry in met] != [*gate, "settle"]:
         wrong.append(f"it ended by {[entry.receipt.kind for entry in met]}")
     charges = ledger.charges(reservation)
-    if len({(charge.stage, charge.step) for charge in charges}) != len(charges):
-        wrong.append("a step is charged twice")
-    if not all(charge.result for charge in charges):
-        wrong.append("a charge is not committed")
     plan = make_plan(load_release(place.spec))
     for stage, cost in plan.costs.items():
         spent = sum((charge.cost for charge in charges if charge.stage == stage), Fraction(0))
         if spent != cost:
             wrong.append(f"stage {stage} spent {spent}, and its plan is {cost}")
-    if sum((charge.cost for charge in charges), Fraction(0)) != plan.currency.limit:
-        wrong.append("the total is not the plan's")
     balance, privacy = ledger.account(RELEASE).balance, plan.spec.privacy
     if (balance.spent.main, balance.spent.delta) != (privacy.epsilon, privacy.delta):
         wrong.append(f"the account spent {balance.spent}")
     if (balance.reserved.main, balance.reserved.delta) != (0, 0):
         wrong.append(f"the account has {balance.reserved} reserved")
-    batches = {charge.batch for charge in charges}
-    if {path.name for path in place.noisy.glob("*")} != {f"{batch}.noise" for batch in batches}:
-        wrong.append(f"noisy results: {sorted(path.name for path in place.noisy.glob('*'))}")
-    if (place.run_folder / "confidential").exists():
-        wrong.append("confidential files are left")
+    wrong += wrong_charges(charges, plan, place.run_folder)
     for name in ("codes", "models", "synthetic"):
         if (place.run_folder / "public" / name).exists():
             wrong.append(f"{name} are left")
@@ -383,6 +375,23 @@ def inspect(place: Place) -> dict[str, Any]:
     if left:
         wrong.append(f"files are left: {', '.join(sorted(left))}")
     return {"wrong": wrong, "drawn_again": any(charge.draws > 1 for charge in charges)}
+
+
+def wrong_charges(charges: Sequence[Charge], plan: Plan, run: Path) -> list[str]:
+    """Return what is wrong with the charges and the files of a finished release."""
+    wrong: list[str] = []
+    if len({(charge.stage, charge.step) for charge in charges}) != len(charges):
+        wrong.append("a step is charged twice")
+    if not all(charge.result for charge in charges):
+        wrong.append("a charge is not committed")
+    if sum((charge.cost for charge in charges), Fraction(0)) != plan.currency.limit:
+        wrong.append("the total is not the plan's")
+    noisy = {path.name for path in (run / "public" / "noisy").glob("*")}
+    if noisy != {f"{charge.batch}.noise" for charge in charges}:
+        wrong.append(f"noisy results: {sorted(noisy)}")
+    if (run / "confidential").exists():
+        wrong.append("confidential files are left")
+    return wrong
 
 
 def _wrong_after_refusal(place: Place, ledger: Ledger) -> list[str]:

@@ -30,6 +30,7 @@ from typing import Any
 from dp_core.bundle.verification.verify import verify
 from dp_core.plan.plan import make_plan
 from dp_core.plan.reading.spec_file import load_spec
+from tests.crashes.job import wrong_charges
 from tests.deployments.site import Site, seconds_ahead
 from tests.postgres import PostgresServer
 
@@ -175,19 +176,7 @@ def _wrong_release(site: Site, ledger: Any, name: str) -> list[str]:
     plan = make_plan(load_spec(site.specs / f"{name}.release.yaml"))
     if reservation.outcome != "finished":
         wrong.append(f"the reservation is {reservation.outcome}")
-    if len({(charge.stage, charge.step) for charge in charges}) != len(charges):
-        wrong.append("a step is charged twice")
-    if not all(charge.result for charge in charges):
-        wrong.append("a charge is not committed")
-    if sum((charge.cost for charge in charges), Fraction(0)) != plan.currency.limit:
-        wrong.append("its charges are not the plan's")
-    run = site.home / "runs" / name
-    noisy = {path.name for path in (run / "public" / "noisy").iterdir()}
-    if noisy != {f"{charge.batch}.noise" for charge in charges}:
-        wrong.append(f"noisy results: {sorted(noisy)}")
-    if (run / "confidential").exists():
-        wrong.append("confidential files are left")
-    return wrong
+    return wrong + wrong_charges(charges, plan, site.home / "runs" / name)
 
 
 def drawn_again(site: Site) -> int:

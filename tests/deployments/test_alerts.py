@@ -81,11 +81,11 @@ def test_without_a_server_there_is_nowhere_to_apply_them(monkeypatch):
 
 def test_every_rule_is_about_a_metric_that_there_is(home):
     from tasks.run.home import open_ledger
-    from tasks.run.verification_note import note
+    from tasks.run.home_notes import write_verified
     from tests.ledgers import open_town
 
     open_town(open_ledger(home))
-    note(home, passed=True)
+    write_verified(home, passed=True)
     names = {family.name for family in read_metrics().families}
     groups = yaml.safe_load((DEPLOYMENTS / "prometheus.yaml").read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]

@@ -40,13 +40,32 @@ class Tables:
         }
 
 
+class Column:
+    """A confidential file of one column, given by the counts of its codes."""
+
+    def __init__(self, counts):
+        """Take the counts."""
+        self.counts = np.asarray(counts, dtype=np.int64)
+
+    def count(self, cliques):
+        """Return the exact marginals."""
+        return {
+            clique: Marginal(Domain(clique, self.counts.shape), self.counts) for clique in cliques
+        }
+
+    def observed(self, _):
+        """Return the codes that a record has, and their counts."""
+        (cells,) = np.nonzero(self.counts)
+        return cells.astype(np.uint16)[:, None], self.counts[cells]
+
+
 class PaysAlways:
     """A session that grants whatever it is asked, as often as it is asked."""
 
-    def __init__(self, currency, neighbours):
-        """Pay in `currency`, for files that are `neighbours`."""
-        own = isinstance(neighbours, Relation)
-        self.currency, self.relation = currency, neighbours if own else Relation(neighbours)
+    def __init__(self, currency, relation):
+        """Pay in `currency`, for files that are neighbours by `relation`."""
+        self.currency = currency
+        self.relation = relation if isinstance(relation, Relation) else Relation(relation)
 
     def perform(self, batch, steps, draw):  # noqa: ARG002
         """Return what is drawn, each with a grant."""

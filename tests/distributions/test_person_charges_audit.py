@@ -21,11 +21,11 @@ from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import TableChecks
+from tests.distributions.audited_files import Column
 from tests.full import RELATIONS_OF_AUDITS, some
 from tests.statistical import epsilon_at_least
 
@@ -36,21 +36,6 @@ BOUNDS = {  # L1 and squared L2 of one table of counts, by a person of k rows
     "replace-one": lambda k: (2 * k, 2 * k**2),
 }
 LEVELS = 3000
-
-
-class File:
-    """A confidential file of one column, given by the counts of its codes."""
-
-    def __init__(self, column, counts):
-        self.column, self.counts = column, np.asarray(counts, dtype=np.int64)
-
-    def count(self, cliques):
-        domain = Domain((self.column,), self.counts.shape)
-        return {clique: Marginal(domain, self.counts) for clique in cliques}
-
-    def observed(self, clique):  # noqa: ARG002
-        (cells,) = np.nonzero(self.counts)
-        return cells.astype(np.uint16)[:, None], self.counts[cells]
 
 
 def schema_of(column):
@@ -72,14 +57,14 @@ def answers(column, counts, currency, relation):
     """Return the noisy counts of the stage `domain`, coarsest first, and what was charged."""
     schema = schema_of(column)
     session = MemorySession(currency, relation.neighbours, max_rows=relation.max_rows)
-    curator = Curator(schema.stored.domain, File("x", counts), session)
+    curator = Curator(schema.stored.domain, Column(counts), session)
     return ask(curator, schema, currency.limit), session.charges
 
 
 def checked(counts, reference, tables, currency, relation):
     """Return the noisy distances of so many equal tables, and what was charged."""
     session = MemorySession(currency, relation.neighbours, max_rows=relation.max_rows)
-    curator = Curator(Domain(("x",), (len(counts),)), File("x", counts), session)
+    curator = Curator(Domain(("x",), (len(counts),)), Column(counts), session)
     statistic = TableChecks((("x",),) * tables, (np.array(reference, np.int64),) * tables)
     figures = curator.check("distances", statistic, currency.limit)
     return np.array([figure.distance for figure in figures]), session.charges

@@ -7,7 +7,6 @@ import pytest
 
 import dp_core.wall.curator as curator_module
 from dp_core.tables.domain import Domain
-from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.currency import Currency, threshold_currency
 from dp_core.wall.accounting.events import StabilityEvent
 from dp_core.wall.accounting.stability_thresholds import survival
@@ -16,13 +15,8 @@ from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import QueryDistance
 from dp_core.wall.statistics.counting_queries import Cells
 from tests.choices import chances, loss
-from tests.statistical import (
-    FALSE_ALARM,
-    delta_at_least,
-    discrete_laplace,
-    epsilon_at_least,
-    fits,
-)
+from tests.distributions.audited_files import Column
+from tests.statistical import delta_at_least, epsilon_at_least
 
 pytestmark = pytest.mark.statistical
 
@@ -31,25 +25,9 @@ K = 3
 RELATIONS = ["add-remove", "replace-one"]
 
 
-class File:
-    """A confidential file of one column, given by the counts of its codes."""
-
-    def __init__(self, counts):
-        self.counts = np.asarray(counts, dtype=np.int64)
-
-    def count(self, cliques):
-        return {
-            clique: Marginal(Domain(("a",), self.counts.shape), self.counts) for clique in cliques
-        }
-
-    def observed(self, clique):  # noqa: ARG002
-        (cells,) = np.nonzero(self.counts)
-        return cells.astype(np.uint16)[:, None], self.counts[cells]
-
-
 def curator_of(counts, currency, neighbours, max_rows=K):
     session = MemorySession(currency, neighbours, max_rows=max_rows)
-    return Curator(Domain(("a",), (len(counts),)), File(counts), session), session
+    return Curator(Domain(("a",), (len(counts),)), Column(counts), session), session
 
 
 def tables(neighbours, epsilon, rows=K):
@@ -74,16 +52,6 @@ def test_a_table_keeps_its_epsilon_for_all_rows_of_a_person(neighbours, monkeypa
     wrong = 1 if neighbours == "add-remove" else 2
     monkeypatch.setattr(curator_module, "count_l1", lambda _: wrong)
     assert tables(neighbours, epsilon) > 2
-
-
-def test_noise_is_discrete_laplace_of_the_scale_that_a_person_costs():
-    counts = np.full(TIMES, 50)
-    curator, _ = curator_of(counts, Currency("pure", Fraction(1)), "add-remove")
-    (table,) = curator.measure("measure", [("a",)], [Fraction(1)])
-    assert table.scale == K
-    assert fits(table.values - counts, discrete_laplace(K, 30)) > FALSE_ALARM
-    for wrong in (0.8, 1.25):
-        assert fits(table.values - counts, discrete_laplace(K * wrong, 30)) < FALSE_ALARM
 
 
 def shown(spread, epsilon):

@@ -19,6 +19,7 @@ from dp_core.wall.accounting.currency import Currency, threshold_currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.noise import stability
+from tests.distributions.audited_files import Column
 from tests.full import some
 from tests.statistical import (
     FALSE_ALARM,
@@ -34,17 +35,6 @@ CELLS = 24_000  # a threshold that is too low by one is found but for a chance b
 RELATIONS = [("add-remove", 1), ("replace-one", 2)]
 
 
-class Observed:
-    """A confidential file of one column, given by the counts of its codes."""
-
-    def __init__(self, counts):
-        self.counts = np.asarray(counts, dtype=np.int64)
-
-    def observed(self, clique):  # noqa: ARG002
-        (cells,) = np.nonzero(self.counts)
-        return cells.astype(np.uint16)[:, None], self.counts[cells]
-
-
 def kept(counts, neighbours, epsilon, delta, *, least=None, kind="pure"):
     """Return the noisy count of each code, 0 where it was not kept, and the charge's step."""
     currency = threshold_currency(Fraction(epsilon), Fraction(delta))
@@ -52,7 +42,7 @@ def kept(counts, neighbours, epsilon, delta, *, least=None, kind="pure"):
         currency = Currency("zcdp", Fraction(epsilon) ** 2 / 2, Fraction(delta))
     session = MemorySession(currency, neighbours)
     domain = Domain(("a",), (len(counts),))
-    curator = Curator(domain, Observed(counts), session)
+    curator = Curator(domain, Column(counts), session)
     table = curator.threshold(
         "measure", ("a",), currency.limit, currency.own_delta, capacity=len(counts), least=least
     )

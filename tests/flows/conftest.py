@@ -18,10 +18,7 @@ from typing import Any
 import pytest
 
 from dp_core.wall.accounting.composition import Terms
-from tests.kept_speeds import speeds_are_kept
 from tests.plain_judge import PlainJudge, users
-
-__all__ = ["speeds_are_kept"]
 
 SCHEMA = """\
 version: 1

@@ -11,7 +11,7 @@ from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.reading import expectation_reader
 from flows.cli.actions import run_release
 from tasks.ledger.release_writer import ReleaseWriter
-from tasks.validation import trial
+from tasks.validation import expectations
 from tasks.validation.suite_judge import SuiteJudge
 from tests.flows.conftest import SCHEMA, as_csv, stopping, survey
 
@@ -129,7 +129,7 @@ def test_data_that_cannot_be_read_are_no_refusal(project, spoil):
 
 def test_an_expectation_that_cannot_be_judged_is_no_attempt(project, monkeypatch):
     """The trial uses the library; only the check at reading is left out."""
-    monkeypatch.setattr(trial, "SuiteJudge", SuiteJudge)
+    monkeypatch.setattr(expectations, "SuiteJudge", SuiteJudge)
     monkeypatch.setattr(expectation_reader, "_regex", lambda node: node.text())
     own = 'expectations:\n  - expect_column_values_to_match_regex: {column: sex, regex: "("}\n'
     for _ in range(4):

@@ -92,10 +92,9 @@ def _own_expectations(
 ) -> Iterator[Finding]:
     """Yield the team's own expectations that the rows, in partitions, do not meet."""
     from dp_core.schema.expectations.suite import rules_of
-    from tasks.validation.profile_frame import FileProfile
-    from tasks.validation.row_frame import RowPieces
+    from tasks.validation.expectations import try_expectations
+    from tasks.validation.judged_frames import FileProfile, RowPieces
     from tasks.validation.suite_judge import SuiteJudge
-    from tasks.validation.trial import try_expectations
 
     try_expectations(schema)
     rules = rules_of(schema)

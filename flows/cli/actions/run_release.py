@@ -19,7 +19,7 @@ from flows.cli.missing_packages import require_pipeline
 from flows.processes.child_process import Interrupted
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger
-from tasks.run.machine_note import calibrate
+from tasks.run.home_notes import calibrate
 from tasks.support.run_folder import FAILURE, REFUSAL, RunFolder
 
 if TYPE_CHECKING:

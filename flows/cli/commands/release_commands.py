@@ -100,7 +100,7 @@ def plan(spec: Path) -> CommandAnswer:
     """
     from flows.answers.plan_answers import plan_answer
     from tasks.run.earlier_releases import preview_plan
-    from tasks.run.machine_note import machine_of
+    from tasks.run.home_notes import machine_of
     from tasks.support.named_cluster import check_cluster
 
     planned = preview_plan(spec)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from prefect import Task, task
-from prefect.cache_policies import NO_CACHE
+from prefect import Task
 
 from dp_core.errors import AwaitsApproval, Held, ReleaseError, StageFailed, Unpublished
+from tasks.stages.stage_task import quiet_task
 from tasks.support.run_folder import RunFolder, where_kept
 
 PREFIX = "ledger: "
@@ -92,14 +92,6 @@ def gate(
                 raise answer
             return answer
 
-        options: dict[str, Any] = {
-            "name": PREFIX + name,
-            "task_run_name": PREFIX + (run_name or name),
-            "persist_result": False,
-            "cache_policy": NO_CACHE,
-            "retries": 0,
-            "log_prints": False,
-        }
-        return task(**options)(perform)
+        return quiet_task(PREFIX + name, perform, work.__doc__, PREFIX + (run_name or name))
 
     return decorate

@@ -12,10 +12,16 @@ from dp_core.plan.forecast.stage_pace import Moment
 from flows.cli.terminal.progress import StageProgress
 from flows.monitoring import log, stage_clock
 from flows.monitoring.stage_clock import LINE_S, SHORT_S, Lines, follow_stages, ticking
-from tasks.run import machine_note
+from tasks.run import home_notes
 from tasks.run.home import home_id
-from tasks.run.machine_note import calibrate, machine_of
-from tasks.run.progress_note import NOTE, read_note, remove_note, write_note
+from tasks.run.home_notes import (
+    PROGRESS,
+    calibrate,
+    machine_of,
+    read_progress,
+    remove_progress,
+    write_progress,
+)
 from tasks.support.run_folder import RunFolder
 from tests.dp_core.plan.test_stage_pace import Clock
 from tests.flows.conftest import plainly
@@ -106,25 +112,25 @@ def test_ticks_go_on_after_an_error_and_end_with_the_block():
 def test_a_note_is_read_back_as_it_was_written(folder):
     for left in (4.5, None):
         moment = Moment("count", 0.25, 1.5, left)
-        write_note(folder, moment, 7)
-        assert read_note(folder, 7) == moment
-    assert (folder.public.parent / NOTE).stat().st_mode & 0o777 == 0o600
-    assert read_note(folder, 8) is None
-    remove_note(folder)
-    remove_note(folder)
-    assert read_note(folder, 7) is None
+        write_progress(folder, moment, 7)
+        assert read_progress(folder, 7) == moment
+    assert (folder.public.parent / PROGRESS).stat().st_mode & 0o777 == 0o600
+    assert read_progress(folder, 8) is None
+    remove_progress(folder)
+    remove_progress(folder)
+    assert read_progress(folder, 7) is None
 
 
 @pytest.mark.parametrize(
     "text", ["", "[]", "null", "{", '{"version": 2}', '{"version": 1, "process": 7}']
 )
 def test_a_note_that_cannot_be_read_is_none(folder, text):
-    (folder.public.parent / NOTE).write_text(text)
-    assert read_note(folder, 7) is None
+    (folder.public.parent / PROGRESS).write_text(text)
+    assert read_progress(folder, 7) is None
 
 
 def test_a_note_that_cannot_be_written_stops_nothing(tmp_path):
-    write_note(RunFolder(tmp_path, "none", "a" * 64), Moment("count", 0.5, 1.0, None), 7)
+    write_progress(RunFolder(tmp_path, "none", "a" * 64), Moment("count", 0.5, 1.0, None), 7)
     assert not (tmp_path / "runs").exists()
 
 
@@ -148,13 +154,13 @@ def test_a_followed_run_leaves_a_note_and_log_lines_while_it_works(folder, monke
     before = run.progress
     with contextlib.suppress(StageFailed), follow_stages(run):
         run.progress("count", 0.5)
-        while read_note(folder, os.getpid()) is None or not (tmp_path / "release.log").exists():
+        while read_progress(folder, os.getpid()) is None or not (tmp_path / "release.log").exists():
             pass
-        assert read_note(folder, os.getpid()).stage == "count"
+        assert read_progress(folder, os.getpid()).stage == "count"
         raise StageFailed("A worker of the cluster failed.")
     assert told == [("count", 0.5)]
     assert run.progress is before
-    assert read_note(folder, os.getpid()) is None
+    assert read_progress(folder, os.getpid()) is None
     line = json.loads((tmp_path / "release.log").read_text().splitlines()[0])
     assert (line["event"], line["stage"], line["percent"]) == ("stage-progress", "count", 50)
     assert line["seconds"] >= 0
@@ -168,7 +174,7 @@ def test_status_shows_how_far_the_running_stage_is(project, command):
         folder = RunFolder(project.home, "town", reservation.link)
         folder.begin(spec=project.spec, out=project.out)
         assert "running" not in command("status", "town", "--json").json
-        write_note(folder, Moment("reconstruct", 0.4, 30.2, 45.0), os.getpid())
+        write_progress(folder, Moment("reconstruct", 0.4, 30.2, 45.0), os.getpid())
         assert command("status", "town", "--json").json["running"] == {
             "stage": "reconstruct",
             "percent": 40,
@@ -179,9 +185,9 @@ def test_status_shows_how_far_the_running_stage_is(project, command):
         assert "Stage    reconstruct: 40 %, about 45 s left" in command("status", "town").out
         assert "at work" in command("status").out
         # A note that another process left is not of this run.
-        write_note(folder, Moment("reconstruct", 0.4, 30.2, 45.0), os.getpid() + 1)
+        write_progress(folder, Moment("reconstruct", 0.4, 30.2, 45.0), os.getpid() + 1)
         assert "running" not in command("status", "town", "--json").json
-        write_note(folder, Moment("reconstruct", 0.4, 30.2, 45.0), os.getpid())
+        write_progress(folder, Moment("reconstruct", 0.4, 30.2, 45.0), os.getpid())
     # Nobody works on it.
     assert "running" not in command("status", "town", "--json").json
 
@@ -189,7 +195,7 @@ def test_status_shows_how_far_the_running_stage_is(project, command):
 @pytest.mark.usefixtures("quick")
 def test_a_finished_release_leaves_no_duration_behind(project):
     run = project.release(perform=plainly)
-    assert not (run.folder.public.parent / NOTE).exists()
+    assert not (run.folder.public.parent / PROGRESS).exists()
     assert not list(project.home.rglob("progress.json*"))
 
 
@@ -200,11 +206,11 @@ def test_a_calibration_is_kept_and_the_fastest_measurement_counts(tmp_path, monk
     from dp_core.plan.forecast.machine_speed import Machine
 
     measured = iter([Machine(2.0, 1.0, 2), Machine(1.0, 3.0, 2)])
-    monkeypatch.setattr(machine_note, "measure_machine", lambda *_, **__: next(measured))
-    monkeypatch.setattr(machine_note, "threads", lambda: 2)
+    monkeypatch.setattr(home_notes, "measure_machine", lambda *_, **__: next(measured))
+    monkeypatch.setattr(home_notes, "threads", lambda: 2)
     assert calibrate(tmp_path) == Machine(2.0, 1.0, 2)
     assert calibrate(tmp_path) == machine_of(tmp_path) == Machine(1.0, 1.0, 2)
-    monkeypatch.setattr(machine_note, "threads", lambda: 3)
+    monkeypatch.setattr(home_notes, "threads", lambda: 3)
     assert machine_of(tmp_path).processors == 3
 
 
@@ -215,9 +221,9 @@ def test_a_damaged_calibration_is_measured_again(tmp_path, monkeypatch, text):
     from dp_core.plan.forecast.machine_speed import Machine
 
     calibrate(tmp_path, times=1)
-    (kept,) = (tmp_path / machine_note.FOLDER).iterdir()
+    (kept,) = (tmp_path / home_notes.MACHINES).iterdir()
     kept.write_text(text)
-    monkeypatch.setattr(machine_note, "measure_machine", lambda *_, **__: Machine(9.0, 9.0, 1))
+    monkeypatch.setattr(home_notes, "measure_machine", lambda *_, **__: Machine(9.0, 9.0, 1))
     assert machine_of(tmp_path) == Machine(9.0, 9.0, 1)
 
 
@@ -227,5 +233,5 @@ def test_plan_measures_the_machine_and_writes_nothing(tmp_path):
 
 
 def test_a_calibration_that_cannot_be_kept_stops_nothing(tmp_path):
-    (tmp_path / machine_note.FOLDER).write_text("a file")
+    (tmp_path / home_notes.MACHINES).write_text("a file")
     assert calibrate(tmp_path, times=1).processors >= 1

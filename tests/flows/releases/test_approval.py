@@ -232,7 +232,7 @@ def test_what_an_end_left_is_deleted_by_whoever_comes_next(
         patch.setattr("tasks.stages.gates.publication_approval.remove_unpublished", stop)
         patch.setattr("tasks.support.run_folder.RunFolder.remove_confidential", stop)
         if end == "abandoned":
-            patch.setattr("tasks.stages.gates.settle.require_approval", stop)
+            patch.setattr("tasks.stages.gates.ledger_tasks.require_approval", stop)
         with pytest.raises(Interrupted):
             project.release(perform=plainly)
         if end == "abandoned":

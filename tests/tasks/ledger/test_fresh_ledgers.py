@@ -5,7 +5,7 @@ import sqlalchemy as sa
 
 from tasks.ledger.database import ledger_database
 from tasks.ledger.ledger import Ledger
-from tests.migrations import Remembered
+from tests.quick_ledgers import Remembered
 
 TABLES = {
     "sqlite": "SELECT type, name, tbl_name, sql FROM sqlite_master",

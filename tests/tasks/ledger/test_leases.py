@@ -10,16 +10,14 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from dp_core.errors import StageFailed
-from dp_core.wall.accounting.composition import Terms
 from tasks.ledger import leases
 from tasks.ledger.ledger import Ledger
-from tests.ledgers import set_lease
+from tests.ledgers import basic, open_town, set_lease
 from tests.specs import plan_of
 
 HOLDER = """
@@ -41,13 +39,7 @@ def file(tmp_path):
 @pytest.fixture
 def ledger(file):
     ledger = Ledger(f"sqlite:///{file}")
-    ledger.open_account(
-        "town",
-        terms=Terms("basic", Fraction(2), Fraction(0)),
-        neighbours="add-remove",
-        by="officer",
-        reason="test",
-    )
+    open_town(ledger, terms=basic("2", "0"))
     return ledger
 
 

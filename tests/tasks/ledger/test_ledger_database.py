@@ -16,7 +16,7 @@ from tasks.ledger.database import ledger_database
 from tasks.ledger.database.ledger_database import SCHEMA_VERSION, Damaged
 from tasks.ledger.database.ledger_tables import METADATA
 from tasks.ledger.ledger import Ledger
-from tests import unsynced
+from tests import quick_ledgers
 from tests.ledgers import open_town, spend
 from tests.specs import plan_of
 
@@ -379,7 +379,7 @@ def test_a_machine_whose_clock_is_days_off_writes_nothing(postgres_url, monkeypa
 
 
 def test_sqlite_keeps_what_it_committed_through_a_power_cut(tmp_path, monkeypatch):
-    monkeypatch.setattr(ledger_database, "_prepare_sqlite", unsynced.prepare_sqlite)
+    monkeypatch.setattr(ledger_database, "_prepare_sqlite", quick_ledgers.prepare_sqlite)
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     with ledger._database.writing() as rows:
         extra = rows.connection.exec_driver_sql("PRAGMA synchronous").scalar()

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
-from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.receipts import PUBLISHED
 from dp_core.wall.ledger.session import Step
@@ -22,7 +20,7 @@ from tasks.ledger import ledger_session as session_module
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.ledger_session import LedgerSession
 from tasks.ledger.release_writer import MOST_DRAWS, ReleaseWriter
-from tests.ledgers import set_lease
+from tests.ledgers import basic, open_town, set_lease
 from tests.specs import plan_of
 
 BATCH = "one_way-0"
@@ -53,13 +51,7 @@ class Noise:
 @pytest.fixture
 def ledger(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    ledger.open_account(
-        "town",
-        terms=Terms("basic", Fraction(2), Fraction(0)),
-        neighbours="add-remove",
-        by="officer",
-        reason="test",
-    )
+    open_town(ledger, terms=basic("2", "0"))
     return ledger
 
 

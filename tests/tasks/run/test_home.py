@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import shutil
-from fractions import Fraction
 
 import pytest
 
 from dp_core.errors import LedgerCorrupt
-from dp_core.wall.accounting.composition import Terms
 from tasks.run.home import (
     assert_not_lost,
     home_id,
@@ -14,6 +12,7 @@ from tasks.run.home import (
     ledger_exists,
     open_ledger,
 )
+from tests.ledgers import open_town
 
 
 class Sealed:
@@ -21,16 +20,6 @@ class Sealed:
 
     def knows_inputs(self):
         return True
-
-
-def open_town(ledger):
-    ledger.open_account(
-        "town",
-        terms=Terms("basic", Fraction(2), Fraction(0)),
-        neighbours="add-remove",
-        by="officer",
-        reason="test",
-    )
 
 
 def test_a_home_begins_with_a_ledger_and_a_key_that_nobody_else_may_read(home):
@@ -68,58 +57,11 @@ def test_a_lost_or_damaged_key_is_not_replaced(home):
         home_key(home, Sealed())
 
 
-def test_a_ledger_older_than_the_home_has_seen_is_refused(home, tmp_path):
-    ledger = open_ledger(home)
-    backup = (home / "ledger.db").read_bytes()
-    open_town(ledger)
-    (home / "ledger.db").write_bytes(backup)
-    shutil.rmtree(tmp_path / "state")
-    with pytest.raises(LedgerCorrupt, match="older than"):
-        open_ledger(home)
-
-
 def test_a_home_has_one_identifier_for_good_and_another_home_another(home, tmp_path):
     first = home_id(home)
     assert home_id(home) == first != home_id(tmp_path / "other")
     assert (home / "home.id").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in home.iterdir()] == ["home.id"]
-
-
-def test_a_damaged_note_of_the_head_is_one_sentence(home):
-    open_ledger(home)
-    (home / "ledger.head").write_bytes(b'{"ledger":')
-    with pytest.raises(LedgerCorrupt, match="is damaged"):
-        open_ledger(home)
-
-
-def test_the_note_of_one_ledger_says_nothing_about_another(home, tmp_path, monkeypatch):
-    open_ledger(home)
-    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'other.db'}")
-    assert open_ledger(home).head().position == 1
-
-
-def test_a_ledger_in_another_folder_is_not_made_anew(home, tmp_path, monkeypatch):
-    """A database that was made anew would give everybody a fresh budget."""
-    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'shared.db'}")
-    open_town(open_ledger(home))
-    (tmp_path / "shared.db").unlink()
-    for _ in range(2):
-        with pytest.raises(LedgerCorrupt, match=r"shared\.db is gone"):
-            open_ledger(home)
-        assert not (tmp_path / "shared.db").exists()
-
-
-def test_each_ledger_of_a_home_keeps_its_own_note(home, tmp_path, monkeypatch):
-    first = open_ledger(home)
-    backup = (home / "ledger.db").read_bytes()
-    open_town(first)
-    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'other.db'}")
-    open_ledger(home)
-    monkeypatch.delenv("DP_RELEASE_LEDGER")
-    open_ledger(home)
-    (home / "ledger.db").write_bytes(backup)
-    with pytest.raises(LedgerCorrupt, match="older than"):
-        open_ledger(home)
 
 
 def test_what_a_killed_process_left_of_key_identity_and_note_is_cleared(home):

@@ -18,7 +18,7 @@ from dp_core.schema.expectations.suite import rules_of
 from dp_core.schema.problems import Problem
 from dp_core.tables.structural_zeros import StructuralZeros
 from tasks.validation.expectations import validate
-from tasks.validation.profile_frame import FileProfile
+from tasks.validation.judged_frames import FileProfile
 from tasks.validation.suite_judge import SuiteJudge, load_great_expectations
 from tasks.validation.validation_report import values_message
 from tests.full import at_full_size

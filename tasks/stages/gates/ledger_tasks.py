@@ -1,12 +1,42 @@
-"""The ledger's task `settle`: ends the reservation, or lets the release wait for a person."""
+"""The ledger's tasks of a release: `reserve`, `grant` and `settle`."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
+from dp_core.wall.stage_grant import StageGrant
 from tasks.ledger.stored_result import require_as_committed
 from tasks.run.release_run import Run
 from tasks.stages.gates.gate_task import gate
 from tasks.stages.gates.publication_approval import require_approval, require_unchanged
 from tasks.stages.stage_task import StageResult
+from tasks.support.run_folder import RunFolder
+
+
+class Opening(Protocol):
+    """A release that is about to be opened."""
+
+    @property
+    def folder(self) -> RunFolder:
+        """The release's folder, which may not exist yet."""
+
+    def open(self) -> None:
+        """Take the lease, reserve the cost, and open the run."""
+
+
+@gate("reserve")
+def reserve(opening: Opening) -> StageResult:
+    """Reserve the whole cost of the release, or find the reservation of an earlier run."""
+    opening.open()
+    return StageResult("reserve", {})
+
+
+@gate("grant", "grant {stage}")
+def grant(run: Run, stage: str, *after: object) -> StageGrant:  # noqa: ARG001 (edges of the graph)
+    """Check the lease, the reservation, the plan and what is left for a stage; see `StageGrant`."""
+    given = run.writer.grant(run.reservation, run.planned.hash, stage)
+    run.granted(given)
+    return given
 
 
 @gate("settle")
