@@ -93,15 +93,35 @@ def begin(writer: ReleaseWriter, plan: Plan) -> Reservation:
     return reservation
 
 
-def measure(
-    writer: ReleaseWriter, plan: Plan, stages: Sequence[str] = ("one_way", "measure")
+def fit(
+    writer: ReleaseWriter, plan: Plan, data: str | None = None, stages: Sequence[str] = ()
 ) -> Reservation:
-    """Begin, and charge and commit whole stages."""
-    reservation = begin(writer, plan)
+    """Reserve, examine data that fit, and charge and commit whole stages."""
+    reservation = writer.reserve(plan)
+    writer.examine(reservation)
+    writer.bind_input(reservation, data or f"input of {plan.spec.release}", KEY)
+    writer.judge(reservation, "fits")
+    return pay(writer, reservation, plan, stages)
+
+
+def pay(
+    writer: ReleaseWriter,
+    reservation: Reservation,
+    plan: Plan,
+    stages: Sequence[str] = ("one_way", "measure"),
+) -> Reservation:
+    """Charge and commit whole stages."""
     for stage in stages:
         writer.charge(reservation, f"{stage}-0", steps_of(plan, stage))
         writer.commit(reservation, f"{stage}-0", "0" * 64)
     return reservation
+
+
+def measure(
+    writer: ReleaseWriter, plan: Plan, stages: Sequence[str] = ("one_way", "measure")
+) -> Reservation:
+    """Begin, and charge and commit whole stages."""
+    return pay(writer, begin(writer, plan), plan, stages)
 
 
 def spend(

@@ -191,10 +191,6 @@ def test_memory_grows_with_the_rows_where_they_are_held_at_once(name):
     assert 0 < few < many
 
 
-def test_the_methods_of_the_presets_are_there():
-    assert {"independent", "dense", "gum"} <= set(METHODS)
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_rules_that_leave_nothing_possible_are_refused_with_a_sentence(name):
     zeros = StructuralZeros(

@@ -262,38 +262,6 @@ def test_no_household_moves_parities_of_its_members_further_than_proven(neighbou
     assert (values**2).sum(axis=1).max() <= l2_squared
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-def test_no_household_moves_the_distance_from_independence_further_than_proven(neighbours):
-    """Over all files of up to two households and all their neighbours."""
-    relation = Relation(neighbours, shares=SHARES)
-    pairs = (("p", "q"), ("p", "other.p"), ("h", "p"), ("members", "q"))
-    statistic = InDif(pairs)
-    change = in_shares(relation, bounds(statistic, relation))[0]
-    assert change == SHARES * (4 if neighbours == "add-remove" else 6)
-    counted = [Shares(table).count(pairs) for table in (np.zeros_like(TABLES[0]), *TABLES)]
-    # Each file of one household or none, and each household beside it.
-    most = 0
-    for common in counted:
-        values = np.array(
-            [
-                [
-                    statistic.compute(
-                        {
-                            pair: Marginal(
-                                common[pair].domain, common[pair].counts + own[pair].counts
-                            )
-                            for pair in pairs
-                        }
-                    )
-                ]
-                for own in counted
-            ]
-        )[:, 0]
-        moves = values[1:] - values[0] if neighbours == "add-remove" else np.ptp(values[1:], axis=0)
-        most = max(most, int(np.abs(moves).max()))
-    assert SHARES < most <= change
-
-
 # -- values in shares and in households
 
 
@@ -695,12 +663,3 @@ def test_a_value_that_is_no_whole_number_of_shares_is_refused(wrong):
         stored_shares(np.array([0.5, wrong]), 6)
     with pytest.raises(ValueError, match="whole numbers, not float64"):
         stored_shares(np.array([wrong]), 1)
-
-
-def test_observed_cells_of_the_helper_are_those_of_the_table():
-    """The counter of these tests agrees with the one that they test."""
-    for clique in KINDS.values():
-        cells, counts = Shares(table_of(FILE)).observed(clique)
-        other_cells, other_counts = counter_of(FILE).observed(clique)
-        np.testing.assert_array_equal(cells, other_cells)
-        np.testing.assert_array_equal(counts, other_counts)

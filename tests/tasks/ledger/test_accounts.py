@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused
-from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
+from dp_core.wall.accounting.composition import NOTHING, Amount
 from dp_core.wall.accounting.curves import zcdp_epsilon
 from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.running_totals import used_in_period
@@ -143,11 +143,6 @@ def test_an_unknown_account_names_the_nearest(town, tmp_path):
         with pytest.raises(BadInput, match="no account 'twon'"):
             change()
     assert town.find_account("twon") is None
-
-
-def test_without_any_account_the_sentence_says_so(ledger, tmp_path):
-    with pytest.raises(BudgetRefused, match="ledger open"):
-        reserve(ledger, plan_of(tmp_path))
 
 
 # -- raising
@@ -576,16 +571,6 @@ def test_an_account_above_can_demand_the_approval(ledger, tmp_path):
         reserve(ledger, plan)
     ledger.approve(plan.hash, **WHO)
     reserve(ledger, plan)
-
-
-def test_terms_that_no_account_can_have_are_no_terms():
-    for wrong in (
-        lambda: Terms("zcdp", Fraction(1), Fraction(0)),
-        lambda: Terms("basic", Fraction(0), Fraction(0)),
-        lambda: Terms("basic", Fraction(1), Fraction(1)),
-    ):
-        with pytest.raises(ValueError, match="account"):
-            wrong()
 
 
 def test_a_calendar_begins_on_the_day_of_opening_whatever_is_asked(ledger_url, monkeypatch):

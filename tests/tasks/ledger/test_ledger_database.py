@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import time
 from pathlib import Path
@@ -182,16 +181,6 @@ def test_an_empty_file_becomes_a_ledger_that_others_cannot_read(tmp_path):
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_file_with_a_broken_head_is_a_damaged_ledger(tmp_path):
-    path = tmp_path / "ledger.db"
-    Ledger(f"sqlite:///{path}")
-    content = bytearray(path.read_bytes())
-    content[0] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(Damaged, match="is damaged"):
-        Ledger(f"sqlite:///{path}")
-
-
 # -- URLs
 
 
@@ -340,16 +329,6 @@ def test_a_reader_sees_one_moment(used, ledger_url):
         used.approve("plan", by="a", reason="b")
         assert rows.last() == before
     assert used.head().kind == "approve"
-
-
-def test_two_ledgers_are_two_databases(tmp_path):
-    first = Ledger(f"sqlite:///{tmp_path / 'a.db'}")
-    second = Ledger(f"sqlite:///{tmp_path / 'b.db'}")
-    open_town(first)
-    assert second.find_account("town") is None
-    assert first.identity() != second.identity()
-    shutil.copy(tmp_path / "a.db", tmp_path / "c.db")
-    assert Ledger(f"sqlite:///{tmp_path / 'c.db'}").identity() == first.identity()
 
 
 def test_every_error_of_the_database_is_a_sentence(used, ledger_url, tmp_path):

@@ -39,7 +39,6 @@ from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
 from tests.full import at_full_size, exhaustive
-from tests.ledgers import monthly, open_town, reserve
 from tests.postgres import PostgresServer
 from tests.specs import plan_of
 from tests.tasks.ledger.ledger_model import LIFETIME_MS, Model, Pair, Taken, Variant
@@ -709,17 +708,6 @@ def forget_the_fence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leases, "require", lambda *_: None)
 
 
-def forget_who_is_above(patch: pytest.MonkeyPatch) -> None:
-    """Let only the account that a spec names pay."""
-    real = rules.lineage
-    patch.setattr(rules, "lineage", lambda book, name: real(book, name)[:1])
-
-
-def forget_the_period(patch: pytest.MonkeyPatch) -> None:
-    """Let every period look unused."""
-    patch.setattr(rules, "_in_period", lambda *_: {})
-
-
 @pytest.mark.full
 @pytest.mark.parametrize(
     "mutate",
@@ -738,44 +726,3 @@ def test_the_model_notices_a_ledger_that_does_something_else(
     # `Failed` is what `pytest.raises` says where nothing was raised.
     with pytest.raises((AssertionError, ReleaseError, pytest.fail.Exception)):
         run_state_machine_as_test(sqlite_machine, settings=many(200, 60, Phase.generate))
-
-
-def a_release_is_paid_by_the_account_above(folder: Path) -> bool:
-    """Whether a release of one account counts in the account that it stands within."""
-    ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
-    open_town(ledger, "county")
-    open_town(ledger, within="county")
-    reserve(ledger, plan_of(folder, privacy="{epsilon: 1.5}"))
-    return ledger.account("county").balance.used.main == Fraction(3, 2)
-
-
-def a_release_is_paid_by_its_period(folder: Path) -> bool:
-    """Whether a period that is used up takes no more releases."""
-    ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
-    open_town(ledger, calendar=monthly("1.5"))
-    reserve(ledger, plan_of(folder, privacy="{epsilon: 1}"))
-    try:
-        reserve(ledger, plan_of(folder, release="second", privacy="{epsilon: 1}"))
-    except BudgetRefused:
-        return True
-    return False
-
-
-@pytest.mark.parametrize(
-    ("mutate", "case"),
-    [
-        (forget_who_is_above, a_release_is_paid_by_the_account_above),
-        (forget_the_period, a_release_is_paid_by_its_period),
-    ],
-)
-def test_a_fixed_case_notices_what_chance_may_miss(
-    tmp_path: Path,
-    mutate: Callable[[pytest.MonkeyPatch], None],
-    case: Callable[[Path], bool],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("sound", "mutant"):
-        (tmp_path / name).mkdir()
-    assert case(tmp_path / "sound")
-    mutate(monkeypatch)
-    assert not case(tmp_path / "mutant")

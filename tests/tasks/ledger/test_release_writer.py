@@ -7,8 +7,6 @@ import uuid
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, RHO_UNITS, Amount
@@ -624,13 +622,6 @@ def test_a_release_is_bound_to_all_its_tables_together(writer, tmp_path):
             writer.bind_input(held, other, KEY)
 
 
-def test_a_release_keeps_its_input(writer, tmp_path):
-    held = writer.reserve(plan_of(tmp_path))
-    writer.bind_input(held, "hash", KEY)
-    with pytest.raises(BadInput, match="changed since it began"):
-        writer.bind_input(held, "another hash", KEY)
-
-
 def test_a_home_with_another_key_cannot_pass_known_data_for_new(ledger, writer, tmp_path):
     open_town(ledger, "village")
     first = writer.reserve(plan_of(tmp_path))
@@ -709,43 +700,3 @@ def test_published_receipts_tell_neither_the_time_of_day_nor_what_else_is_there(
 
 
 # -- any sequence
-
-
-actions = st.lists(
-    st.tuples(
-        st.sampled_from(["reserve", "charge", "settle"]),
-        st.integers(0, 3),
-        st.integers(1, 12),
-    ),
-    max_size=14,
-)
-
-
-@settings(max_examples=8)
-@given(actions=actions)
-def test_no_sequence_of_events_spends_more_than_the_total(tmp_path_factory, actions):
-    folder = tmp_path_factory.mktemp("sequence")
-    ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
-    open_town(ledger, terms=basic("1", "0"))
-    held = {}
-    charged = Fraction(0)
-    for count, (action, which, size) in enumerate(actions):
-        name = f"r{which}"
-        try:
-            with ledger.lease(name, HOME) as writer:
-                if action == "reserve":
-                    plan = plan_of(folder, release=name, privacy=f"{{epsilon: {size}/12}}")
-                    held[name] = begin(writer, plan)
-                elif name in held and action == "charge":
-                    cost = Fraction(size, 24)
-                    asked = step(held[name], "measure", f"t{count}", cost)
-                    writer.charge(held[name], f"b{count}", [asked])
-                    charged += cost
-                elif name in held:
-                    writer.settle(held[name], "abandoned")
-        except (BudgetRefused, BadInput, StageFailed):
-            pass
-        account = ledger.account("town")
-        assert account.left.main >= 0
-        assert charged <= account.balance.used.main <= 1
-    ledger.verify()

@@ -8,10 +8,9 @@ import pytest
 
 from dp_core.errors import BudgetRefused, DataRefused, LedgerCorrupt
 from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, KEY, basic, open_town, steps_of
+from tests.ledgers import HOME, KEY, LAPLACE, basic, fit, open_town
 from tests.specs import plan_of
 
-LAPLACE = "select: {method: fixed, cliques: [[a, b], [b, c]]}\nmeasure: {noise: laplace}\n"
 DATA = "the same data"
 
 
@@ -34,14 +33,7 @@ def use(ledger, folder, account, *, data=DATA):
         folder / account, LAPLACE, release=release, account=account, privacy="{epsilon: 1}"
     )
     with ledger.lease(release, HOME) as writer:
-        reservation = writer.reserve(plan)
-        writer.examine(reservation)
-        writer.bind_input(reservation, data, KEY)
-        writer.judge(reservation, "fits")
-        for stage in ("one_way", "measure"):
-            writer.charge(reservation, f"{stage}-0", steps_of(plan, stage))
-            writer.commit(reservation, f"{stage}-0", "0" * 64)
-        return writer.settle(reservation, "finished")
+        return writer.settle(fit(writer, plan, data, ("one_way", "measure")), "finished")
 
 
 @pytest.mark.parametrize(

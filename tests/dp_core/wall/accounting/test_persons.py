@@ -185,6 +185,11 @@ def ratios(scale, threshold, before, after):
 @pytest.mark.parametrize(
     ("relation", "before", "after"),
     [
+        (Relation("add-remove"), (0,), (1,)),
+        (Relation("add-remove"), (3,), (4,)),
+        (Relation("replace-one"), (1, 0), (0, 1)),
+        (Relation("replace-one"), (1, 1), (0, 2)),
+        (Relation("replace-one"), (1, 4), (0, 5)),
         (Relation("add-remove", 2), (0, 0, 1), (1, 1, 1)),
         (Relation("add-remove", 2), (0, 1, 0), (2, 1, 0)),
         (Relation("add-remove", 2), (0, 1, 0), (1, 2, 0)),
