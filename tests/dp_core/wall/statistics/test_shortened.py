@@ -10,10 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from dp_core.wall.statistics import required, sum_from_json
 from dp_core.wall.statistics.regressions import shortened
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
@@ -30,6 +27,7 @@ from dp_core.wall.statistics.regressions.shortened import (
     SecondMoments,
     transformed,
 )
+from tests.dp_core.wall.statistics.neighbours import total as total_of
 
 X = Number(name="x", positions=9, centre=2, reach=5)
 G = Levels(name="g", size=3)
@@ -107,9 +105,7 @@ def every_record(sum):
 
 def total(sum, rows):
     """Return a sum of records, given as rows of codes in the clique's order."""
-    sizes = tuple(CODES[name] for name in sum.clique)
-    codes = np.ascontiguousarray(np.array(rows, dtype=np.uint16).T)
-    return sum.total(*MemoryCounter(Dataset(Domain(sum.clique, sizes), codes)).observed(sum.clique))
+    return total_of(sum, rows, {name: CODES[name] for name in sum.clique})
 
 
 # -- the same, record by record in Python's integers, from the definitions
