@@ -35,13 +35,6 @@ def curator_of(kind="pure", neighbours="add-remove", *, rows=50, limit=None, max
     return Curator(DOMAIN, counter, session), counter, session
 
 
-@pytest.fixture
-def no_noise(monkeypatch):
-    """Mechanisms that add nothing: what is left is the exact answer."""
-    monkeypatch.setattr(granted_noise, "add", lambda values, _: values)
-    monkeypatch.setattr(granted_noise, "choose", lambda values, _: int(np.argmax(values)))
-
-
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
 def test_without_noise_the_answers_are_the_exact_tables(kind):

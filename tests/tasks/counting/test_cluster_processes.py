@@ -100,14 +100,6 @@ def without_dp_release(folder):
     return {"PYTHONPATH": str(folder)}
 
 
-def another_version(folder):
-    """Return an environment in which dp-release is of a later version."""
-    told = folder / "dp_release-9.9.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: dp-release\nVersion: 9.9\n")
-    return {"PYTHONPATH": f"{folder}:{Path(dp_core.__file__).parents[1]}"}
-
-
 TWICE = {
     "dp_core": ("counting.py", "count_tables"),
     "tasks": ("dask_counter.py", "_count_part"),
@@ -155,7 +147,6 @@ def assert_exact(found, store):
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        pytest.param(another_version, "has dp-release 9.9, and this process has", id="version"),
         pytest.param(without_dp_release, "has no dp-release", id="none"),
         *(
             pytest.param(
