@@ -34,18 +34,6 @@ pytestmark = pytest.mark.any_database
 WHO = {"by": "officer", "reason": "test"}
 
 
-@pytest.fixture
-def ledger(ledger_url, monkeypatch):
-    on(monkeypatch, "2026-11-20", "00:00:00")  # no later entry is dated before
-    return Ledger(ledger_url)
-
-
-@pytest.fixture
-def town(ledger):
-    open_town(ledger)
-    return ledger
-
-
 def amount(main, delta="0"):
     return Amount(Fraction(main), Fraction(delta))
 

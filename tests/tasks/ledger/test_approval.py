@@ -7,22 +7,14 @@ import pytest
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.ledger import approval, rules
-from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, LAPLACE, begin, measure, on, open_town, steps_of
+from tests.ledgers import HOME, LAPLACE, begin, measure, on, steps_of
 from tests.specs import plan_of
 
-pytestmark = pytest.mark.any_database
+pytestmark = [pytest.mark.any_database, pytest.mark.usefixtures("town")]
 
 WHO = {"by": "officer", "reason": "test"}
 WAITING = LAPLACE + "publish: after-approval\n"
 SETS = ["0" * 64]
-
-
-@pytest.fixture
-def ledger(ledger_url):
-    ledger = Ledger(ledger_url)
-    open_town(ledger)
-    return ledger
 
 
 @pytest.fixture

@@ -11,20 +11,13 @@ from dp_core.wall.accounting.covered_choices import COVER
 from dp_core.wall.curator import choice_event
 from dp_core.wall.ledger.session import Step
 from tasks.ledger import release_writer as writer_module
-from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, basic, begin, on, open_town, step, zcdp
+from tests.ledgers import HOME, basic, begin, open_town, step, zcdp
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
 
 SHARES = "select: {method: privbayes, share: 1/10}\nreconstruct: {method: bayes_network}\n"
 SHARES += "one_way: {share: 0}\ntotal: {share: 1/100}\nmeasure: {share: 89/100}\n"
-
-
-@pytest.fixture
-def ledger(ledger_url, monkeypatch):
-    on(monkeypatch, "2026-11-20", "00:00:00")
-    return Ledger(ledger_url)
 
 
 def choice(currency, cost, name="column-1"):

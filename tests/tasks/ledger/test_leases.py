@@ -22,8 +22,10 @@ from dp_core.errors import StageFailed
 from tasks.ledger import leases
 from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, KEY, begin, open_town, set_lease, steps_of
+from tests.ledgers import HOME, KEY, begin, set_lease, steps_of
 from tests.specs import plan_of
+
+pytestmark = pytest.mark.usefixtures("town")
 
 HOLDER = """
 import sys
@@ -33,13 +35,6 @@ with Ledger(sys.argv[1]).lease("first", "home"):
     print("held", flush=True)
     sys.stdin.readline()
 """
-
-
-@pytest.fixture
-def ledger(ledger_url):
-    ledger = Ledger(ledger_url)
-    open_town(ledger)
-    return ledger
 
 
 def lease_of(url):

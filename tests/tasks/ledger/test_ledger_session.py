@@ -17,7 +17,6 @@ from tasks.ledger.ledger import Ledger
 from tasks.ledger.ledger_session import LedgerSession
 from tasks.ledger.release_writer import MOST_DRAWS, ReleaseWriter
 from tests.ledgers import open_town, set_lease, steps_of
-from tests.specs import plan_of
 
 BATCH = "one_way-0"
 KEY = b"k" * 32
@@ -49,17 +48,6 @@ def ledger(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     open_town(ledger)
     return ledger
-
-
-@pytest.fixture
-def writer(ledger):
-    with ledger.lease("first", "this home") as writer:
-        yield writer
-
-
-@pytest.fixture
-def plan(tmp_path):
-    return plan_of(tmp_path)
 
 
 @pytest.fixture

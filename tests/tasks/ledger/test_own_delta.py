@@ -12,20 +12,13 @@ from dp_core.wall.accounting.composition import NOTHING, Amount
 from dp_core.wall.accounting.currency import Currency, threshold_currency
 from dp_core.wall.ledger.session import MemorySession, Step
 from tasks.ledger import release_writer as writer_module
-from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, basic, begin, on, open_town, zcdp
+from tests.ledgers import HOME, basic, begin, open_town, zcdp
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
 
 DELTA = Fraction(1, 10**6)
 NANO = Fraction(1, 10**9)
-
-
-@pytest.fixture
-def ledger(ledger_url, monkeypatch):
-    on(monkeypatch, "2026-11-20", "00:00:00")
-    return Ledger(ledger_url)
 
 
 def plan_with_threshold(tmp_path, **changes):

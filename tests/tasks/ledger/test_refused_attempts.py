@@ -7,7 +7,6 @@ import pytest
 from dp_core.bundle.statement.sections import refusals_statement
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.wall.ledger.attempts.refused_attempts import attempts_of
-from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservation_entries import add
 from tests.ledgers import (
     GAUSSIAN,
@@ -24,30 +23,18 @@ from tests.ledgers import (
 )
 from tests.specs import plan_of
 
-pytestmark = pytest.mark.any_database
+pytestmark = [pytest.mark.any_database, pytest.mark.usefixtures("town")]
 
 WHO = {"by": "officer", "reason": "the file was corrected"}
 SMALL = "{epsilon: 0.01, delta: 1e-8}"
 
 
 @pytest.fixture
-def ledger(ledger_url):
-    return Ledger(ledger_url)
-
-
-@pytest.fixture
-def plans(tmp_path, ledger):
+def plans(tmp_path):
     """Make plans of small releases of the account `town`, by name."""
-    open_town(ledger)
     return lambda name, more="", **of: plan_of(
         tmp_path, GAUSSIAN + more, release=name, privacy=SMALL, **of
     )
-
-
-@pytest.fixture
-def writer(ledger):
-    with ledger.lease("first", HOME) as writer:
-        yield writer
 
 
 def examine(ledger, plan):

@@ -14,10 +14,10 @@ from dp_core.schema.privacy import PAYING_STAGES, Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.curator import Curator
 from dp_core.wall.stage_grant import PAYS
-from tasks.ledger.ledger import Ledger
 from tasks.ledger.ledger_session import LedgerSession
-from tests.ledgers import HOME, begin, open_town, set_lease, step, steps_of
-from tests.specs import plan_of
+from tests.ledgers import begin, set_lease, step, steps_of
+
+pytestmark = pytest.mark.usefixtures("town")
 
 BATCH = "one_way-0"
 
@@ -27,24 +27,6 @@ class Untouchable:
 
     def count(self, _cliques):
         raise AssertionError("The data were read.")
-
-
-@pytest.fixture
-def ledger(ledger_url):
-    ledger = Ledger(ledger_url)
-    open_town(ledger)
-    return ledger
-
-
-@pytest.fixture
-def plan(tmp_path):
-    return plan_of(tmp_path)
-
-
-@pytest.fixture
-def writer(ledger):
-    with ledger.lease("first", HOME) as writer:
-        yield writer
 
 
 @pytest.fixture

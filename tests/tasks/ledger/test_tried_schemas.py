@@ -11,7 +11,6 @@ from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.ledger.attempts.tried_schemas import MOST_SCHEMAS
-from tasks.ledger.ledger import Ledger
 from tests.ledgers import GAUSSIAN, HOME, KEY, basic, monthly, on, open_town, refuse, reserve, spend
 from tests.specs import plan_of
 
@@ -19,11 +18,6 @@ pytestmark = pytest.mark.any_database
 
 WHO = {"by": "officer", "reason": "the bounds of the new register"}
 SMALL = "{epsilon: 0.04, delta: 1e-9}"
-
-
-@pytest.fixture
-def ledger(ledger_url):
-    return Ledger(ledger_url)
 
 
 @pytest.fixture
