@@ -133,20 +133,6 @@ def test_the_record_still_cannot_be_changed_after_a_migration(ledger_url, tmp_pa
 
 
 @pytest.mark.usefixtures("before")
-def test_a_program_of_before_refuses_a_migrated_ledger_and_leaves_it(
-    ledger_url, tmp_path, monkeypatch
-):
-    with monkeypatch.context() as patch:
-        become_next(patch, make_steps(tmp_path))
-        head = Ledger(ledger_url).verify()
-    with pytest.raises(BadInput, match="newer version of dp-release; update this one"):
-        Ledger(ledger_url)
-    assert version(ledger_url) == NEXT
-    become_next(monkeypatch, tmp_path / "migrations")
-    assert Ledger(ledger_url).verify() == head
-
-
-@pytest.mark.usefixtures("before")
 def test_a_ledger_that_lost_a_table_is_damaged_and_not_due_for_migration(
     ledger_url, tmp_path, monkeypatch
 ):

@@ -86,14 +86,6 @@ def test_after_three_refused_attempts_a_person_must_allow_more(ledger, plans, sa
     ledger.verify()
 
 
-def test_other_accounts_are_not_stopped(ledger, plans):
-    open_town(ledger, "village")
-    for number in range(3):
-        refuse(ledger, plans(f"no-{number}"))
-    spend(ledger, plans("other", account="village"))
-    assert ledger.attempts("village").refused == 0
-
-
 def test_retries_are_allowed_only_where_attempts_were_stopped(ledger, plans):
     with pytest.raises(BadInput, match="nothing to allow"):
         ledger.allow_retry("town", **WHO)

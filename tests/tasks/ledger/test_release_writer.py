@@ -564,23 +564,6 @@ def test_a_result_without_any_charge_keeps_the_whole_promise_spent(ledger, write
 # -- inputs
 
 
-def test_an_input_belongs_to_one_account(ledger, writer, tmp_path):
-    open_town(ledger, "village")
-    first = writer.reserve(plan_of(tmp_path))
-    writer.bind_input(first, "hash", KEY)
-    writer.bind_input(first, "hash", KEY)
-    with ledger.lease("other", HOME) as other_writer:
-        other = other_writer.reserve(plan_of(tmp_path, release="other", account="village"))
-        with pytest.raises(BadInput, match=r"belongs to account 'town' \(release 'first'\)"):
-            other_writer.bind_input(other, "hash", KEY)
-        other_writer.bind_input(other, "another hash", KEY)
-    with ledger.lease("third", HOME) as third_writer:
-        third = third_writer.reserve(plan_of(tmp_path, release="third"))
-        third_writer.bind_input(third, "hash", KEY)
-    assert len(ledger.entries(kinds=("input",))) == 3
-    ledger.verify(KEY)
-
-
 @pytest.mark.parametrize("known", ["both", "homes", "people"])
 def test_each_table_of_an_input_belongs_to_one_account(ledger, writer, tmp_path, known):
     open_town(ledger, "village")

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.errors import BudgetRefused, DataRefused, LedgerCorrupt
+from dp_core.errors import BudgetRefused, DataRefused
 from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, KEY, LAPLACE, basic, fit, open_town
 from tests.specs import plan_of
@@ -64,26 +64,6 @@ def test_an_account_of_another_family_is_refused_the_input(family, tmp_path, acc
         use(family, tmp_path, account)
     assert family.find_account(account).balance.used.main <= 1
     family.verify(KEY)
-
-
-def test_the_rules_refuse_an_entry_of_another_family(family, tmp_path):
-    use(family, tmp_path, "anna")
-    plan = plan_of(tmp_path / "x", LAPLACE, release="x", account="other", privacy="{epsilon: 1}")
-    with family.lease("x", HOME) as writer:
-        held = writer.reserve(plan)
-        writer.examine(held)
-        with (
-            family._database.trying() as book,
-            pytest.raises(LedgerCorrupt, match="belong to another account"),
-        ):
-            book.append(
-                "input",
-                account="other",
-                release="x",
-                reservation=held.position,
-                about=DATA,
-                body={"home": HOME, "seal": "0"},
-            )
 
 
 @pytest.mark.parametrize("approved", [False, True])

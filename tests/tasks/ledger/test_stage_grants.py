@@ -35,6 +35,13 @@ def reservation(writer, plan):
 
 
 @pytest.fixture
+def counter(plan):
+    domain = plan.spec.schema.domain
+    codes = np.stack([np.arange(60) % size for size in domain.sizes]).astype(np.uint16)
+    return MemoryCounter(Dataset(domain, codes))
+
+
+@pytest.fixture
 def curator_with(writer, plan, reservation, tmp_path):
     """Return the curator of a stage, as the ledger grants it."""
 
@@ -135,10 +142,7 @@ def test_an_old_grant_pays_nothing_that_the_ledger_has_not_left(
     assert ledger.head() == before
 
 
-def test_results_of_earlier_stages_are_read_back_under_any_grant(plan, curator_with):
-    domain = plan.spec.schema.domain
-    codes = np.stack([np.arange(60) % size for size in domain.sizes]).astype(np.uint16)
-    counter = MemoryCounter(Dataset(domain, codes))
+def test_results_of_earlier_stages_are_read_back_under_any_grant(plan, curator_with, counter):
     basics = curator_with("basics", counter)
     cost = plan.costs["one_way"]
     (first,) = basics.measure("one_way", [("a",)], [cost])
@@ -148,11 +152,8 @@ def test_results_of_earlier_stages_are_read_back_under_any_grant(plan, curator_w
 
 
 def test_a_charged_result_is_drawn_again_only_under_a_grant_of_its_share(
-    ledger, plan, curator_with
+    ledger, plan, curator_with, counter
 ):
-    domain = plan.spec.schema.domain
-    codes = np.stack([np.arange(60) % size for size in domain.sizes]).astype(np.uint16)
-    counter = MemoryCounter(Dataset(domain, codes))
     cost = plan.costs["one_way"]
     with pytest.raises(AssertionError, match="data were read"):
         curator_with("basics").measure("one_way", [("a",)], [cost])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dp_core.bundle.statement.sections import refusals_statement
-from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
+from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.ledger.attempts.tried_schemas import MOST_SCHEMAS
@@ -68,13 +68,6 @@ def test_after_ten_schemas_a_person_must_allow_more(ledger, plans, says):
     spend(ledger, eleventh)
     assert tried(ledger) == (11, 1)
     ledger.verify()
-
-
-def test_nothing_is_allowed_that_was_not_stopped(ledger, plans):
-    open_town(ledger)
-    spend(ledger, plans("first"))
-    with pytest.raises(BadInput, match="nothing to allow"):
-        ledger.allow_retry("town", **WHO)
 
 
 def test_the_schema_of_a_refused_attempt_counts(ledger, plans):

@@ -318,16 +318,6 @@ def test_any_missing_entry_is_named(used, ledger_url):
             point.rollback()
 
 
-def test_entries_moved_up_to_close_a_gap_are_found(used, ledger_url):
-    last = used.head().position
-    with owner(ledger_url) as connection:
-        connection.execute(sa.delete(ENTRIES).where(ENTRIES.c.position == last - 1))
-        moved = sa.update(ENTRIES).where(ENTRIES.c.position == last).values(position=last - 1)
-        connection.execute(moved)
-    with pytest.raises(LedgerCorrupt, match=rf"^Entry {last - 1} \("):
-        used.verify()
-
-
 def test_the_last_entry_can_only_be_missed_by_who_noted_its_link(ledger_url):
     """A chain that is cut at its end is a whole chain; its count and last link are not the same."""
     ledger = Ledger(ledger_url)

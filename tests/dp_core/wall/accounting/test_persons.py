@@ -17,7 +17,7 @@ from dp_core.wall.accounting.events import (
     event_from_json,
 )
 from dp_core.wall.accounting.sensitivity import count_bounds, of_unit
-from dp_core.wall.accounting.stability_thresholds import kept_by_chance, survival, threshold_for
+from dp_core.wall.accounting.stability_thresholds import kept_by_chance, survival
 from dp_core.wall.ledger.session import differing_draws, drawn_asks
 from dp_core.wall.statistics import MutualInformation, QueryCounts, bounds, sensitivities
 from dp_core.wall.statistics.counting_queries import Cells
@@ -134,15 +134,6 @@ def test_both_spreads_of_a_persons_rows_can_be_the_worst():
     single, spread = (float(kept_by_chance(Fraction(scale), 50, 4)) for scale in (1, 20))
     assert single == pytest.approx(kept(1, 50, 4))
     assert spread == pytest.approx(4 * kept(20, 50, 1), rel=1e-6)
-
-
-@pytest.mark.parametrize("k", [1, 2, 5, 40])
-@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(4), Fraction(1000, 3)])
-def test_the_least_threshold_is_the_least(k, scale):
-    delta = Fraction(1, 10**7)
-    found = threshold_for(scale, delta, k)
-    assert kept_by_chance(scale, found, k) <= delta
-    assert found == k or kept_by_chance(scale, found - 1, k) > delta
 
 
 def test_a_threshold_of_one_row_is_what_it_was():

@@ -9,7 +9,7 @@ from dp_core.schema.privacy import Privacy
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.accounting.events import StabilityEvent, event_from_json
 from dp_core.wall.accounting.guarantee import implied, tightest
-from dp_core.wall.accounting.stability_thresholds import survival, threshold_for
+from dp_core.wall.accounting.stability_thresholds import kept_by_chance, survival, threshold_for
 
 MICRO = Fraction(1, 10**6)
 
@@ -39,11 +39,12 @@ def test_rounding_is_up_and_small():
 
 @pytest.mark.parametrize("delta", ["1/3", "1e-4", "1e-6", "1e-15", "1e-400"])
 @pytest.mark.parametrize("scale", ["1/1000", "1/3", "2", "4", "80", "99999"])
-def test_the_threshold_is_the_least_that_keeps_to_delta(scale, delta):
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_the_threshold_is_the_least_that_keeps_to_delta(rows, scale, delta):
     scale, delta = Fraction(scale), Fraction(delta)
-    found = threshold_for(scale, delta)
-    assert survival(scale, found) <= delta
-    assert found == 1 or survival(scale, found - 1) > delta
+    found = threshold_for(scale, delta, rows)
+    assert kept_by_chance(scale, found, rows) <= delta
+    assert found == rows or kept_by_chance(scale, found - 1, rows) > delta
 
 
 def test_thresholds_of_the_worked_examples():
