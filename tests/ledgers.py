@@ -151,6 +151,14 @@ def reserve(ledger: Ledger, plan: Plan) -> Reservation:
         return writer.reserve(plan)
 
 
+def execute(url: str, *statements: str) -> list[tuple[object, ...]]:
+    """Run statements on a database as they are; return the rows of the last one."""
+    with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
+        for statement in statements:
+            result = connection.exec_driver_sql(statement)
+        return [tuple(row) for row in result] if result.returns_rows else []
+
+
 @contextmanager
 def owner(url: str) -> Iterator[sa.Connection]:
     """Give what only the database's owner has: a connection without the ledger's triggers."""

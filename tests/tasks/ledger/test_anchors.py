@@ -20,7 +20,7 @@ from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.anchors.anchor_notes import read_notes
 from tasks.ledger.database.ledger_place import difference, is_same_site, place_of, site_of
 from tasks.run.home import home_id, open_ledger
-from tests.ledgers import LAPLACE, open_town, spend
+from tests.ledgers import LAPLACE, execute, open_town, owner, spend
 from tests.specs import plan_of
 
 WHO = {"by": "officer", "reason": "test"}
@@ -360,10 +360,8 @@ def test_nothing_is_adopted_that_is_not_refused(ledger):
 
 def test_a_ledger_that_does_not_verify_is_not_adopted(ledger, home):
     ledger.approve("plan", **WHO)
-    with closing(sa.create_engine(f"sqlite:///{home / 'ledger.db'}").raw_connection()) as raw:
-        raw.execute("DROP TRIGGER entries_no_update")
-        raw.execute("UPDATE entries SET salt = 'x' WHERE position = 2")
-        raw.commit()
+    with owner(f"sqlite:///{home / 'ledger.db'}") as connection:
+        connection.exec_driver_sql("UPDATE entries SET salt = 'x' WHERE position = 2")
     content = (home / "ledger.db").read_bytes()
     with pytest.raises(LedgerCorrupt, match="Entry 2"):
         open_ledger(home, refuse=False).adopt(**WHO)
@@ -622,16 +620,10 @@ def test_a_role_that_may_not_ask_for_the_cluster_compares_the_rest(shared, home,
     open_ledger(home).approve("plan", **WHO)
 
 
-def test_a_restored_database_is_refused_in_the_home_and_outside(shared, home):
+def test_a_restored_database_is_refused_in_the_home_and_outside(shared, home, postgres_url):
     shared.close_account("town", **WHO)
-    engine = sa.create_engine(
-        sa.make_url(os.environ["DP_RELEASE_LEDGER"]).set(drivername="postgresql+psycopg")
-    )
-    with engine.begin() as connection:
-        connection.exec_driver_sql("ALTER TABLE entries DISABLE TRIGGER ALL")
+    with owner(postgres_url) as connection:
         connection.exec_driver_sql("DELETE FROM entries WHERE kind = 'close'")
-        connection.exec_driver_sql("ALTER TABLE entries ENABLE TRIGGER ALL")
-    engine.dispose()
     refused(home, "ledger-older")
     (home / "ledger.head").unlink()
     refused(home, "ledger-older")
@@ -659,18 +651,11 @@ def test_one_home_adopts_a_promoted_database_for_the_others_too(shared, tmp_path
     assert shared.adoptions()[0].behind == 0
 
 
-def drop_tables(url):
-    engine = sa.create_engine(sa.make_url(url).set(drivername="postgresql+psycopg"))
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE entries, totals, leases, alembic_version CASCADE")
-    engine.dispose()
-
-
 @pytest.mark.usefixtures("shared")
 def test_tables_that_were_dropped_are_not_made_again_in_the_same_database(
     home, postgres_url, postgres_server, monkeypatch
 ):
-    drop_tables(postgres_url)
+    execute(postgres_url, "DROP TABLE entries, totals, leases, alembic_version CASCADE")
     (home / "ledger.head").unlink()
     assert "DP_RELEASE_LEDGER to another database" in refused(home, "ledger-lost")
     refused(home, "ledger-lost")

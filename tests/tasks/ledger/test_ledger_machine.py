@@ -41,7 +41,7 @@ from tasks.ledger.reservations import Reservation
 from tests.full import at_full_size, exhaustive
 from tests.postgres import PostgresServer
 from tests.specs import plan_of
-from tests.tasks.ledger.ledger_model import LIFETIME_MS, Model, Pair, Taken, Variant
+from tests.tasks.ledger.ledger_model import LIFETIME_MS, Model, Taken, Variant
 
 KEY = b"k" * 32
 BEGIN = date(2100, 1, 20)  # after the day of the empty ledger that every example begins with
@@ -144,12 +144,12 @@ class LedgerMachine(RuleBasedStateMachine):
         assert set(found) == set(self.model.accounts)
         for name, account in found.items():
             sums = account.balance.reserved, account.balance.spent
-            assert sums == tuple(amount(pair) for pair in self.model.sums(name))
-            assert account.left == amount(self.model.room(name))
+            assert sums == tuple(Amount(*pair) for pair in self.model.sums(name))
+            assert account.left == Amount(*self.model.room(name))
             total = account.total_left
             assert total == account.terms.limit - sums[0] - sums[1]
             assert min(total.main, total.delta) >= 0
-            assert account.terms.limit == amount(self.model.limit(name))
+            assert account.terms.limit == Amount(*self.model.limit(name))
 
     @invariant()
     def the_whole_ledger_verifies(self) -> None:
@@ -252,15 +252,8 @@ class LedgerMachine(RuleBasedStateMachine):
         total, calendar = account["epsilon"] + epsilon, account["calendar"]
         if calendar is not None and allowance is not None:
             calendar = {**calendar, "epsilon": calendar["epsilon"] + allowance}
-        bad = (
-            account["closed"]
-            or epsilon < 0
-            or (total, calendar)
-            == (
-                account["epsilon"],
-                account["calendar"],
-            )
-        )
+        same = (total, calendar) == (account["epsilon"], account["calendar"])
+        bad = account["closed"] or epsilon < 0 or same
         if calendar is not None:
             bad = bad or calendar["epsilon"] < account["calendar"]["epsilon"]
         self.both(
@@ -603,11 +596,6 @@ class LedgerMachine(RuleBasedStateMachine):
             self.bind(mine[0], stale=False, data="data")
             self.charge(mine[0], stale=False, batch="first")
             self.charge(mine[0], stale=False, batch="pair")
-
-
-def amount(pair: Pair) -> Amount:
-    """Return a pair of the model as the ledger has it."""
-    return Amount(*pair)
 
 
 def as_calendar(values: dict[str, Any]) -> Calendar:
