@@ -465,17 +465,16 @@ def test_with_carry_over_what_a_period_left_stays(ledger, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("terms", [basic(), zcdp()], ids=["basic", "zcdp"])
 def test_what_settling_gives_back_goes_to_the_period_that_paid(
-    ledger, tmp_path, monkeypatch, terms
+    ledger, writer, tmp_path, monkeypatch, terms
 ):
     on(monkeypatch, "2026-11-30", "23:59:59")
     open_town(ledger, terms=terms, calendar=monthly("1", "0"))
     whole = ledger.account("town").left
     plan = pure(tmp_path, "0.2")
-    with ledger.lease("first", HOME) as writer:
-        reservation = measure(writer, plan, ("one_way",))
-        on(monkeypatch, "2026-12-01", "00:00:00")
-        assert ledger.account("town").left == whole
-        writer.settle(reservation, "abandoned")
+    reservation = measure(writer, plan, ("one_way",))
+    on(monkeypatch, "2026-12-01", "00:00:00")
+    assert ledger.account("town").left == whole
+    writer.settle(reservation, "abandoned")
     assert ledger.account("town").left == whole
     with ledger._database.reading() as rows:
         paid, other = (used_in_period(rows, "town", index) for index in (0, 1))

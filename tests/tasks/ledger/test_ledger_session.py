@@ -78,6 +78,22 @@ def take_over(ledger, session, tmp_path):
 
 
 @pytest.fixture
+def uncommitted(session, steps, monkeypatch):
+    """Let a result be stored and its holder die before it is committed; return the noise."""
+    noise = Noise()
+    with monkeypatch.context() as patch:
+        patch.setattr(ReleaseWriter, "commit", _crash)
+        with pytest.raises(Crash):
+            session.perform(BATCH, steps, noise)
+    return noise
+
+
+def dies(_grants):
+    """Draw nothing: the process dies in the draw."""
+    raise Crash
+
+
+@pytest.fixture
 def steps(plan):
     """The steps of the one-way stage; tables of two and of more dimensions read back alike."""
     return [replace(step, shape=(*step.shape, 1)) for step in steps_of(plan, "one_way")]
@@ -291,13 +307,9 @@ def test_what_a_late_holder_left_beside_a_stored_result_is_erased(
 
 @pytest.mark.parametrize("cut", [5, 100, 39])
 def test_a_torn_result_may_have_been_read_and_is_never_drawn_again(
-    session, steps, monkeypatch, cut
+    session, steps, uncommitted, cut
 ):
-    noise = Noise()
-    with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "commit", _crash)
-        with pytest.raises(Crash):
-            session.perform(BATCH, steps, noise)
+    noise = uncommitted
     whole = stored(session).read_bytes()
     stored(session).write_bytes(whole[:-cut])
     with pytest.raises(StageFailed, match="never drawn again"):
@@ -310,15 +322,13 @@ def test_a_torn_result_may_have_been_read_and_is_never_drawn_again(
     assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
 
 
-def test_a_result_that_cannot_be_read_now_is_kept_and_not_drawn_again(session, steps, monkeypatch):
+def test_a_result_that_cannot_be_read_now_is_kept_and_not_drawn_again(
+    session, steps, uncommitted, monkeypatch
+):
     def broken(_path):
         raise OSError(errno.EIO, "Input/output error")
 
-    noise = Noise()
-    with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "commit", _crash)
-        with pytest.raises(Crash):
-            session.perform(BATCH, steps, noise)
+    noise = uncommitted
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_bytes", broken)
         with pytest.raises(OSError, match="Input/output"):
@@ -344,18 +354,11 @@ def test_the_result_of_another_charge_or_shape_is_not_taken_for_this_one(
 
 
 def test_after_too_many_draws_a_person_has_to_look(session, steps):
-    draws = []
-
-    def dies(_grants):
-        draws.append(1)
-        raise Crash
-
     for _ in range(MOST_DRAWS):
         with pytest.raises(Crash):
             session.perform(BATCH, steps, dies)
     with pytest.raises(StageFailed, match=rf"drawn {MOST_DRAWS} times"):
         session.perform(BATCH, steps, dies)
-    assert len(draws) == MOST_DRAWS
 
 
 def test_a_full_disk_is_found_before_anything_is_drawn(session, steps, monkeypatch):
@@ -423,9 +426,6 @@ def test_a_result_that_the_next_holder_erased_before_it_was_stored_is_not_stored
 ):
     """It slept during its draw, and the next holder died before it drew again."""
     ours, theirs = Noise(), Noise(start=500)
-
-    def dies(_grants):
-        raise Crash
 
     def slow(grants):
         with take_over() as other, pytest.raises(Crash):

@@ -422,20 +422,19 @@ def test_a_ledger_of_before_in_which_one_wrong_file_counted_twice_still_verifies
     ],
 )
 def test_a_verdict_ends_an_attempt_only_if_it_fits_and_the_release_has_charged(
-    ledger, plans, charged, body
+    ledger, writer, plans, charged, body
 ):
-    with ledger.lease("first", HOME) as writer:
-        if charged:
-            held = fit(writer, plans("first"), stages=["one_way"])
-            guess(writer, held)
-        else:
-            held = writer.reserve(plans("first"))
-        writer.examine(held)
-        with (
-            ledger._database.trying() as book,
-            pytest.raises(LedgerCorrupt, match="ends an attempt without a charge"),
-        ):
-            add(book, held, "verdict", body={**body, "again": 2} if charged else body)
+    if charged:
+        held = fit(writer, plans("first"), stages=["one_way"])
+        guess(writer, held)
+    else:
+        held = writer.reserve(plans("first"))
+    writer.examine(held)
+    with (
+        ledger._database.trying() as book,
+        pytest.raises(LedgerCorrupt, match="ends an attempt without a charge"),
+    ):
+        add(book, held, "verdict", body={**body, "again": 2} if charged else body)
     assert attempts(ledger)[2] == 1
 
 
