@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from dp_core.plan.plan import Plan
 from dp_core.schema.privacy import Stage
-from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.accounting.composition import Amount, Terms
 from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.session import Step
 from tasks.ledger.accounts import Account
@@ -25,9 +25,15 @@ from tests.specs import FIXED
 
 KEY = b"k" * 32
 HOME = "this home"
+WHO = {"by": "officer", "reason": "test"}
 GAUSSIAN = FIXED + "measure: {noise: gaussian}\n"
 LAPLACE = FIXED + "measure: {noise: laplace}\n"
 CURVE = "{epsilon: 1, delta: 1e-6}"
+
+
+def amount(main: Fraction | int | str, delta: Fraction | str = "0") -> Amount:
+    """Return an amount of epsilon or rho, and of delta."""
+    return Amount(Fraction(main), Fraction(delta))
 
 
 def basic(epsilon: str = "2", delta: str = "1e-5") -> Terms:
@@ -59,8 +65,7 @@ def open_town(
         name,
         terms=terms or basic(),
         neighbours=neighbours,
-        by="officer",
-        reason="test",
+        **WHO,
         **more,
     )
 

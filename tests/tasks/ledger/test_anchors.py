@@ -20,10 +20,8 @@ from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.anchors.anchor_notes import read_notes
 from tasks.ledger.database.ledger_place import difference, is_same_site, place_of, site_of
 from tasks.run.home import home_id, open_ledger
-from tests.ledgers import LAPLACE, execute, open_town, owner, spend
+from tests.ledgers import LAPLACE, WHO, execute, open_town, owner, spend
 from tests.specs import plan_of
-
-WHO = {"by": "officer", "reason": "test"}
 
 
 @pytest.fixture

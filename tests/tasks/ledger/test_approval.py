@@ -7,12 +7,11 @@ import pytest
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.ledger import approval, rules
-from tests.ledgers import HOME, LAPLACE, begin, measure, on, steps_of
+from tests.ledgers import HOME, LAPLACE, WHO, begin, measure, on, steps_of
 from tests.specs import plan_of
 
 pytestmark = [pytest.mark.any_database, pytest.mark.usefixtures("town")]
 
-WHO = {"by": "officer", "reason": "test"}
 WAITING = LAPLACE + "publish: after-approval\n"
 SETS = ["0" * 64]
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.wall.accounting.composition import NOTHING, RHO_UNITS, Amount
+from dp_core.wall.accounting.composition import NOTHING, RHO_UNITS
 from dp_core.wall.accounting.events import GaussianEvent
 from dp_core.wall.ledger.entries import charge_key
 from dp_core.wall.ledger.receipts import PUBLISHED, first_bad_link
@@ -23,6 +23,7 @@ from tests.ledgers import (
     HOME,
     KEY,
     LAPLACE,
+    amount,
     basic,
     begin,
     measure,
@@ -39,10 +40,6 @@ from tests.specs import plan_of
 CRUMB = Fraction(1, 10**12)
 
 pytestmark = [pytest.mark.any_database, pytest.mark.usefixtures("town")]
-
-
-def amount(main, delta="0"):
-    return Amount(Fraction(main), Fraction(delta))
 
 
 # -- reservations and names

@@ -14,6 +14,7 @@ from tests.ledgers import (
     CURVE,
     GAUSSIAN,
     LAPLACE,
+    WHO,
     basic,
     monthly,
     on,
@@ -25,8 +26,6 @@ from tests.ledgers import (
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
-
-WHO = {"by": "officer", "reason": "test"}
 
 
 def curve(folder, release, account):

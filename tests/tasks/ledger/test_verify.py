@@ -30,6 +30,7 @@ from tests.ledgers import (
     HOME,
     KEY,
     LAPLACE,
+    WHO,
     basic,
     begin,
     measure,
@@ -43,8 +44,6 @@ from tests.ledgers import (
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
-
-WHO = {"by": "officer", "reason": "test"}
 
 
 def adopt(ledger):
