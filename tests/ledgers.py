@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from dp_core.plan.plan import Plan
 from dp_core.schema.privacy import Stage
-from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.accounting.composition import Amount, Terms
 from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.session import Step
 from tasks.ledger.accounts import Account
@@ -25,9 +25,15 @@ from tests.specs import FIXED
 
 KEY = b"k" * 32
 HOME = "this home"
+WHO = {"by": "officer", "reason": "test"}
 GAUSSIAN = FIXED + "measure: {noise: gaussian}\n"
 LAPLACE = FIXED + "measure: {noise: laplace}\n"
 CURVE = "{epsilon: 1, delta: 1e-6}"
+
+
+def amount(main: Fraction | int | str, delta: Fraction | str = "0") -> Amount:
+    """Return an amount of epsilon or rho, and of delta."""
+    return Amount(Fraction(main), Fraction(delta))
 
 
 def basic(epsilon: str = "2", delta: str = "1e-5") -> Terms:
@@ -59,8 +65,7 @@ def open_town(
         name,
         terms=terms or basic(),
         neighbours=neighbours,
-        by="officer",
-        reason="test",
+        **WHO,
         **more,
     )
 
@@ -93,15 +98,35 @@ def begin(writer: ReleaseWriter, plan: Plan) -> Reservation:
     return reservation
 
 
-def measure(
-    writer: ReleaseWriter, plan: Plan, stages: Sequence[str] = ("one_way", "measure")
+def fit(
+    writer: ReleaseWriter, plan: Plan, data: str | None = None, stages: Sequence[str] = ()
 ) -> Reservation:
-    """Begin, and charge and commit whole stages."""
-    reservation = begin(writer, plan)
+    """Reserve, examine data that fit, and charge and commit whole stages."""
+    reservation = writer.reserve(plan)
+    writer.examine(reservation)
+    writer.bind_input(reservation, data or f"input of {plan.spec.release}", KEY)
+    writer.judge(reservation, "fits")
+    return pay(writer, reservation, plan, stages)
+
+
+def pay(
+    writer: ReleaseWriter,
+    reservation: Reservation,
+    plan: Plan,
+    stages: Sequence[str] = ("one_way", "measure"),
+) -> Reservation:
+    """Charge and commit whole stages."""
     for stage in stages:
         writer.charge(reservation, f"{stage}-0", steps_of(plan, stage))
         writer.commit(reservation, f"{stage}-0", "0" * 64)
     return reservation
+
+
+def measure(
+    writer: ReleaseWriter, plan: Plan, stages: Sequence[str] = ("one_way", "measure")
+) -> Reservation:
+    """Begin, and charge and commit whole stages."""
+    return pay(writer, begin(writer, plan), plan, stages)
 
 
 def spend(
@@ -129,6 +154,14 @@ def reserve(ledger: Ledger, plan: Plan) -> Reservation:
     """Reserve for a release, and let it rest."""
     with ledger.lease(plan.spec.release, HOME) as writer:
         return writer.reserve(plan)
+
+
+def execute(url: str, *statements: str) -> list[tuple[object, ...]]:
+    """Run statements on a database as they are; return the rows of the last one."""
+    with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
+        for statement in statements:
+            result = connection.exec_driver_sql(statement)
+        return [tuple(row) for row in result] if result.returns_rows else []
 
 
 @contextmanager

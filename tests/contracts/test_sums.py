@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from dp_core.bundle.verification.claims import GARBAGE
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.schema.privacy import Neighbours
+from dp_core.schema.privacy import Neighbours, Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics import SUMS, Sum, check_codes, sum_from_json
+from dp_core.wall.statistics import SUMS, Sum, bounds, check_codes, required, sum_from_json
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.histograms.cosines import CosineSums
@@ -228,6 +228,9 @@ def test_it_is_read_back_from_its_description(name, sum):
     assert sum_from_json(json.loads(text)) == sum
     # Text that is the same twice: a receipt's hash is of it.
     assert json.dumps(sum_from_json(json.loads(text)).to_json()) == text
+    for neighbours in get_args(Neighbours):
+        relation = Relation(neighbours)
+        assert required(json.loads(text), relation) == bounds(sum, relation)
 
 
 def changed(value: Any) -> list[Any]:
@@ -297,6 +300,8 @@ def test_a_description_that_is_none_is_refused(name, sum):
 @pytest.mark.parametrize(("name", "sum"), ALL)
 def test_a_description_with_a_key_less_or_more_is_refused(name, sum):  # noqa: ARG001
     document = sum.to_json()
+    with pytest.raises(ValueError, match=r"Expected|unknown"):
+        required({**document, "weight": 1}, Relation("add-remove"))
     for at, mapping in places(document):
         if not isinstance(mapping, dict):
             continue

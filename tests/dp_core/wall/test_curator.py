@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.errors import BudgetRefused
-from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Marginal
@@ -19,24 +18,9 @@ from dp_core.wall.curator import Curator, choice_event
 from dp_core.wall.ledger.session import Grant, MemorySession
 from dp_core.wall.noise import drawn_cells, granted_noise, perturbed_draws, stability
 from dp_core.wall.statistics import (
-    SUMS,
     InDif,
-    bounds,
-    check_codes,
-    required,
-    sum_from_json,
 )
-from dp_core.wall.statistics.binned_counts import BinnedCounts
-from dp_core.wall.statistics.box_counts import BoxCounts
-from dp_core.wall.statistics.histograms.cosines import CosineSums
-from dp_core.wall.statistics.interactions import Interaction
-from dp_core.wall.statistics.kernel_counts import KernelCounts
-from dp_core.wall.statistics.limited.limited_sums import LimitedSums
-from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
-from dp_core.wall.statistics.regressions.features import Features, Levels, Number
-from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
-from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-from dp_core.wall.statistics.regressions.shortened import Scores, SecondMoments
+from dp_core.wall.statistics.moments import CellSums
 from tests.conftest import DatasetCounter
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
@@ -49,13 +33,6 @@ def curator_of(kind="pure", neighbours="add-remove", *, rows=50, limit=None, max
     limit = limit or largest_limit(kind, Fraction(1), Fraction("1e-9"))
     session = MemorySession(Currency(kind, limit), neighbours, max_rows=max_rows)
     return Curator(DOMAIN, counter, session), counter, session
-
-
-@pytest.fixture
-def no_noise(monkeypatch):
-    """Mechanisms that add nothing: what is left is the exact answer."""
-    monkeypatch.setattr(granted_noise, "add", lambda values, _: values)
-    monkeypatch.setattr(granted_noise, "choose", lambda values, _: int(np.argmax(values)))
 
 
 @pytest.mark.usefixtures("no_noise")
@@ -224,95 +201,13 @@ def test_noise_refuses_a_grant_for_another_mechanism():
             draw()
 
 
-def sums_of(a=2, b=3, c=4, name="a"):
-    """Return one sum of each kind, of columns that they take to have so many codes."""
-    features = Features(
-        (Levels(name=name, size=a), Number(name="c", positions=c, centre=0, reach=1, missing=True))
-    )
-    target = Number(name="c", positions=c, centre=0, reach=1)
-    levels = Features((Levels(name=name, size=a),))
-    present = Features((Levels(name=name, size=a), target))
-    return (
-        BinnedCounts(columns=(name, "c"), sizes=(a, c), edges=(None, (0, c))),
-        BoxCounts(columns=(name, "c"), sizes=(a, c), boxes=((0, 1, 0, c), (1, 2, 0, 1))),
-        CosineSums(column="c", size=c, edges=(0, 1, c), kept=2),
-        KernelCounts(column="c", positions=c, edges=(0, 1, c), weights=(2, 1)),
-        CellCounts(by=(name, "b"), sizes=(a, b), numbers=("c",), positions=(c,)),
-        CellSums(column="c", positions=c, by=(name,), sizes=(a,)),
-        LimitedSums(
-            by=(name,),
-            sizes=(a,),
-            edges=(None,),
-            column="c",
-            positions=c,
-            runs=(0, 0, 2),
-            lows=(0,) * a,
-            highs=(4,) * a,
-            centres=(1,) * a,
-            factors=(3,) * a,
-        ),
-        Products(columns=("c", "c"), positions=(c, c), about="cells", by=(name,), sizes=(a,)),
-        NumberGradient(target=target, features=levels, at=(0,) * levels.width),
-        ClassGradient(
-            column="b", classes=b, features=features, at=(0,) * ((b - 1) * features.width)
-        ),
-        ClassGradient(
-            column="c", classes=2, missing_from=c, features=levels, at=(0,) * levels.width
-        ),
-        ClassMinimiser(column="b", classes=b, features=features, ridge=1),
-        SecondMoments(features=present, transform=(1,) * present.width, length_limit=9),
-        Scores(
-            outcome=Levels(name=name, size=a),
-            features=Features((target,)),
-            transform=(1, 1),
-            at=(0,) * 2 * (a - 1),
-            length_limit=9,
-        ),
-        Scores(
-            outcome=target,
-            features=levels,
-            transform=(1,) * levels.width,
-            at=(0,) * levels.width,
-            length_limit=9,
-        ),
-        Interaction((name, "b"), (a, b)),
-    )
-
-
-def test_sums_of_the_files_own_codes_are_answered():
-    assert {type(sum) for sum in sums_of()} == set(SUMS.values())
-    for sum in sums_of():
-        check_codes(sum, DOMAIN)
-    # A number may have a code for missing beside its positions; a table is of all codes.
-    for sum in sums_of(c=3)[3:]:
-        check_codes(sum, DOMAIN)
-
-
-MISTAKEN = [
-    pytest.param(mistaken, id=f"{right.NAME} {change}")
-    for change in ({"a": 3}, {"b": 2}, {"b": 4}, {"c": 5}, {"c": 2}, {"name": "d"})
-    for right, mistaken in zip(sums_of(), sums_of(**change), strict=True)
-    if right != mistaken  # it states that column
-]
-
-
-@pytest.mark.parametrize("sum", MISTAKEN)
-def test_a_sum_of_other_codes_than_the_files_is_refused_before_it_is_charged(sum):
+@pytest.mark.parametrize(("column", "positions"), [("c", 5), ("c", 2), ("d", 4)])
+def test_a_sum_of_other_codes_than_the_files_is_refused_before_it_is_charged(column, positions):
+    """Which codes each sum states is tested in tests/contracts/test_sums.py."""
     curator, counter, session = curator_of()
 
     with pytest.raises(ValueError, match=r"column|codes"):
-        curator.total("measure", "x", sum, Fraction(1, 2))
+        curator.total("measure", "x", CellSums(column=column, positions=positions), Fraction(1, 2))
 
     assert not session.charges
     assert not counter.asked
-
-
-@pytest.mark.parametrize("asked", sums_of(), ids=lambda asked: asked.NAME)
-def test_a_description_with_a_key_that_its_sum_does_not_know_is_refused(asked):
-    document = asked.to_json()
-    assert sum_from_json(document) == asked
-    relation = Relation("add-remove", 1)
-    assert required(document, relation) == bounds(asked, relation)
-    for read in (sum_from_json, lambda changed: required(changed, relation)):
-        with pytest.raises(ValueError, match=r"Expected|unknown"):
-            read({**document, "weight": 2})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import types
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,6 @@ from dp_core.schema.privacy import MOST_ROWS, Privacy, Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.linked_columns import MOST_MEMBERS, household_shares
-from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
 from dp_core.wall.accounting.sensitivity import count_bounds, in_shares
@@ -25,7 +25,6 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.household_values import in_households, stored_shares
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.noise import granted_noise
 from dp_core.wall.statistics import (
     VETTED,
     FScore,
@@ -55,6 +54,7 @@ from dp_core.wall.statistics.regressions.features import Features, Levels, Numbe
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 from dp_core.wall.statistics.regressions.shortened import Scores, SecondMoments
+from tests.dp_core.wall.statistics.neighbours import marginals
 from tests.household_files import (
     KINDS,
     counter_of,
@@ -77,13 +77,6 @@ OTHERS = [
 """Files beside which every household comes, goes or is replaced."""
 
 
-@pytest.fixture
-def no_noise(monkeypatch):
-    """Mechanisms that add nothing: what is left is the exact answer."""
-    monkeypatch.setattr(granted_noise, "add", lambda values, _: values)
-    monkeypatch.setattr(granted_noise, "choose", lambda values, _: int(np.argmax(values)))
-
-
 class Shares:
     """A counter in shares of a file that is given by its table over all columns."""
 
@@ -91,13 +84,7 @@ class Shares:
         self.table = table
 
     def count(self, cliques):
-        names, found = domain().columns, {}
-        for clique in cliques:
-            kept = [name for name in names if name in clique]
-            table = self.table.sum(axis=tuple(names.index(n) for n in names if n not in clique))
-            table = np.transpose(table, [kept.index(name) for name in clique])
-            found[clique] = Marginal(domain().project(clique), np.asarray(table, dtype=np.int64))
-        return found
+        return marginals(self.table, domain().columns, cliques)
 
     def observed(self, clique):
         table = self.count([clique])[clique].counts
@@ -151,6 +138,18 @@ NUMBER = Number(name="members", positions=4, centre=0, reach=1)
 LEVELS = Features((Levels(name="p", size=3), Levels(name="other.q", size=3)))
 PRESENT = Features((Levels(name="p", size=3), NUMBER))
 CELLS = Cells((("p",), ("p", "other.p"), ("h",), ()), ((1,), (1, 0), (0,), ()))
+LIMITED = LimitedSums(
+    by=("p",),
+    sizes=(3,),
+    edges=((0, 1, 3),),
+    column="members",
+    positions=4,
+    runs=(0, -1, 3),
+    lows=(0, -1),
+    highs=(5, 8),
+    centres=(2, 0),
+    factors=(2, 1),
+)
 CANDIDATES = (("p", ("other.p",)), ("h", ("members", "q")))
 
 
@@ -178,18 +177,7 @@ def asked():
         KernelCounts(column="members", positions=4, edges=(0, 1, 2, 4), weights=(5, 2)),
         CellCounts(by=("h", "p"), sizes=(2, 3), numbers=("members",), positions=(4,)),
         CellSums(column="members", positions=4, by=("p",), sizes=(3,)),
-        LimitedSums(
-            by=("p",),
-            sizes=(3,),
-            edges=((0, 1, 3),),
-            column="members",
-            positions=4,
-            runs=(0, -1, 3),
-            lows=(0, -1),
-            highs=(5, 8),
-            centres=(2, 0),
-            factors=(2, 1),
-        ),
+        LIMITED,
         Products(columns=("members", "members"), positions=(4, 4)),
         Products(columns=("members", "q"), positions=(4, 3), about="cells"),
         Interaction(("p", "other.p"), (3, 3)),
@@ -262,38 +250,6 @@ def test_no_household_moves_parities_of_its_members_further_than_proven(neighbou
     assert (values**2).sum(axis=1).max() <= l2_squared
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-def test_no_household_moves_the_distance_from_independence_further_than_proven(neighbours):
-    """Over all files of up to two households and all their neighbours."""
-    relation = Relation(neighbours, shares=SHARES)
-    pairs = (("p", "q"), ("p", "other.p"), ("h", "p"), ("members", "q"))
-    statistic = InDif(pairs)
-    change = in_shares(relation, bounds(statistic, relation))[0]
-    assert change == SHARES * (4 if neighbours == "add-remove" else 6)
-    counted = [Shares(table).count(pairs) for table in (np.zeros_like(TABLES[0]), *TABLES)]
-    # Each file of one household or none, and each household beside it.
-    most = 0
-    for common in counted:
-        values = np.array(
-            [
-                [
-                    statistic.compute(
-                        {
-                            pair: Marginal(
-                                common[pair].domain, common[pair].counts + own[pair].counts
-                            )
-                            for pair in pairs
-                        }
-                    )
-                ]
-                for own in counted
-            ]
-        )[:, 0]
-        moves = values[1:] - values[0] if neighbours == "add-remove" else np.ptp(values[1:], axis=0)
-        most = max(most, int(np.abs(moves).max()))
-    assert SHARES < most <= change
-
-
 # -- values in shares and in households
 
 
@@ -315,21 +271,7 @@ OF_HOUSEHOLDS = [
     (KernelCounts(column="members", positions=4, edges=(0, 1, 2, 4), weights=(5, 2)), 0),
     (CellCounts(by=("h",), sizes=(2,), numbers=("members",), positions=(4,)), 0),
     (CellSums(column="members", positions=4, by=("h",), sizes=(2,)), 0),
-    (
-        LimitedSums(
-            by=("h",),
-            sizes=(2,),
-            edges=(None,),
-            column="members",
-            positions=4,
-            runs=(0, -1, 3),
-            lows=(0, -1),
-            highs=(5, 8),
-            centres=(2, 0),
-            factors=(2, 1),
-        ),
-        0,
-    ),
+    (replace(LIMITED, by=("h",), sizes=(2,), edges=(None,)), 0),
     (Products(columns=("members", "members"), positions=(4, 4)), 0),
     (Interaction(("h", "members"), (2, 4)), 0),
     (NumberGradient(target=NUMBER, features=Features((Levels(name="h", size=2),)), at=(9, 9)), 0),
@@ -695,12 +637,3 @@ def test_a_value_that_is_no_whole_number_of_shares_is_refused(wrong):
         stored_shares(np.array([0.5, wrong]), 6)
     with pytest.raises(ValueError, match="whole numbers, not float64"):
         stored_shares(np.array([wrong]), 1)
-
-
-def test_observed_cells_of_the_helper_are_those_of_the_table():
-    """The counter of these tests agrees with the one that they test."""
-    for clique in KINDS.values():
-        cells, counts = Shares(table_of(FILE)).observed(clique)
-        other_cells, other_counts = counter_of(FILE).observed(clique)
-        np.testing.assert_array_equal(cells, other_cells)
-        np.testing.assert_array_equal(counts, other_counts)

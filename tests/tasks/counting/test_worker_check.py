@@ -82,11 +82,17 @@ def test_a_worker_with_other_sources_or_another_store_is_refused(store, met, sai
 
 
 @pytest.mark.parametrize(
-    ("python", "said"), [("3.99.0.final.0", "has python 3.99,"), (None, "has no python,")]
+    ("package", "version", "said"),
+    [
+        ("python", "3.99.0.final.0", "has python 3.99,"),
+        ("python", None, "has no python,"),
+        ("dp-release", "9.9", "has dp-release 9.9,"),
+        ("dp-release", None, "has no dp-release,"),
+    ],
 )
-def test_a_worker_of_another_python_is_refused(store, python, said):
+def test_a_worker_of_another_version_is_refused(store, package, version, said):
     with pytest.raises(StageFailed) as refused:
-        require_workers(Cluster(None, python=python), store, frozenset())
+        require_workers(Cluster(None, **{package: version}), store, frozenset())
     assert f"The Dask worker {WORKER} {said}" in refused.value.message
 
 

@@ -110,25 +110,6 @@ def test_a_worker_lost_in_mid_count_changes_no_released_value_and_draws_nothing_
     assert disturbed_session.charges == session.charges
 
 
-@pytest.mark.full
-def test_real_noise_is_drawn_once_however_often_counts_are_repeated(store, trapped, monkeypatch):
-    exact = DaskCounter(store, DOMAIN).count(CLIQUES)
-    with trapped(2, at=2) as killer:
-
-        def kill():
-            first, second = killer.held(2)
-            killer.kill(first)
-            killer.kill(second)
-            killer.go()
-
-        with meanwhile(kill), drawn_and_stored(monkeypatch) as drawn:
-            values, session = measured(store, killer.client)
-        assert max(killer.begun().values()) > 1
-    assert len(drawn) == len(CLIQUES) == len(session.charges)
-    noise = [drawn[grant.step.name] for grant in session.charges]
-    assert same(values, [exact[c].counts + n for c, n in zip(CLIQUES, noise, strict=True)])
-
-
 def test_a_cluster_that_loses_all_workers_ends_the_count_with_one_sentence(
     store, trapped, monkeypatch
 ):

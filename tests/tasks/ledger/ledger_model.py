@@ -213,7 +213,7 @@ class Model:
             if held.held:
                 return LedgerCorrupt  # it would be given back, and a person decides
         if account not in self.accounts:
-            return BadInput
+            return BudgetRefused
         names = list(self.lineage(account))
         if any(self.accounts[name]["closed"] for name in names):
             return BudgetRefused

@@ -20,10 +20,8 @@ from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.anchors.anchor_notes import read_notes
 from tasks.ledger.database.ledger_place import difference, is_same_site, place_of, site_of
 from tasks.run.home import home_id, open_ledger
-from tests.ledgers import LAPLACE, open_town, spend
+from tests.ledgers import LAPLACE, WHO, execute, open_town, owner, spend
 from tests.specs import plan_of
-
-WHO = {"by": "officer", "reason": "test"}
 
 
 @pytest.fixture
@@ -310,14 +308,6 @@ def test_without_a_time_of_birth_the_url_decides_too(tmp_path):
 # -- restored
 
 
-def test_an_account_that_was_closed_is_not_reopened_by_a_restored_ledger(ledger, home):
-    """`ledger close`, and then the database from before."""
-    backup = (home / "ledger.db").read_bytes()
-    ledger.close_account("town", **WHO)
-    (home / "ledger.db").write_bytes(backup)
-    refused(home, "ledger-older")
-
-
 def test_a_whole_home_restored_in_place_is_refused(ledger, home, tmp_path):
     """With its own note: only the one outside the home is newer."""
     kept = {path.name: path.read_bytes() for path in home.iterdir() if path.is_file()}
@@ -343,6 +333,7 @@ def test_an_adopted_ledger_keeps_closed_accounts_closed_and_says_what_is_missing
     ledger.approve("plan", **WHO)
     ledger.close_account("town", **WHO)
     (home / "ledger.db").write_bytes(backup)
+    refused(home, "ledger-older")
     found = open_ledger(home, refuse=False).adopt(by="officer", reason="the disk failed")
     assert (found.behind, found.head, found.noted, found.closed) == (2, 2, 4, ("town",))
     again = open_ledger(home)
@@ -367,10 +358,8 @@ def test_nothing_is_adopted_that_is_not_refused(ledger):
 
 def test_a_ledger_that_does_not_verify_is_not_adopted(ledger, home):
     ledger.approve("plan", **WHO)
-    with closing(sa.create_engine(f"sqlite:///{home / 'ledger.db'}").raw_connection()) as raw:
-        raw.execute("DROP TRIGGER entries_no_update")
-        raw.execute("UPDATE entries SET salt = 'x' WHERE position = 2")
-        raw.commit()
+    with owner(f"sqlite:///{home / 'ledger.db'}") as connection:
+        connection.exec_driver_sql("UPDATE entries SET salt = 'x' WHERE position = 2")
     content = (home / "ledger.db").read_bytes()
     with pytest.raises(LedgerCorrupt, match="Entry 2"):
         open_ledger(home, refuse=False).adopt(**WHO)
@@ -405,22 +394,17 @@ def test_another_ledger_in_the_place_of_a_noted_one_can_be_adopted(home, tmp_pat
 
 
 @pytest.mark.usefixtures("ledger")
-def test_a_copy_of_a_home_is_refused(home, tmp_path):
+@pytest.mark.parametrize("left_out", ["nothing", "ledger.head", "state", "both"])
+def test_a_copy_is_refused_without_its_notes_too(home, tmp_path, monkeypatch, left_out):
     """`cp -a` of a home gave a second budget."""
     subprocess.run(["cp", "-a", str(home), str(tmp_path / "copy")], check=True)
-    refused(tmp_path / "copy", "ledger-copied")
-    open_ledger(home)
-
-
-@pytest.mark.usefixtures("ledger")
-@pytest.mark.parametrize("left_out", ["ledger.head", "state", "both"])
-def test_a_copy_is_refused_without_its_notes_too(home, tmp_path, monkeypatch, left_out):
-    shutil.copytree(home, tmp_path / "copy")
     if left_out in ("ledger.head", "both"):
         (tmp_path / "copy" / "ledger.head").unlink()
     if left_out in ("state", "both"):
         monkeypatch.setenv("DP_RELEASE_STATE", str(tmp_path / "another machine's"))
     refused(tmp_path / "copy", "ledger-copied")
+    if left_out == "nothing":
+        open_ledger(home)
 
 
 def test_after_a_copy_was_adopted_the_original_is_refused(ledger, home, tmp_path):
@@ -634,16 +618,10 @@ def test_a_role_that_may_not_ask_for_the_cluster_compares_the_rest(shared, home,
     open_ledger(home).approve("plan", **WHO)
 
 
-def test_a_restored_database_is_refused_in_the_home_and_outside(shared, home):
+def test_a_restored_database_is_refused_in_the_home_and_outside(shared, home, postgres_url):
     shared.close_account("town", **WHO)
-    engine = sa.create_engine(
-        sa.make_url(os.environ["DP_RELEASE_LEDGER"]).set(drivername="postgresql+psycopg")
-    )
-    with engine.begin() as connection:
-        connection.exec_driver_sql("ALTER TABLE entries DISABLE TRIGGER ALL")
+    with owner(postgres_url) as connection:
         connection.exec_driver_sql("DELETE FROM entries WHERE kind = 'close'")
-        connection.exec_driver_sql("ALTER TABLE entries ENABLE TRIGGER ALL")
-    engine.dispose()
     refused(home, "ledger-older")
     (home / "ledger.head").unlink()
     refused(home, "ledger-older")
@@ -671,27 +649,11 @@ def test_one_home_adopts_a_promoted_database_for_the_others_too(shared, tmp_path
     assert shared.adoptions()[0].behind == 0
 
 
-def test_two_homes_on_one_database_write_in_turns(shared, tmp_path, monkeypatch):
-    monkeypatch.setenv("DP_RELEASE_STATE", str(tmp_path / "state of the other"))
-    other = open_ledger(tmp_path / "other")
-    for number in range(3):
-        other.approve(f"other-{number}", **WHO)
-        shared.approve(f"this-{number}", **WHO)
-    open_ledger(tmp_path / "other")
-
-
-def drop_tables(url):
-    engine = sa.create_engine(sa.make_url(url).set(drivername="postgresql+psycopg"))
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE entries, totals, leases, alembic_version CASCADE")
-    engine.dispose()
-
-
 @pytest.mark.usefixtures("shared")
 def test_tables_that_were_dropped_are_not_made_again_in_the_same_database(
     home, postgres_url, postgres_server, monkeypatch
 ):
-    drop_tables(postgres_url)
+    execute(postgres_url, "DROP TABLE entries, totals, leases, alembic_version CASCADE")
     (home / "ledger.head").unlink()
     assert "DP_RELEASE_LEDGER to another database" in refused(home, "ledger-lost")
     refused(home, "ledger-lost")

@@ -7,22 +7,13 @@ import pytest
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.ledger import approval, rules
-from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, LAPLACE, begin, measure, on, open_town, steps_of
+from tests.ledgers import HOME, LAPLACE, WHO, begin, measure, on, steps_of
 from tests.specs import plan_of
 
-pytestmark = pytest.mark.any_database
+pytestmark = [pytest.mark.any_database, pytest.mark.usefixtures("town")]
 
-WHO = {"by": "officer", "reason": "test"}
 WAITING = LAPLACE + "publish: after-approval\n"
 SETS = ["0" * 64]
-
-
-@pytest.fixture
-def ledger(ledger_url):
-    ledger = Ledger(ledger_url)
-    open_town(ledger)
-    return ledger
 
 
 @pytest.fixture
@@ -58,54 +49,50 @@ def test_a_held_release_keeps_its_reservation_until_a_person_decides(ledger, pla
     ledger.verify()
 
 
-def test_held_twice_is_held_since_the_first_time(ledger, plan, monkeypatch):
+def test_held_twice_is_held_since_the_first_time(writer, plan, monkeypatch):
     on(monkeypatch, "2027-01-20")
-    with ledger.lease("first", HOME) as writer:
-        held = measure(writer, plan)
-        first = writer.await_approval(held, "after-approval", SETS)
-        on(monkeypatch, "2027-01-21")
-        assert writer.await_approval(held, "thresholds", []) == first
+    held = measure(writer, plan)
+    first = writer.await_approval(held, "after-approval", SETS)
+    on(monkeypatch, "2027-01-21")
+    assert writer.await_approval(held, "thresholds", []) == first
 
 
 @pytest.mark.parametrize("what", ["charge", "attempt", "commit", "finished", "abandoned"])
-def test_nothing_is_drawn_or_ended_otherwise_for_a_held_release(ledger, plan, what):
-    with ledger.lease("first", HOME) as writer:
-        held = measure(writer, plan, ["one_way"])
-        writer.await_approval(held, "after-approval", SETS)
-        before = ledger.head().position
-        todo = {
-            "charge": lambda: writer.charge(held, "measure-0", steps_of(plan, "measure")),
-            "attempt": lambda: writer.record_redraw(held, "one_way-0"),
-            "commit": lambda: writer.commit(held, "one_way-0", "1" * 64),
-        }
-        with pytest.raises((LedgerCorrupt, StageFailed)):
-            todo.get(what, lambda: writer.settle(held, what))()
+def test_nothing_is_drawn_or_ended_otherwise_for_a_held_release(ledger, writer, plan, what):
+    held = measure(writer, plan, ["one_way"])
+    writer.await_approval(held, "after-approval", SETS)
+    before = ledger.head().position
+    todo = {
+        "charge": lambda: writer.charge(held, "measure-0", steps_of(plan, "measure")),
+        "attempt": lambda: writer.record_redraw(held, "one_way-0"),
+        "commit": lambda: writer.commit(held, "one_way-0", "1" * 64),
+    }
+    with pytest.raises((LedgerCorrupt, StageFailed)):
+        todo.get(what, lambda: writer.settle(held, what))()
     assert ledger.head().position == before
     ledger.verify()
 
 
-def test_what_is_to_wait_for_a_person_is_not_finished_without_one(ledger, plan):
-    with ledger.lease("first", HOME) as writer:
-        held = measure(writer, plan)
-        with pytest.raises(LedgerCorrupt, match="was not approved"):
-            writer.settle(held, "finished")
-        writer.settle(held, "abandoned")
+def test_what_is_to_wait_for_a_person_is_not_finished_without_one(writer, plan):
+    held = measure(writer, plan)
+    with pytest.raises(LedgerCorrupt, match="was not approved"):
+        writer.settle(held, "finished")
+    writer.settle(held, "abandoned")
 
 
-def test_a_look_comes_after_all_is_made_and_a_decision_once(ledger, plan):
-    with ledger.lease("first", HOME) as writer:
-        held = measure(writer, plan)
-        with pytest.raises(BadInput, match="is not made yet"):
-            writer.look(**WHO)
-        with pytest.raises(BadInput, match="does not await approval"):
-            writer.decide(held, "publish", **WHO)
-        writer.await_approval(held, "after-approval", SETS)
-        assert writer.decide(held, "withdraw", **WHO).outcome == "withdrawn"
-        for decision in approval.DECISIONS:
-            with pytest.raises(StageFailed, match="is closed"):
-                writer.decide(held, decision, **WHO)
-        # What is over is looked at freely, and that is on record too.
-        assert len(writer.look(**WHO).looks) == 1
+def test_a_look_comes_after_all_is_made_and_a_decision_once(ledger, writer, plan):
+    held = measure(writer, plan)
+    with pytest.raises(BadInput, match="is not made yet"):
+        writer.look(**WHO)
+    with pytest.raises(BadInput, match="does not await approval"):
+        writer.decide(held, "publish", **WHO)
+    writer.await_approval(held, "after-approval", SETS)
+    assert writer.decide(held, "withdraw", **WHO).outcome == "withdrawn"
+    for decision in approval.DECISIONS:
+        with pytest.raises(StageFailed, match="is closed"):
+            writer.decide(held, decision, **WHO)
+    # What is over is looked at freely, and that is on record too.
+    assert len(writer.look(**WHO).looks) == 1
     ledger.verify()
 
 
@@ -175,8 +162,7 @@ def test_a_release_ends_as_was_decided(gate, outcome, words):
     assert outcome in rules.OUTCOMES
 
 
-def test_a_release_that_is_returned_was_not_looked_at(ledger, plan):
-    with ledger.lease("first", HOME) as writer:
-        writer.settle(begin(writer, plan), "returned")
-        with pytest.raises(BadInput, match="measured nothing"):
-            writer.look(**WHO)
+def test_a_release_that_is_returned_was_not_looked_at(writer, plan):
+    writer.settle(begin(writer, plan), "returned")
+    with pytest.raises(BadInput, match="measured nothing"):
+        writer.look(**WHO)

@@ -11,8 +11,7 @@ from dp_core.wall.accounting.covered_choices import COVER
 from dp_core.wall.curator import choice_event
 from dp_core.wall.ledger.session import Step
 from tasks.ledger import release_writer as writer_module
-from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, basic, begin, on, open_town, step, zcdp
+from tests.ledgers import basic, begin, open_town, step, zcdp
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
@@ -21,18 +20,14 @@ SHARES = "select: {method: privbayes, share: 1/10}\nreconstruct: {method: bayes_
 SHARES += "one_way: {share: 0}\ntotal: {share: 1/100}\nmeasure: {share: 89/100}\n"
 
 
-@pytest.fixture
-def ledger(ledger_url, monkeypatch):
-    on(monkeypatch, "2026-11-20", "00:00:00")
-    return Ledger(ledger_url)
-
-
 def choice(currency, cost, name="column-1"):
     return Step("select", name, cost, choice_event(currency, cost, 4), (1,))
 
 
 @pytest.mark.parametrize("terms", [basic(), zcdp("8")], ids=["basic", "zcdp"])
-def test_a_choice_is_charged_only_while_enough_is_left(ledger, tmp_path, monkeypatch, terms):
+def test_a_choice_is_charged_only_while_enough_is_left(
+    ledger, writer, tmp_path, monkeypatch, terms
+):
     open_town(ledger, terms=terms)
     plan = plan_of(tmp_path, SHARES, method="privbayes", privacy="{epsilon: 1, delta: 1e-9}")
     assert plan.currency.kind == "mixed"
@@ -40,24 +35,23 @@ def test_a_choice_is_charged_only_while_enough_is_left(ledger, tmp_path, monkeyp
     most = plan.currency.limit - cost
     # What is measured before the last choice leaves just too little for it.
     before = most - COVER * cost + plan.currency.limit / 10**6 - cost
-    with ledger.lease("first", HOME) as writer:
-        held = begin(writer, plan)
-        first = choice(held.currency, cost)
-        writer.charge(held, "one", [first])
-        writer.commit(held, "one", "0" * 64)
-        writer.charge(held, "two", [step(held, "measure", "table", before)])
-        writer.commit(held, "two", "0" * 64)
-        second = choice(held.currency, cost, "column-2")
-        with pytest.raises(BudgetRefused, match="too little for a choice"):
+    held = begin(writer, plan)
+    first = choice(held.currency, cost)
+    writer.charge(held, "one", [first])
+    writer.commit(held, "one", "0" * 64)
+    writer.charge(held, "two", [step(held, "measure", "table", before)])
+    writer.commit(held, "two", "0" * 64)
+    second = choice(held.currency, cost, "column-2")
+    with pytest.raises(BudgetRefused, match="too little for a choice"):
+        writer.charge(held, "three", [second])
+    with monkeypatch.context() as careless:
+        careless.setattr(writer_module, "check_stages", lambda *_: None)
+        with pytest.raises(LedgerCorrupt, match="too little of its promise"):
             writer.charge(held, "three", [second])
-        with monkeypatch.context() as careless:
-            careless.setattr(writer_module, "check_stages", lambda *_: None)
-            with pytest.raises(LedgerCorrupt, match="too little of its promise"):
-                writer.charge(held, "three", [second])
-        # A smaller one leaves enough.
-        writer.charge(held, "three", [choice(held.currency, cost / 2, "column-2")])
-        writer.commit(held, "three", "0" * 64)
-        writer.settle(held, "finished")
+    # A smaller one leaves enough.
+    writer.charge(held, "three", [choice(held.currency, cost / 2, "column-2")])
+    writer.commit(held, "three", "0" * 64)
+    writer.settle(held, "finished")
     spent = ledger.account("town").balance.spent
     if terms.is_basic:
         assert spent.main == 1
@@ -67,33 +61,31 @@ def test_a_choice_is_charged_only_while_enough_is_left(ledger, tmp_path, monkeyp
     ledger.verify()
 
 
-def test_one_batch_of_choices_cannot_leave_too_little_either(ledger, tmp_path):
+def test_one_batch_of_choices_cannot_leave_too_little_either(ledger, writer, tmp_path):
     open_town(ledger)
     plan = plan_of(tmp_path, SHARES, method="privbayes", privacy="{epsilon: 1, delta: 1e-9}")
     cost = plan.costs["select"] / 2
-    with ledger.lease("first", HOME) as writer:
-        held = begin(writer, plan)
-        room = plan.currency.limit - (COVER + 1) * cost
-        writer.charge(held, "table", [step(held, "measure", "table", room)])
-        writer.commit(held, "table", "0" * 64)
-        steps = [choice(held.currency, cost * Fraction(99, 100), name) for name in "ab"]
-        with pytest.raises(BudgetRefused, match="too little for a choice"):
-            writer.charge(held, "both", steps)
-        writer.charge(held, "one", steps[:1])
+    held = begin(writer, plan)
+    room = plan.currency.limit - (COVER + 1) * cost
+    writer.charge(held, "table", [step(held, "measure", "table", room)])
+    writer.commit(held, "table", "0" * 64)
+    steps = [choice(held.currency, cost * Fraction(99, 100), name) for name in "ab"]
+    with pytest.raises(BudgetRefused, match="too little for a choice"):
+        writer.charge(held, "both", steps)
+    writer.charge(held, "one", steps[:1])
 
 
-def test_a_batch_is_charged_only_after_the_one_before_it_was_committed(ledger, tmp_path):
+def test_a_batch_is_charged_only_after_the_one_before_it_was_committed(ledger, writer, tmp_path):
     open_town(ledger)
     plan = plan_of(tmp_path, SHARES, method="privbayes", privacy="{epsilon: 1, delta: 1e-9}")
     cost = plan.costs["select"] / 4
-    with ledger.lease("first", HOME) as writer:
-        held = begin(writer, plan)
-        first, second = choice(held.currency, cost), choice(held.currency, cost, "column-2")
-        writer.charge(held, "one", [first])
-        with pytest.raises(StageFailed, match="before the result of 'one' is committed"):
-            writer.charge(held, "two", [second])
-        assert [charge.batch for charge in writer.charges(held)] == ["one"]
-        assert len(writer.charge(held, "one", [first])) == 1
-        writer.commit(held, "one", "0" * 64)
-        assert len(writer.charge(held, "two", [second])) == 1
+    held = begin(writer, plan)
+    first, second = choice(held.currency, cost), choice(held.currency, cost, "column-2")
+    writer.charge(held, "one", [first])
+    with pytest.raises(StageFailed, match="before the result of 'one' is committed"):
+        writer.charge(held, "two", [second])
+    assert [charge.batch for charge in writer.charges(held)] == ["one"]
+    assert len(writer.charge(held, "one", [first])) == 1
+    writer.commit(held, "one", "0" * 64)
+    assert len(writer.charge(held, "two", [second])) == 1
     ledger.verify()

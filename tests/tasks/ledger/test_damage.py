@@ -13,10 +13,9 @@ from dp_core.errors import BadInput, LedgerCorrupt
 from tasks.ledger.database.ledger_database import Damaged
 from tasks.ledger.ledger import Ledger
 from tests.full import at_full_size
-from tests.ledgers import HOME, KEY, LAPLACE, begin, open_town, spend, steps_of
+from tests.ledgers import HOME, KEY, LAPLACE, WHO, begin, open_town, spend, steps_of
 from tests.specs import plan_of
 
-WHO = {"by": "officer", "reason": "test"}
 PAGE = 4096
 
 
@@ -35,6 +34,18 @@ def whole(tmp_path_factory):
         writer.charge(begin(writer, plan), "one_way-0", steps_of(plan, "one_way"))
     ledger.approve("plan", **WHO)
     return path.read_bytes(), list(ledger.all_entries())
+
+
+@pytest.fixture
+def content(whole):
+    """The bytes of the ledger."""
+    return whole[0]
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Where a changed ledger is put."""
+    return tmp_path / "ledger.db"
 
 
 PLACES = (
@@ -87,17 +98,9 @@ def flip(content, offset, bits):
     return bytes(changed)
 
 
-def test_the_file_that_was_written_is_whole(whole, tmp_path):
-    path = tmp_path / "ledger.db"
-    path.write_bytes(whole[0])
-    assert outcome(path, whole) is None
-
-
 @pytest.mark.parametrize("release", ["r0", "last"])
-def test_every_byte_of_a_lease_is_found(whole, tmp_path, release):
+def test_every_byte_of_a_lease_is_found(whole, content, path, release):
     """The holder of a lease that ended was not covered by anything."""
-    content = whole[0]
-    path = tmp_path / "ledger.db"
     with closing(sqlite3.connect(":memory:")) as memory:
         memory.deserialize(content)
         memory.text_factory = bytes
@@ -111,13 +114,13 @@ def test_every_byte_of_a_lease_is_found(whole, tmp_path, release):
         assert outcome(path, whole) is not None, offset - begins
 
 
-def test_a_byte_anywhere_in_the_file_is_found_or_held_nothing(whole, tmp_path):
-    content = whole[0]
+def test_a_byte_anywhere_in_the_file_is_found_or_held_nothing(whole, content, path):
     choose = random.Random(3)
-    path = tmp_path / "ledger.db"
     offsets = sorted(choose.sample(range(len(content)), 260 if at_full_size() else 40)) + list(
         range(0, 100, 3)
     )
+    path.write_bytes(content)
+    assert outcome(path, whole) is None
     found = []
     for offset in offsets:
         path.write_bytes(flip(content, offset, choose.randrange(1, 256)))
@@ -142,9 +145,7 @@ def payloads(content):
     return places
 
 
-def test_every_byte_of_an_entry_is_found_and_names_it(whole, tmp_path):
-    content = whole[0]
-    path = tmp_path / "ledger.db"
+def test_every_byte_of_an_entry_is_found_and_names_it(whole, content, path):
     places = payloads(content)
     assert len(places) > 20
     choose = random.Random(4)
@@ -159,14 +160,6 @@ def test_every_byte_of_an_entry_is_found_and_names_it(whole, tmp_path):
                 assert said.startswith(f"Entry {position} "), said
 
 
-def test_a_text_that_is_no_text_any_more_names_its_entry(whole, tmp_path):
-    content = whole[0]
-    path = tmp_path / "ledger.db"
-    position, begins, _ = payloads(content)[4]
-    path.write_bytes(flip(content, begins + 3, 0x80))
-    assert outcome(path, whole).startswith(f"Entry {position} ")
-
-
 def roots(content):
     with closing(sqlite3.connect(":memory:")) as memory:
         memory.deserialize(content)
@@ -174,9 +167,9 @@ def roots(content):
         return {name: (kind, page) for name, kind, page in found}
 
 
-def test_a_table_that_cannot_be_read_is_one_sentence_that_names_the_first_entry(whole, tmp_path):
-    content = whole[0]
-    path = tmp_path / "ledger.db"
+def test_a_table_that_cannot_be_read_is_one_sentence_that_names_the_first_entry(
+    whole, content, path
+):
     _, page = roots(content)["entries"]
     path.write_bytes(flip(content, (page - 1) * PAGE, 0xFF))
     assert outcome(path, whole).startswith("Entry 1 of the ledger cannot be read")
@@ -187,18 +180,14 @@ def test_a_table_that_cannot_be_read_is_one_sentence_that_names_the_first_entry(
         assert found.value.exit_code == 5
 
 
-def test_totals_that_cannot_be_read_are_named_by_their_entry(whole, tmp_path):
-    content = whole[0]
-    path = tmp_path / "ledger.db"
+def test_totals_that_cannot_be_read_are_named_by_their_entry(whole, content, path):
     _, page = roots(content)["totals"]
     path.write_bytes(flip(content, (page - 1) * PAGE, 0xFF))
     assert outcome(path, whole).startswith("The running totals at entry ")
 
 
-def test_the_entries_before_a_damaged_page_are_checked_first(whole, tmp_path):
+def test_the_entries_before_a_damaged_page_are_checked_first(whole, content, path):
     """A walk that stops at the damage would not tell of a wrong entry before it."""
-    content = whole[0]
-    path = tmp_path / "ledger.db"
     places = payloads(content)
     (first, begins, _), (last, _, ends) = places[3], places[-1]
     both = flip(flip(content, begins + 2, 1), ends - 3, 0x80)
@@ -208,9 +197,8 @@ def test_the_entries_before_a_damaged_page_are_checked_first(whole, tmp_path):
 
 
 @pytest.mark.parametrize("index", ["sqlite_autoindex_totals_1", "entries_of_kind"])
-def test_an_index_that_leaves_a_row_out_is_found(whole, tmp_path, index):
+def test_an_index_that_leaves_a_row_out_is_found(whole, path, index):
     """By an index a balance is looked up: with a row left out it would be an older one."""
-    path = tmp_path / "ledger.db"
     content = bytearray(whole[0])
     _, page = roots(whole[0])[index]
     start = (page - 1) * PAGE
@@ -225,15 +213,13 @@ def test_an_index_that_leaves_a_row_out_is_found(whole, tmp_path, index):
     assert said.startswith(("Every entry of the ledger is correct", "The running total"))
 
 
-def test_a_file_that_was_cut_short_is_found(whole, tmp_path):
-    path = tmp_path / "ledger.db"
+def test_a_file_that_was_cut_short_is_found(whole, path):
     for part in (1, 2, 3):
         path.write_bytes(whole[0][: len(whole[0]) * part // 4])
         assert outcome(path, whole) is not None
 
 
-def test_a_damaged_ledger_takes_no_new_one_into_its_file(whole, tmp_path):
-    path = tmp_path / "ledger.db"
+def test_a_damaged_ledger_takes_no_new_one_into_its_file(whole, path):
     for offset in (0, 16, 20, 59, 100, 104):
         content = flip(whole[0], offset, 0x02)
         path.write_bytes(content)

@@ -39,10 +39,9 @@ from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
 from tests.full import at_full_size, exhaustive
-from tests.ledgers import monthly, open_town, reserve
 from tests.postgres import PostgresServer
 from tests.specs import plan_of
-from tests.tasks.ledger.ledger_model import LIFETIME_MS, Model, Pair, Taken, Variant
+from tests.tasks.ledger.ledger_model import LIFETIME_MS, Model, Taken, Variant
 
 KEY = b"k" * 32
 BEGIN = date(2100, 1, 20)  # after the day of the empty ledger that every example begins with
@@ -145,12 +144,12 @@ class LedgerMachine(RuleBasedStateMachine):
         assert set(found) == set(self.model.accounts)
         for name, account in found.items():
             sums = account.balance.reserved, account.balance.spent
-            assert sums == tuple(amount(pair) for pair in self.model.sums(name))
-            assert account.left == amount(self.model.room(name))
+            assert sums == tuple(Amount(*pair) for pair in self.model.sums(name))
+            assert account.left == Amount(*self.model.room(name))
             total = account.total_left
             assert total == account.terms.limit - sums[0] - sums[1]
             assert min(total.main, total.delta) >= 0
-            assert account.terms.limit == amount(self.model.limit(name))
+            assert account.terms.limit == Amount(*self.model.limit(name))
 
     @invariant()
     def the_whole_ledger_verifies(self) -> None:
@@ -253,15 +252,8 @@ class LedgerMachine(RuleBasedStateMachine):
         total, calendar = account["epsilon"] + epsilon, account["calendar"]
         if calendar is not None and allowance is not None:
             calendar = {**calendar, "epsilon": calendar["epsilon"] + allowance}
-        bad = (
-            account["closed"]
-            or epsilon < 0
-            or (total, calendar)
-            == (
-                account["epsilon"],
-                account["calendar"],
-            )
-        )
+        same = (total, calendar) == (account["epsilon"], account["calendar"])
+        bad = account["closed"] or epsilon < 0 or same
         if calendar is not None:
             bad = bad or calendar["epsilon"] < account["calendar"]["epsilon"]
         self.both(
@@ -606,11 +598,6 @@ class LedgerMachine(RuleBasedStateMachine):
             self.charge(mine[0], stale=False, batch="pair")
 
 
-def amount(pair: Pair) -> Amount:
-    """Return a pair of the model as the ledger has it."""
-    return Amount(*pair)
-
-
 def as_calendar(values: dict[str, Any]) -> Calendar:
     """Return a calendar of the model as the ledger has it."""
     return Calendar(**{key: value for key, value in values.items() if key != "months"})
@@ -709,17 +696,6 @@ def forget_the_fence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leases, "require", lambda *_: None)
 
 
-def forget_who_is_above(patch: pytest.MonkeyPatch) -> None:
-    """Let only the account that a spec names pay."""
-    real = rules.lineage
-    patch.setattr(rules, "lineage", lambda book, name: real(book, name)[:1])
-
-
-def forget_the_period(patch: pytest.MonkeyPatch) -> None:
-    """Let every period look unused."""
-    patch.setattr(rules, "_in_period", lambda *_: {})
-
-
 @pytest.mark.full
 @pytest.mark.parametrize(
     "mutate",
@@ -738,44 +714,3 @@ def test_the_model_notices_a_ledger_that_does_something_else(
     # `Failed` is what `pytest.raises` says where nothing was raised.
     with pytest.raises((AssertionError, ReleaseError, pytest.fail.Exception)):
         run_state_machine_as_test(sqlite_machine, settings=many(200, 60, Phase.generate))
-
-
-def a_release_is_paid_by_the_account_above(folder: Path) -> bool:
-    """Whether a release of one account counts in the account that it stands within."""
-    ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
-    open_town(ledger, "county")
-    open_town(ledger, within="county")
-    reserve(ledger, plan_of(folder, privacy="{epsilon: 1.5}"))
-    return ledger.account("county").balance.used.main == Fraction(3, 2)
-
-
-def a_release_is_paid_by_its_period(folder: Path) -> bool:
-    """Whether a period that is used up takes no more releases."""
-    ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
-    open_town(ledger, calendar=monthly("1.5"))
-    reserve(ledger, plan_of(folder, privacy="{epsilon: 1}"))
-    try:
-        reserve(ledger, plan_of(folder, release="second", privacy="{epsilon: 1}"))
-    except BudgetRefused:
-        return True
-    return False
-
-
-@pytest.mark.parametrize(
-    ("mutate", "case"),
-    [
-        (forget_who_is_above, a_release_is_paid_by_the_account_above),
-        (forget_the_period, a_release_is_paid_by_its_period),
-    ],
-)
-def test_a_fixed_case_notices_what_chance_may_miss(
-    tmp_path: Path,
-    mutate: Callable[[pytest.MonkeyPatch], None],
-    case: Callable[[Path], bool],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("sound", "mutant"):
-        (tmp_path / name).mkdir()
-    assert case(tmp_path / "sound")
-    mutate(monkeypatch)
-    assert not case(tmp_path / "mutant")

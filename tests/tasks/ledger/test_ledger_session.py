@@ -9,19 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.receipts import PUBLISHED
-from dp_core.wall.ledger.session import Step
 from tasks.ledger import ledger_session as session_module
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.ledger_session import LedgerSession
 from tasks.ledger.release_writer import MOST_DRAWS, ReleaseWriter
-from tests.ledgers import basic, open_town, set_lease
-from tests.specs import plan_of
+from tests.ledgers import open_town, set_lease, steps_of
 
 BATCH = "one_way-0"
 KEY = b"k" * 32
@@ -51,19 +46,8 @@ class Noise:
 @pytest.fixture
 def ledger(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    open_town(ledger, terms=basic("2", "0"))
+    open_town(ledger)
     return ledger
-
-
-@pytest.fixture
-def writer(ledger):
-    with ledger.lease("first", "this home") as writer:
-        yield writer
-
-
-@pytest.fixture
-def plan(tmp_path):
-    return plan_of(tmp_path)
 
 
 @pytest.fixture
@@ -94,19 +78,25 @@ def take_over(ledger, session, tmp_path):
 
 
 @pytest.fixture
+def uncommitted(session, steps, monkeypatch):
+    """Let a result be stored and its holder die before it is committed; return the noise."""
+    noise = Noise()
+    with monkeypatch.context() as patch:
+        patch.setattr(ReleaseWriter, "commit", _crash)
+        with pytest.raises(Crash):
+            session.perform(BATCH, steps, noise)
+    return noise
+
+
+def dies(_grants):
+    """Draw nothing: the process dies in the draw."""
+    raise Crash
+
+
+@pytest.fixture
 def steps(plan):
     """The steps of the one-way stage; tables of two and of more dimensions read back alike."""
-    return [
-        Step(
-            table.stage,
-            " x ".join(table.clique),
-            table.cost,
-            plan.currency.noise_event(table.cost, l1=1, l2_squared=1),
-            (table.cells, 1),
-        )
-        for table in plan.tables
-        if table.stage == "one_way"
-    ]
+    return [replace(step, shape=(*step.shape, 1)) for step in steps_of(plan, "one_way")]
 
 
 def same(results, drawn):
@@ -150,60 +140,6 @@ def test_not_charged_it_is_charged_drawn_stored_and_committed(ledger, session, s
     assert session.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_charged_without_a_result_it_is_drawn_under_the_same_charge(ledger, session, steps):
-    session.writer.charge(session.reservation, BATCH, steps)
-    noise = Noise()
-    assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
-    assert kinds(ledger) == ["reserve"] + ["charge"] * len(steps) + ["commit"]
-    assert draws_of(session) == 2
-    assert charged(session) == session.reservation.costs["one_way"]
-
-
-def test_a_result_that_was_stored_and_not_committed_is_committed_and_not_drawn(
-    ledger, session, steps, monkeypatch
-):
-    noise = Noise()
-    with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "commit", _crash)
-        with pytest.raises(Crash):
-            session.perform(BATCH, steps, noise)
-    content = stored(session).read_bytes()
-    assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
-    assert len(noise.drawn) == 1
-    assert stored(session).read_bytes() == content
-    assert kinds(ledger) == ["reserve"] + ["charge"] * len(steps) + ["commit"]
-
-
-def test_interactions_of_a_crash_are_given_back_and_beside_them_the_tables(
-    ledger, session, plan, monkeypatch
-):
-    """Beside a table of the same columns, stage and set: other steps, and a result of their own."""
-    domain = plan.spec.schema.domain
-    codes = np.stack([np.arange(60) % size for size in domain.sizes]).astype(np.uint16)
-    session = granted(session, "measure")
-    curator = Curator(domain, MemoryCounter(Dataset(domain, codes)), session)
-    cliques, costs = [("a", "b"), ("b", "c")], [session.reservation.costs["measure"] / 4] * 2
-    tables = curator.measure("measure", cliques, costs)
-    with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "commit", _crash)
-        with pytest.raises(Crash):
-            curator.interactions("measure", cliques, costs)
-    result = session.folder / "measure-0-interactions.noise"
-    content = result.read_bytes()
-    first = curator.interactions("measure", cliques, costs)
-    assert result.read_bytes() == content
-    again = curator.interactions("measure", cliques, costs)
-    assert all(same([(0, one.values)], [two.values]) for one, two in zip(first, again, strict=True))
-    assert all(
-        same([(0, one.values)], [two.values])
-        for one, two in zip(tables, curator.measure("measure", cliques, costs), strict=True)
-    )
-    assert charged(session) == session.reservation.costs["measure"]
-    assert kinds(ledger) == ["reserve", *["charge", "charge", "commit"] * 2]
-    asks = [entry.body["asks"] for entry in ledger.entries(release="first", kinds=("charge",))]
-    assert asks[2:] == [item.of.to_json() for item in first]
-
-
 def test_a_committed_result_is_read_back_and_costs_nothing(ledger, session, steps):
     noise = Noise()
     first = session.perform(BATCH, steps, noise)
@@ -215,29 +151,21 @@ def test_a_committed_result_is_read_back_and_costs_nothing(ledger, session, step
     assert ledger.verify() == before
 
 
-@pytest.mark.parametrize("place", [0, 9, 40, -33, -1])
-def test_a_committed_result_with_one_byte_changed_is_refused_and_never_drawn_again(
-    session, steps, place
+def test_a_committed_result_that_is_missing_or_changed_is_refused_and_never_drawn_again(
+    session, steps
 ):
+    """Every single byte is changed in test_stored_result.py."""
     noise = Noise()
     session.perform(BATCH, steps, noise)
-    content = bytearray(stored(session).read_bytes())
-    content[place] ^= 1
-    stored(session).write_bytes(content)
-    with pytest.raises(StageFailed, match="never drawn again"):
-        session.perform(BATCH, steps, noise)
-    assert len(noise.drawn) == 1
-    assert stored(session).read_bytes() == content
-
-
-def test_a_committed_result_that_is_missing_or_cut_is_refused(session, steps):
-    noise = Noise()
-    session.perform(BATCH, steps, noise)
-    content = stored(session).read_bytes()
-    for change in (b"", content[:20], content[:-8], content + b"x", None):
-        stored(session).write_bytes(change) if change is not None else stored(session).unlink()
+    whole = stored(session).read_bytes()
+    for content in (b"", whole[:20], whole[:-8], whole + b"x", whole[:-1] + b"x"):
+        stored(session).write_bytes(content)
         with pytest.raises(StageFailed, match=f"{BATCH}.noise.* missing or was changed"):
             session.perform(BATCH, steps, noise)
+        assert stored(session).read_bytes() == content
+    stored(session).unlink()
+    with pytest.raises(StageFailed, match="never drawn again"):
+        session.perform(BATCH, steps, noise)
     assert len(noise.drawn) == 1
 
 
@@ -338,44 +266,6 @@ def test_after_a_crash_between_any_two_steps_the_rest_is_done_once(
     ledger.verify()
 
 
-def test_a_crash_inside_the_draw_costs_nothing_more(session, steps):
-    def dies(_grants):
-        raise Crash
-
-    with pytest.raises(Crash):
-        session.perform(BATCH, steps, dies)
-    noise = Noise()
-    assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
-    assert charged(session) == session.reservation.costs["one_way"]
-
-
-def test_a_whole_release_with_a_crash_in_every_stage_spends_exactly_its_plan(
-    session, plan, monkeypatch
-):
-    noise = Noise()
-    for stage, name in (("one_way", "basics"), ("measure", "measure")):
-        session = granted(session, name)
-        steps = [
-            Step(
-                stage,
-                " x ".join(table.clique),
-                table.cost,
-                plan.currency.noise_event(table.cost, l1=1, l2_squared=1),
-                (table.cells,),
-            )
-            for table in plan.tables
-            if table.stage == stage
-        ]
-        for crash, owner, method, *_ in (POINTS[1], POINTS[6]):
-            with monkeypatch.context() as patch:
-                crash(patch, owner, method)
-                with pytest.raises(Crash):
-                    session.perform(f"{stage}-0", steps, noise)
-        session.perform(f"{stage}-0", steps, noise)
-    assert charged(session) == plan.currency.limit
-    assert len(noise.drawn) == 2
-
-
 @pytest.mark.parametrize("fence", [1, 7])
 def test_what_an_interrupted_write_left_is_erased_before_anything_is_drawn_again(
     session, steps, fence
@@ -417,13 +307,9 @@ def test_what_a_late_holder_left_beside_a_stored_result_is_erased(
 
 @pytest.mark.parametrize("cut", [5, 100, 39])
 def test_a_torn_result_may_have_been_read_and_is_never_drawn_again(
-    session, steps, monkeypatch, cut
+    session, steps, uncommitted, cut
 ):
-    noise = Noise()
-    with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "commit", _crash)
-        with pytest.raises(Crash):
-            session.perform(BATCH, steps, noise)
+    noise = uncommitted
     whole = stored(session).read_bytes()
     stored(session).write_bytes(whole[:-cut])
     with pytest.raises(StageFailed, match="never drawn again"):
@@ -436,15 +322,13 @@ def test_a_torn_result_may_have_been_read_and_is_never_drawn_again(
     assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
 
 
-def test_a_result_that_cannot_be_read_now_is_kept_and_not_drawn_again(session, steps, monkeypatch):
+def test_a_result_that_cannot_be_read_now_is_kept_and_not_drawn_again(
+    session, steps, uncommitted, monkeypatch
+):
     def broken(_path):
         raise OSError(errno.EIO, "Input/output error")
 
-    noise = Noise()
-    with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "commit", _crash)
-        with pytest.raises(Crash):
-            session.perform(BATCH, steps, noise)
+    noise = uncommitted
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_bytes", broken)
         with pytest.raises(OSError, match="Input/output"):
@@ -453,27 +337,13 @@ def test_a_result_that_cannot_be_read_now_is_kept_and_not_drawn_again(session, s
     assert len(noise.drawn) == 1
 
 
-def test_the_result_of_another_charge_is_not_taken_for_this_one(session, steps):
-    session.writer.charge(session.reservation, BATCH, steps)
-    charges = session.writer.charges(session.reservation)
-    strangers = [
-        session_module.Grant(charge.number + 100, step)
-        for charge, step in zip(charges, steps, strict=True)
-    ]
-    theirs, ours = Noise(), Noise()
-    session_module._draw_and_store(
-        stored(session), strangers, session._header(strangers), 1, theirs
-    )
-    with pytest.raises(StageFailed, match="or another's"):
-        session.perform(BATCH, steps, ours)
-    assert ours.drawn == []
-
-
-def test_the_result_of_another_shape_is_not_taken_for_this_one(session, steps):
-    session.writer.charge(session.reservation, BATCH, steps)
-    charges = session.writer.charges(session.reservation)
+@pytest.mark.parametrize(("number", "shape"), [(100, ()), (0, (1,))], ids=["charge", "shape"])
+def test_the_result_of_another_charge_or_shape_is_not_taken_for_this_one(
+    session, steps, number, shape
+):
+    charges = session.writer.charge(session.reservation, BATCH, steps)
     others = [
-        session_module.Grant(charge.number, replace(step, shape=(*step.shape, 1)))
+        session_module.Grant(charge.number + number, replace(step, shape=(*step.shape, *shape)))
         for charge, step in zip(charges, steps, strict=True)
     ]
     session_module._draw_and_store(stored(session), others, session._header(others), 1, Noise())
@@ -484,18 +354,11 @@ def test_the_result_of_another_shape_is_not_taken_for_this_one(session, steps):
 
 
 def test_after_too_many_draws_a_person_has_to_look(session, steps):
-    draws = []
-
-    def dies(_grants):
-        draws.append(1)
-        raise Crash
-
     for _ in range(MOST_DRAWS):
         with pytest.raises(Crash):
             session.perform(BATCH, steps, dies)
     with pytest.raises(StageFailed, match=rf"drawn {MOST_DRAWS} times"):
         session.perform(BATCH, steps, dies)
-    assert len(draws) == MOST_DRAWS
 
 
 def test_a_full_disk_is_found_before_anything_is_drawn(session, steps, monkeypatch):
@@ -564,9 +427,6 @@ def test_a_result_that_the_next_holder_erased_before_it_was_stored_is_not_stored
     """It slept during its draw, and the next holder died before it drew again."""
     ours, theirs = Noise(), Noise(start=500)
 
-    def dies(_grants):
-        raise Crash
-
     def slow(grants):
         with take_over() as other, pytest.raises(Crash):
             other.perform(BATCH, steps, dies)
@@ -629,46 +489,20 @@ def test_the_first_result_that_was_stored_is_the_one_even_if_it_is_the_late_hold
 
 
 class Watched(np.ndarray):
-    """Noise that notices whoever looks at its values."""
+    """Noise at which nobody may look."""
 
-    looked: list[str]
+    def _looked(self, *_args, **_keywords):
+        pytest.fail("looks at drawn values")
 
-    def _note(self, what):
-        type(self).looked.append(what)
-
-    def __getitem__(self, key):
-        self._note("index")
-        return super().__getitem__(key)
-
-    def __iter__(self):
-        self._note("iterate")
-        return super().__iter__()
-
-    def __array_ufunc__(self, ufunc, *_args, **_keywords):
-        self._note(ufunc.__name__)
-        raise AssertionError(f"{ufunc.__name__} looks at drawn values")
-
-    def __array_function__(self, function, *_args):
-        self._note(function.__name__)
-        raise AssertionError(f"{function.__name__} looks at drawn values")
-
-    def __bool__(self):
-        self._note("truth")
-        return True
-
-    def __repr__(self):
-        self._note("repr")
-        return "watched"
+    __getitem__ = __iter__ = __bool__ = __repr__ = _looked
+    __array_ufunc__ = __array_function__ = _looked
 
 
 def test_nothing_looks_at_the_values_between_the_draw_and_the_store(session, steps):
-    Watched.looked = []
-
     def draw(grants):
         return [np.zeros(grant.step.shape, dtype=np.int64).view(Watched) for grant in grants]
 
-    session.perform(BATCH, steps, draw)
-    assert Watched.looked == []
+    assert session.perform(BATCH, steps, draw)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1, 2**63 - 1, -(2**63)])

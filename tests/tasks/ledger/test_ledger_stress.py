@@ -8,7 +8,6 @@ with all of them, and its totals with sums made here.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import random
 import signal
@@ -32,6 +31,7 @@ from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.ledger import Ledger
 from tests.full import EXHAUSTIVE, at_full_size
 from tests.ledger_worker import EPSILONS, LIFETIME_MS, anchor_in, batches_of, make_templates
+from tests.ledgers import open_town
 
 PROCESSES = 8
 FULL = EXHAUSTIVE
@@ -66,7 +66,6 @@ class Crowd:
     processes: dict[int, int] = field(default_factory=dict)
     seen: list[tuple[int, str]] = field(default_factory=list)
     fences: dict[str, int] = field(default_factory=dict)
-    looks: int = 0
     kills: int = 0
     stops: int = 0
 
@@ -105,7 +104,6 @@ class Crowd:
 
     def look(self, ledger: Ledger) -> None:
         """Compare the ledger with what must be true at every moment."""
-        self.looks += 1
         for account in ledger.accounts():
             used = account.balance.used
             assert used.within(account.terms.limit), account.name
@@ -196,61 +194,10 @@ def worked(ledger_url: str, tmp_path: Path) -> tuple[Ledger, Crowd, list[dict[st
     """A ledger on which all workers have ended, and their journals."""
     ledger = Ledger(ledger_url, None, anchor_in(tmp_path, ledger_url))
     for name, terms in TERMS.items():
-        ledger.open_account(
-            name,
-            terms=terms,
-            neighbours="add-remove",
-            within=ABOVE.get(name),
-            by="officer",
-            reason="test",
-        )
-    started = time.monotonic()
+        open_town(ledger, name, terms, within=ABOVE.get(name))
     with crowd(ledger_url, tmp_path, seed=31) as workers:
         work_at_once(ledger, workers)
-    seconds = time.monotonic() - started
-    journals = read_journals(tmp_path)
-    tell(workers, journals, seconds, ledger)
-    return ledger, workers, journals
-
-
-def tell(
-    workers: Crowd,
-    journals: list[dict[str, Any]],
-    seconds: float,
-    ledger: Ledger,
-) -> None:
-    """Log the figures of a run; `--log-cli-level=INFO` shows them."""
-    asked = sum("operation" in line and line["event"] == "ask" for line in journals)
-    refused = Counter(line["error"] for line in journals if line["event"] == "refused")
-    figures = {
-        "seconds": f"{seconds:.1f}",
-        "operations": asked,
-        "operations per second": f"{asked / seconds:.0f}",
-        "kills": workers.kills,
-        "stops": workers.stops,
-        "looks": workers.looks,
-        "entries": ledger.head().position,
-        "refusals": dict(refused),
-        "done": dict(Counter(line["what"] for line in journals if line["event"] == "done")),
-        "cut off": sum(in_doubt(journals).values()),
-    }
-    logging.getLogger(__name__).info("%s", json.dumps(figures))
-
-
-def in_doubt(journals: list[dict[str, Any]]) -> Counter[str]:
-    """Return how many operations of each kind were begun and never answered."""
-    answered = {
-        (line["index"], line["operation"])
-        for line in journals
-        if line["event"] in ("done", "refused") and "operation" in line
-    }
-    return Counter(
-        line["what"]
-        for line in journals
-        if line["event"] == "ask"
-        and "operation" in line
-        and (line["index"], line["operation"]) not in answered
-    )
+    return ledger, workers, read_journals(tmp_path)
 
 
 def test_killed_processes_never_overspend_and_lose_or_double_no_charge(

@@ -13,12 +13,11 @@ from dp_core.wall.ledger.ledger_position import whereabouts
 from tasks.ledger.anchors import ledger_anchor, machine_clock
 from tasks.ledger.anchors.anchor_notes import read_notes, write_notes
 from tasks.run.home import open_ledger
-from tests.ledgers import LAPLACE, basic, monthly, on, open_town, spend
+from tests.ledgers import LAPLACE, WHO, basic, monthly, on, open_town, spend
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
 
-WHO = {"by": "officer", "reason": "test"}
 DAY = 86_400
 HOUR = 3_600
 

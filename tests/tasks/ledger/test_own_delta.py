@@ -12,20 +12,13 @@ from dp_core.wall.accounting.composition import NOTHING, Amount
 from dp_core.wall.accounting.currency import Currency, threshold_currency
 from dp_core.wall.ledger.session import MemorySession, Step
 from tasks.ledger import release_writer as writer_module
-from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, basic, begin, on, open_town, zcdp
+from tests.ledgers import HOME, basic, begin, open_town, zcdp
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
 
 DELTA = Fraction(1, 10**6)
 NANO = Fraction(1, 10**9)
-
-
-@pytest.fixture
-def ledger(ledger_url, monkeypatch):
-    on(monkeypatch, "2026-11-20", "00:00:00")
-    return Ledger(ledger_url)
 
 
 def plan_with_threshold(tmp_path, **changes):
@@ -44,39 +37,39 @@ def table(currency, cost, delta, name="sparse", stage="measure"):
     return Step(stage, name, cost, event, (10, 2))
 
 
-def test_the_reservation_says_how_much_delta_is_set_aside(ledger, tmp_path):
+def test_the_reservation_says_how_much_delta_is_set_aside(ledger, writer, tmp_path):
     open_town(ledger)
     plan = plan_with_threshold(tmp_path)
-    with ledger.lease("first", HOME) as writer:
-        held = begin(writer, plan)
-        assert held.currency == Currency("pure", Fraction(1), DELTA)
-        reserve = next(entry for entry, _ in ledger.all_entries() if entry.kind == "reserve")
-        assert reserve.body["currency"]["own_delta"] == "1/1000000"
+    held = begin(writer, plan)
+    assert held.currency == Currency("pure", Fraction(1), DELTA)
+    reserve = next(entry for entry, _ in ledger.all_entries() if entry.kind == "reserve")
+    assert reserve.body["currency"]["own_delta"] == "1/1000000"
     assert ledger.account("town").balance.reserved == Amount(Fraction(1), DELTA)
     ledger.verify()
 
 
 @pytest.mark.parametrize("terms", [basic(), zcdp("8", own_delta="4e-6")], ids=["basic", "zcdp"])
-def test_charges_sum_to_at_most_the_delta_that_was_set_aside(ledger, tmp_path, monkeypatch, terms):
+def test_charges_sum_to_at_most_the_delta_that_was_set_aside(
+    ledger, writer, tmp_path, monkeypatch, terms
+):
     open_town(ledger, terms=terms)
     plan = plan_with_threshold(tmp_path)
     cost = plan.costs["measure"] / 40
-    with ledger.lease("first", HOME) as writer:
-        held = begin(writer, plan)
-        first = table(held.currency, cost, DELTA * Fraction(6, 10), "first")
-        second = table(held.currency, cost, DELTA * Fraction(6, 10), "second")
-        fitting = table(held.currency, cost, DELTA * Fraction(4, 10), "second")
-        writer.charge(held, "one", [first])
-        with pytest.raises(BudgetRefused, match="of delta for thresholds"):
+    held = begin(writer, plan)
+    first = table(held.currency, cost, DELTA * Fraction(6, 10), "first")
+    second = table(held.currency, cost, DELTA * Fraction(6, 10), "second")
+    fitting = table(held.currency, cost, DELTA * Fraction(4, 10), "second")
+    writer.charge(held, "one", [first])
+    with pytest.raises(BudgetRefused, match="of delta for thresholds"):
+        writer.charge(held, "two", [second])
+    with monkeypatch.context() as careless:
+        careless.setattr(writer_module, "check_stages", lambda *_: None)
+        with pytest.raises(LedgerCorrupt, match="its reservation does not cover"):
             writer.charge(held, "two", [second])
-        with monkeypatch.context() as careless:
-            careless.setattr(writer_module, "check_stages", lambda *_: None)
-            with pytest.raises(LedgerCorrupt, match="its reservation does not cover"):
-                writer.charge(held, "two", [second])
-        writer.charge(held, "two", [fitting])
-        for batch in ("one", "two"):
-            writer.commit(held, batch, "0" * 64)
-        writer.settle(held, "finished")
+    writer.charge(held, "two", [fitting])
+    for batch in ("one", "two"):
+        writer.commit(held, batch, "0" * 64)
+    writer.settle(held, "finished")
     own = first.event.own_delta() + fitting.event.own_delta()
     state = ledger.account("town").balance
     assert state.reserved == NOTHING
@@ -89,22 +82,20 @@ def test_charges_sum_to_at_most_the_delta_that_was_set_aside(ledger, tmp_path, m
     ledger.verify()
 
 
-def test_one_batch_cannot_spend_more_either(ledger, tmp_path):
+def test_one_batch_cannot_spend_more_either(ledger, writer, tmp_path):
     open_town(ledger)
     plan = plan_with_threshold(tmp_path)
-    with ledger.lease("first", HOME) as writer:
-        held = begin(writer, plan)
-        cost = plan.costs["measure"] / 60
-        steps = [table(held.currency, cost, DELTA * Fraction(6, 10), name) for name in "ab"]
-        with pytest.raises(BudgetRefused, match="of delta for thresholds"):
-            writer.charge(held, "both", steps)
-        assert writer.charges(held) == ()
+    held = begin(writer, plan)
+    cost = plan.costs["measure"] / 60
+    steps = [table(held.currency, cost, DELTA * Fraction(6, 10), name) for name in "ab"]
+    with pytest.raises(BudgetRefused, match="of delta for thresholds"):
+        writer.charge(held, "both", steps)
+    assert writer.charges(held) == ()
 
 
-def test_a_zcdp_account_pays_own_delta_from_its_own_part(ledger, tmp_path):
+def test_a_zcdp_account_pays_own_delta_from_its_own_part(ledger, writer, tmp_path):
     open_town(ledger, terms=zcdp("8", own_delta="15e-7"))
-    with ledger.lease("first", HOME) as writer:
-        begin(writer, plan_with_threshold(tmp_path))
+    begin(writer, plan_with_threshold(tmp_path))
     state = ledger.account("town").balance
     assert state.reserved == Amount(Fraction(1, 2), DELTA)
     second = plan_with_threshold(tmp_path, release="second")

@@ -7,11 +7,9 @@ import uuid
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.wall.accounting.composition import NOTHING, RHO_UNITS, Amount
+from dp_core.wall.accounting.composition import NOTHING, RHO_UNITS
 from dp_core.wall.accounting.events import GaussianEvent
 from dp_core.wall.ledger.entries import charge_key
 from dp_core.wall.ledger.receipts import PUBLISHED, first_bad_link
@@ -25,6 +23,7 @@ from tests.ledgers import (
     HOME,
     KEY,
     LAPLACE,
+    amount,
     basic,
     begin,
     measure,
@@ -40,25 +39,7 @@ from tests.specs import plan_of
 
 CRUMB = Fraction(1, 10**12)
 
-pytestmark = pytest.mark.any_database
-
-
-@pytest.fixture
-def ledger(ledger_url, monkeypatch):
-    on(monkeypatch, "2026-11-20", "00:00:00")  # no later entry is dated before
-    ledger = Ledger(ledger_url)
-    open_town(ledger)
-    return ledger
-
-
-@pytest.fixture
-def writer(ledger):
-    with ledger.lease("first", HOME) as writer:
-        yield writer
-
-
-def amount(main, delta="0"):
-    return Amount(Fraction(main), Fraction(delta))
+pytestmark = [pytest.mark.any_database, pytest.mark.usefixtures("town")]
 
 
 # -- reservations and names
@@ -170,12 +151,14 @@ def test_a_refusal_says_what_was_asked_what_is_left_and_what_used_it_and_when(
     for attempt in (ledger.check, lambda plan: reserve(ledger, plan)):
         with pytest.raises(BudgetRefused) as refused:
             attempt(third)
-        message = refused.value.message
-        assert "epsilon 0.75" in message
-        assert "has 0.5 left of 2" in message
-        assert "first (0.25 on 2026-11-20)" in message
-        assert "second (1.25 on 2026-11-21, unfinished)" in message
-        assert "The largest privacy.epsilon that still fits is 0.5." in message
+        assert advised(refused.value) == "0.5"
+        for told in (
+            "epsilon 0.75",
+            "0.5 left of 2",
+            "first (0.25 on 2026-11-20)",
+            "second (1.25 on 2026-11-21, unfinished)",
+        ):
+            assert told in refused.value.message
     assert ledger.verify() == before
 
 
@@ -416,29 +399,27 @@ def test_an_event_that_costs_more_than_is_set_aside_is_refused(writer, tmp_path)
 
 @pytest.mark.parametrize("terms", [basic(), zcdp()], ids=["basic", "zcdp"])
 def test_an_event_with_a_delta_of_its_own_is_refused_before_it_is_charged(
-    ledger_url, tmp_path, monkeypatch, terms
+    ledger, writer, tmp_path, monkeypatch, terms
 ):
     """Where no delta was set aside for it, it would be counted nowhere."""
-    ledger = Ledger(ledger_url)
-    open_town(ledger, terms=terms)
-    plan = plan_of(tmp_path, GAUSSIAN, privacy=CURVE)
+    open_town(ledger, "village", terms)
+    plan = plan_of(tmp_path, GAUSSIAN, privacy=CURVE, account="village")
     steps = steps_of(plan, "one_way")
-    with ledger.lease("first", HOME) as writer:
-        held = begin(writer, plan)
-        with monkeypatch.context() as failing:
-            failing.setattr(GaussianEvent, "own_delta", lambda _: Fraction("1e-8"))
-            with pytest.raises(ValueError, match="a delta of its own"):
-                writer.charge(held, "one_way-0", steps)
-            # Also where whoever writes forgets to ask.
-            failing.setattr(writer_module, "check_steps", lambda *_: None)
-            with pytest.raises(BudgetRefused, match="of delta for thresholds"):
-                writer.charge(held, "one_way-0", steps)
-            failing.setattr(writer_module, "check_stages", lambda *_: None)
-            with pytest.raises(LedgerCorrupt, match="its reservation does not cover"):
-                writer.charge(held, "one_way-0", steps)
-        assert writer.charges(held) == ()
-        writer.charge(held, "one_way-0", steps)
-        assert writer.settle(held, "finished").outcome == "finished"
+    held = begin(writer, plan)
+    with monkeypatch.context() as failing:
+        failing.setattr(GaussianEvent, "own_delta", lambda _: Fraction("1e-8"))
+        with pytest.raises(ValueError, match="a delta of its own"):
+            writer.charge(held, "one_way-0", steps)
+        # Also where whoever writes forgets to ask.
+        failing.setattr(writer_module, "check_steps", lambda *_: None)
+        with pytest.raises(BudgetRefused, match="of delta for thresholds"):
+            writer.charge(held, "one_way-0", steps)
+        failing.setattr(writer_module, "check_stages", lambda *_: None)
+        with pytest.raises(LedgerCorrupt, match="its reservation does not cover"):
+            writer.charge(held, "one_way-0", steps)
+    assert writer.charges(held) == ()
+    writer.charge(held, "one_way-0", steps)
+    assert writer.settle(held, "finished").outcome == "finished"
 
 
 @pytest.mark.runbook("charged-otherwise")
@@ -580,23 +561,6 @@ def test_a_result_without_any_charge_keeps_the_whole_promise_spent(ledger, write
 # -- inputs
 
 
-def test_an_input_belongs_to_one_account(ledger, writer, tmp_path):
-    open_town(ledger, "village")
-    first = writer.reserve(plan_of(tmp_path))
-    writer.bind_input(first, "hash", KEY)
-    writer.bind_input(first, "hash", KEY)
-    with ledger.lease("other", HOME) as other_writer:
-        other = other_writer.reserve(plan_of(tmp_path, release="other", account="village"))
-        with pytest.raises(BadInput, match=r"belongs to account 'town' \(release 'first'\)"):
-            other_writer.bind_input(other, "hash", KEY)
-        other_writer.bind_input(other, "another hash", KEY)
-    with ledger.lease("third", HOME) as third_writer:
-        third = third_writer.reserve(plan_of(tmp_path, release="third"))
-        third_writer.bind_input(third, "hash", KEY)
-    assert len(ledger.entries(kinds=("input",))) == 3
-    ledger.verify(KEY)
-
-
 @pytest.mark.parametrize("known", ["both", "homes", "people"])
 def test_each_table_of_an_input_belongs_to_one_account(ledger, writer, tmp_path, known):
     open_town(ledger, "village")
@@ -622,13 +586,6 @@ def test_a_release_is_bound_to_all_its_tables_together(writer, tmp_path):
     for other in ("homes", "people"):
         with pytest.raises(BadInput, match="changed since it began"):
             writer.bind_input(held, other, KEY)
-
-
-def test_a_release_keeps_its_input(writer, tmp_path):
-    held = writer.reserve(plan_of(tmp_path))
-    writer.bind_input(held, "hash", KEY)
-    with pytest.raises(BadInput, match="changed since it began"):
-        writer.bind_input(held, "another hash", KEY)
 
 
 def test_a_home_with_another_key_cannot_pass_known_data_for_new(ledger, writer, tmp_path):
@@ -709,43 +666,3 @@ def test_published_receipts_tell_neither_the_time_of_day_nor_what_else_is_there(
 
 
 # -- any sequence
-
-
-actions = st.lists(
-    st.tuples(
-        st.sampled_from(["reserve", "charge", "settle"]),
-        st.integers(0, 3),
-        st.integers(1, 12),
-    ),
-    max_size=14,
-)
-
-
-@settings(max_examples=8)
-@given(actions=actions)
-def test_no_sequence_of_events_spends_more_than_the_total(tmp_path_factory, actions):
-    folder = tmp_path_factory.mktemp("sequence")
-    ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
-    open_town(ledger, terms=basic("1", "0"))
-    held = {}
-    charged = Fraction(0)
-    for count, (action, which, size) in enumerate(actions):
-        name = f"r{which}"
-        try:
-            with ledger.lease(name, HOME) as writer:
-                if action == "reserve":
-                    plan = plan_of(folder, release=name, privacy=f"{{epsilon: {size}/12}}")
-                    held[name] = begin(writer, plan)
-                elif name in held and action == "charge":
-                    cost = Fraction(size, 24)
-                    asked = step(held[name], "measure", f"t{count}", cost)
-                    writer.charge(held[name], f"b{count}", [asked])
-                    charged += cost
-                elif name in held:
-                    writer.settle(held[name], "abandoned")
-        except (BudgetRefused, BadInput, StageFailed):
-            pass
-        account = ledger.account("town")
-        assert account.left.main >= 0
-        assert charged <= account.balance.used.main <= 1
-    ledger.verify()

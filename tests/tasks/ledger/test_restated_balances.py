@@ -10,11 +10,11 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.wall.accounting.composition import NO_CHARGES, NOTHING
-from tasks.ledger.ledger import Ledger
 from tests.ledgers import (
     CURVE,
     GAUSSIAN,
     LAPLACE,
+    WHO,
     basic,
     monthly,
     on,
@@ -26,13 +26,6 @@ from tests.ledgers import (
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
-
-WHO = {"by": "officer", "reason": "test"}
-
-
-@pytest.fixture
-def ledger(ledger_url):
-    return Ledger(ledger_url)
 
 
 def curve(folder, release, account):

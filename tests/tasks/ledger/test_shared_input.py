@@ -6,12 +6,11 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.errors import BudgetRefused, DataRefused, LedgerCorrupt
+from dp_core.errors import BudgetRefused, DataRefused
 from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, KEY, basic, open_town, steps_of
+from tests.ledgers import HOME, KEY, LAPLACE, basic, fit, open_town
 from tests.specs import plan_of
 
-LAPLACE = "select: {method: fixed, cliques: [[a, b], [b, c]]}\nmeasure: {noise: laplace}\n"
 DATA = "the same data"
 
 
@@ -34,14 +33,7 @@ def use(ledger, folder, account, *, data=DATA):
         folder / account, LAPLACE, release=release, account=account, privacy="{epsilon: 1}"
     )
     with ledger.lease(release, HOME) as writer:
-        reservation = writer.reserve(plan)
-        writer.examine(reservation)
-        writer.bind_input(reservation, data, KEY)
-        writer.judge(reservation, "fits")
-        for stage in ("one_way", "measure"):
-            writer.charge(reservation, f"{stage}-0", steps_of(plan, stage))
-            writer.commit(reservation, f"{stage}-0", "0" * 64)
-        return writer.settle(reservation, "finished")
+        return writer.settle(fit(writer, plan, data, ("one_way", "measure")), "finished")
 
 
 @pytest.mark.parametrize(
@@ -72,26 +64,6 @@ def test_an_account_of_another_family_is_refused_the_input(family, tmp_path, acc
         use(family, tmp_path, account)
     assert family.find_account(account).balance.used.main <= 1
     family.verify(KEY)
-
-
-def test_the_rules_refuse_an_entry_of_another_family(family, tmp_path):
-    use(family, tmp_path, "anna")
-    plan = plan_of(tmp_path / "x", LAPLACE, release="x", account="other", privacy="{epsilon: 1}")
-    with family.lease("x", HOME) as writer:
-        held = writer.reserve(plan)
-        writer.examine(held)
-        with (
-            family._database.trying() as book,
-            pytest.raises(LedgerCorrupt, match="belong to another account"),
-        ):
-            book.append(
-                "input",
-                account="other",
-                release="x",
-                reservation=held.position,
-                about=DATA,
-                body={"home": HOME, "seal": "0"},
-            )
 
 
 @pytest.mark.parametrize("approved", [False, True])

@@ -16,12 +16,10 @@ from dp_core.wall.ledger.receipts import receipt_hash
 from dp_core.wall.ledger.signatures import is_signed, key_proof, make_key
 from tasks.ledger.ledger import Ledger
 from tests.full import at_full_size
-from tests.ledgers import KEY, open_town, reserve, spend
+from tests.ledgers import KEY, WHO, open_town, reserve, spend
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
-
-WHO = {"by": "officer", "reason": "test"}
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from dp_core.schema.privacy import PAYING_STAGES, Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.curator import Curator
 from dp_core.wall.stage_grant import PAYS
-from tasks.ledger.ledger import Ledger
 from tasks.ledger.ledger_session import LedgerSession
-from tests.ledgers import HOME, begin, open_town, set_lease, step, steps_of
-from tests.specs import plan_of
+from tests.ledgers import begin, set_lease, step, steps_of
+
+pytestmark = pytest.mark.usefixtures("town")
 
 BATCH = "one_way-0"
 
@@ -30,26 +30,15 @@ class Untouchable:
 
 
 @pytest.fixture
-def ledger(ledger_url):
-    ledger = Ledger(ledger_url)
-    open_town(ledger)
-    return ledger
-
-
-@pytest.fixture
-def plan(tmp_path):
-    return plan_of(tmp_path)
-
-
-@pytest.fixture
-def writer(ledger):
-    with ledger.lease("first", HOME) as writer:
-        yield writer
-
-
-@pytest.fixture
 def reservation(writer, plan):
     return begin(writer, plan)
+
+
+@pytest.fixture
+def counter(plan):
+    domain = plan.spec.schema.domain
+    codes = np.stack([np.arange(60) % size for size in domain.sizes]).astype(np.uint16)
+    return MemoryCounter(Dataset(domain, codes))
 
 
 @pytest.fixture
@@ -153,10 +142,7 @@ def test_an_old_grant_pays_nothing_that_the_ledger_has_not_left(
     assert ledger.head() == before
 
 
-def test_results_of_earlier_stages_are_read_back_under_any_grant(plan, curator_with):
-    domain = plan.spec.schema.domain
-    codes = np.stack([np.arange(60) % size for size in domain.sizes]).astype(np.uint16)
-    counter = MemoryCounter(Dataset(domain, codes))
+def test_results_of_earlier_stages_are_read_back_under_any_grant(plan, curator_with, counter):
     basics = curator_with("basics", counter)
     cost = plan.costs["one_way"]
     (first,) = basics.measure("one_way", [("a",)], [cost])
@@ -166,11 +152,8 @@ def test_results_of_earlier_stages_are_read_back_under_any_grant(plan, curator_w
 
 
 def test_a_charged_result_is_drawn_again_only_under_a_grant_of_its_share(
-    ledger, plan, curator_with
+    ledger, plan, curator_with, counter
 ):
-    domain = plan.spec.schema.domain
-    codes = np.stack([np.arange(60) % size for size in domain.sizes]).astype(np.uint16)
-    counter = MemoryCounter(Dataset(domain, codes))
     cost = plan.costs["one_way"]
     with pytest.raises(AssertionError, match="data were read"):
         curator_with("basics").measure("one_way", [("a",)], [cost])

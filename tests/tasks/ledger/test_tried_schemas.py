@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from dp_core.bundle.statement.sections import refusals_statement
-from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
+from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.ledger.attempts.tried_schemas import MOST_SCHEMAS
-from tasks.ledger.ledger import Ledger
 from tests.ledgers import GAUSSIAN, HOME, KEY, basic, monthly, on, open_town, refuse, reserve, spend
 from tests.specs import plan_of
 
@@ -19,11 +18,6 @@ pytestmark = pytest.mark.any_database
 
 WHO = {"by": "officer", "reason": "the bounds of the new register"}
 SMALL = "{epsilon: 0.04, delta: 1e-9}"
-
-
-@pytest.fixture
-def ledger(ledger_url):
-    return Ledger(ledger_url)
 
 
 @pytest.fixture
@@ -49,9 +43,9 @@ def tried(ledger, account="town"):
     return found.total, found.recent
 
 
-def fill(ledger, plans, **of):
+def fill(ledger, plans, schemas=MOST_SCHEMAS, **of):
     """Try as many schemas as are allowed, each in a release that is published."""
-    for number in range(MOST_SCHEMAS):
+    for number in range(schemas):
         spend(ledger, plans(f"probe-{number}", number, **of))
 
 
@@ -74,13 +68,6 @@ def test_after_ten_schemas_a_person_must_allow_more(ledger, plans, says):
     spend(ledger, eleventh)
     assert tried(ledger) == (11, 1)
     ledger.verify()
-
-
-def test_nothing_is_allowed_that_was_not_stopped(ledger, plans):
-    open_town(ledger)
-    spend(ledger, plans("first"))
-    with pytest.raises(BadInput, match="nothing to allow"):
-        ledger.allow_retry("town", **WHO)
 
 
 def test_the_schema_of_a_refused_attempt_counts(ledger, plans):
@@ -179,8 +166,7 @@ def test_a_part_of_a_desks_schema_is_refused_for_other_data_when_ten_were_tried(
     open_town(ledger)
     plan = plans("any")
     ledger.open_desk("town", "f" * 64, plan.spec.schema, **WHO, fits="e" * 64)
-    for number in range(MOST_SCHEMAS - 1):
-        spend(ledger, plans(f"probe-{number}", number))
+    fill(ledger, plans, MOST_SCHEMAS - 1)
     question = part_of(plan, ["a"], "question")
     with ledger.lease("question", HOME) as writer:
         reservation = writer.reserve(question)
@@ -193,16 +179,20 @@ def test_a_part_of_a_desks_schema_is_refused_for_other_data_when_ten_were_tried(
     ledger.verify(KEY)
 
 
-def test_an_input_beyond_the_limit_is_found(ledger, plans, monkeypatch):
+@pytest.mark.parametrize("of_a_desk", [False, True], ids=["reservation", "input"])
+def test_what_is_beyond_the_limit_is_found(ledger, plans, monkeypatch, of_a_desk):
     open_town(ledger)
     plan = plans("any")
-    ledger.open_desk("town", "f" * 64, plan.spec.schema, **WHO, fits="e" * 64)
-    for number in range(MOST_SCHEMAS - 1):
-        spend(ledger, plans(f"probe-{number}", number))
+    if of_a_desk:
+        ledger.open_desk("town", "f" * 64, plan.spec.schema, **WHO, fits="e" * 64)
+    fill(ledger, plans, MOST_SCHEMAS - of_a_desk)
     with monkeypatch.context() as patch:
         patch.setattr("dp_core.wall.ledger.attempts.tried_schemas.MOST_SCHEMAS", 20)
         patch.setattr("tasks.ledger.reservation_check.MOST_SCHEMAS", 20)
-        bound(ledger, part_of(plan, ["a"], "question"), "d" * 64)
+        if of_a_desk:
+            bound(ledger, part_of(plan, ["a"], "question"), "d" * 64)
+        else:
+            spend(ledger, plans("eleventh", 10))
         ledger.verify(KEY)
     with pytest.raises(LedgerCorrupt, match="more schemas than are allowed"):
         ledger.verify(KEY)
@@ -228,21 +218,8 @@ def test_a_desk_with_a_further_schema_is_refused(ledger, plans):
 
 def test_the_statement_gives_the_number(ledger, plans):
     open_town(ledger)
-    for number in range(3):
-        spend(ledger, plans(f"probe-{number}", number))
+    fill(ledger, plans, 3)
     said = refusals_statement(ledger.head().body)
     assert said["tried_schemas"] == 3
     assert "tried on its data: 3." in said["in_words"]
     assert "tried_schemas" not in refusals_statement({"attempts": {"refused": 0}})
-
-
-def test_an_entry_beyond_the_limit_is_found(ledger, plans, monkeypatch):
-    open_town(ledger)
-    fill(ledger, plans)
-    with monkeypatch.context() as patch:
-        patch.setattr("dp_core.wall.ledger.attempts.tried_schemas.MOST_SCHEMAS", 20)
-        patch.setattr("tasks.ledger.reservation_check.MOST_SCHEMAS", 20)
-        spend(ledger, plans("eleventh", 10))
-        ledger.verify()
-    with pytest.raises(LedgerCorrupt, match="more schemas than are allowed"):
-        ledger.verify()

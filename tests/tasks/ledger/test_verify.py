@@ -30,6 +30,7 @@ from tests.ledgers import (
     HOME,
     KEY,
     LAPLACE,
+    WHO,
     basic,
     begin,
     measure,
@@ -43,8 +44,6 @@ from tests.ledgers import (
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
-
-WHO = {"by": "officer", "reason": "test"}
 
 
 def adopt(ledger):
@@ -316,26 +315,6 @@ def test_any_missing_entry_is_named(used, ledger_url):
             with pytest.raises(LedgerCorrupt, match=rf"^Entry {position} .* is missing"):
                 verify_inside(connection)
             point.rollback()
-
-
-def test_entries_moved_up_to_close_a_gap_are_found(used, ledger_url):
-    last = used.head().position
-    with owner(ledger_url) as connection:
-        connection.execute(sa.delete(ENTRIES).where(ENTRIES.c.position == last - 1))
-        moved = sa.update(ENTRIES).where(ENTRIES.c.position == last).values(position=last - 1)
-        connection.execute(moved)
-    with pytest.raises(LedgerCorrupt, match=rf"^Entry {last - 1} \("):
-        used.verify()
-
-
-def test_two_entries_that_changed_places_are_found(used, ledger_url):
-    first, second = (entry.position for entry in used.entries(kinds=("charge",))[:2])
-    with owner(ledger_url) as connection:
-        for old, new in ((first, 10**6), (second, first), (10**6, second)):
-            moved = sa.update(ENTRIES).where(ENTRIES.c.position == old).values(position=new)
-            connection.execute(moved)
-    with pytest.raises(LedgerCorrupt, match=rf"^Entry {first} \("):
-        used.verify()
 
 
 def test_the_last_entry_can_only_be_missed_by_who_noted_its_link(ledger_url):

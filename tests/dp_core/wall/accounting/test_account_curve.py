@@ -54,14 +54,21 @@ def test_a_release_that_may_hold_another_mechanism_leaves_the_filter(other):
     assert gaussian_statement(ZCDP, [mixed[0], (currency, NO_CHARGES)]) is not None
 
 
-def test_an_account_without_charges_has_nothing_to_state():
-    assert gaussian_statement(ZCDP, []) is None
-    assert gaussian_statement(ZCDP, [(GAUSSIAN, NO_CHARGES)]) is None
+HALF = tally(GAUSSIAN, Fraction(1, 2))
 
 
-def test_a_basic_account_is_summed():
-    basic = Terms("basic", Fraction(2), Fraction("1e-6"))
-    assert gaussian_statement(basic, [(GAUSSIAN, tally(GAUSSIAN, Fraction(1, 2)))]) is None
+@pytest.mark.parametrize(
+    ("terms", "charged"),
+    [
+        (ZCDP, []),
+        (ZCDP, [NO_CHARGES]),
+        (Terms("basic", Fraction(2), Fraction("1e-6")), [HALF]),
+        (ZCDP, [replace(HALF, own_delta=Fraction("1e-9"))]),
+    ],
+    ids=["nothing", "no charges", "a basic account", "a mechanism that fails by itself"],
+)
+def test_what_the_filter_does_not_hold_for_is_not_stated(terms, charged):
+    assert gaussian_statement(terms, [(GAUSSIAN, each) for each in charged]) is None
 
 
 def test_more_smoothed_noise_than_the_total_leaves_the_filter():
@@ -69,11 +76,6 @@ def test_more_smoothed_noise_than_the_total_leaves_the_filter():
     used = [(GAUSSIAN, tally(GAUSSIAN, Fraction(1, 2)))] * 2
     assert gaussian_statement(ZCDP, used) is not None
     assert gaussian_statement(ZCDP, [*used, (GAUSSIAN, tally(GAUSSIAN, Fraction(1, 99)))]) is None
-
-
-def test_a_mechanism_that_fails_by_itself_leaves_the_filter():
-    charged = replace(tally(GAUSSIAN, Fraction(1, 2)), own_delta=Fraction("1e-9"))
-    assert gaussian_statement(ZCDP, [(GAUSSIAN, charged)]) is None
 
 
 def test_very_many_charges_pay_for_the_rounding_of_their_noise():

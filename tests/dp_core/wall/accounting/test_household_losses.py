@@ -1,4 +1,4 @@
-"""Privacy losses and currencies where a household of S shares is the unit."""
+"""Losses and currencies where a household of S shares or a person of k rows is the unit."""
 
 from __future__ import annotations
 
@@ -68,35 +68,38 @@ def test_the_loss_of_a_table_covers_every_way_in_which_a_households_shares_lie(k
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("most", [2, 4, 10, 13, 20])
-def test_tables_of_households_have_the_guarantee_of_their_noise_in_households(most, neighbours):
-    household = Privacy(
-        epsilon=Fraction(1),
-        delta=BILLIONTH,
-        neighbours=neighbours,
-        unit="household",
-        max_members=most,
-    )
-    _, l1, l2_squared = in_shares(household.relation, count_bounds(household.relation))
+@pytest.mark.parametrize(
+    "unit",
+    [
+        {"unit": "person", "max_rows": 4},
+        *({"unit": "household", "max_members": most} for most in (2, 4, 10, 13, 20)),
+    ],
+    ids=str,
+)
+def test_tables_have_the_guarantee_of_their_noise_in_units(unit, neighbours):
+    """The losses cover every spread of a unit's records, so they are those of no single cell."""
+    privacy = Privacy(epsilon=Fraction(1), delta=BILLIONTH, neighbours=neighbours, **unit)
+    _, l1, l2_squared = in_shares(privacy.relation, count_bounds(privacy.relation))
     zcdp = Currency("zcdp", largest_limit("zcdp", Fraction(1), BILLIONTH))
     event = zcdp.noise_event(zcdp.limit / 20, l1=l1, l2_squared=l2_squared)
-    found = tightest(zcdp, household, [(event, TABLE)] * 20)
+    found = tightest(zcdp, privacy, [(event, TABLE)] * 20)
     assert found.theorem == PLD
-    # zCDP's conversion loses 5 %, as it does for a row and for a person of several rows.
+    # zCDP's conversion loses 5 %, as it does for a row.
     assert float(found.epsilon) == pytest.approx(0.949, abs=2e-3)
     pure = Currency("pure", Fraction(1))
     event = pure.noise_event(Fraction(1, 100), l1=l1, l2_squared=l2_squared)
-    also = second(pure, household, [(event, TABLE)] * 100)
+    also = second(pure, privacy, [(event, TABLE)] * 100)
     assert also is not None
     assert float(also.epsilon) == pytest.approx(0.520, abs=2e-3)
 
 
+@pytest.mark.parametrize("unit", [{"max_rows": 2}, {"shares": 6}], ids=str)
 @pytest.mark.parametrize("kind", ["pure", "gaussian"])
-def test_noise_for_a_record_shows_nothing_of_a_household(kind):
+def test_noise_for_a_record_shows_nothing_of_a_unit_of_several(kind, unit):
     currency = Currency(kind, Fraction(1, 100))
     charges = [(currency.noise_event(Fraction(1, 100), l1=1, l2_squared=1), TABLE)]
     assert shown(charges, Relation("add-remove"), Fraction(1), BILLIONTH)
-    assert not shown(charges, Relation("add-remove", shares=6), Fraction(100), BILLIONTH)
+    assert not shown(charges, Relation("add-remove", **unit), Fraction(100), BILLIONTH)
 
 
 def test_only_a_unit_of_one_share_has_the_loss_of_a_single_cell():

@@ -113,9 +113,3 @@ def test_the_documentation_states_what_is_gained(count, zcdp, gaussian, billiont
     for privacy, epsilon in ((AT_A_BILLIONTH, billionth), (PURE, millionth)):
         also = second(pure, privacy, tables(pure, count))
         assert (also and round(float(also.epsilon), 3)) == epsilon
-
-
-@pytest.mark.parametrize("count", [1, 5])
-def test_few_laplace_tables_get_no_second_statement(count):
-    currency = Currency("pure", ONE)
-    assert second(currency, PURE, tables(currency, count)) is None

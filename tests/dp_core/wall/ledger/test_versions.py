@@ -77,13 +77,11 @@ def export(path: Path, found: list[Entry]) -> Path:
     return path
 
 
-def test_links_and_signed_messages_are_what_they_were_from_the_first_version_on():
-    assert tuple(entry.link for entry in ledger_of(2)) == LINKS
-    assert signed_message("a", "b") == b'["dp-release ledger",2,"a","b"]'
-
-
-@pytest.mark.usefixtures("newer")
-def test_links_and_signed_messages_stay_what_they_were_in_a_later_version():
+@pytest.mark.parametrize("program", [entries.LEDGER_VERSION, 3])
+def test_links_and_signed_messages_are_what_they_were_from_the_first_version_on(
+    monkeypatch, program
+):
+    monkeypatch.setattr(entries, "LEDGER_VERSION", program)
     assert tuple(entry.link for entry in ledger_of(2)) == LINKS
     assert signed_message("a", "b") == b'["dp-release ledger",2,"a","b"]'
 

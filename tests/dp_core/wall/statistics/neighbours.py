@@ -7,12 +7,44 @@ import json
 
 import numpy as np
 
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.schema.privacy import Relation
+from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Marginal
 from dp_core.wall.statistics import required, sensitivities
 
 RELATIONS = ("add-remove", "replace-one")
+
+
+def total(sum, rows, sizes):
+    """Return a sum of records: rows of codes, of columns whose numbers of codes are in `sizes`."""
+    domain = Domain(tuple(sizes), tuple(sizes.values()))
+    codes = np.array(rows, dtype=np.uint16).reshape(-1, len(sizes)).T
+    data = Dataset(domain, np.ascontiguousarray(codes))
+    return sum.total(*MemoryCounter(data).observed(sum.clique))
+
+
+def random_rows(rng, rows, sizes):
+    """Return records, shape (rows, columns), of evenly drawn codes."""
+    return np.column_stack([rng.integers(0, size, rows) for size in sizes.values()])
+
+
+def farthest(sum, pairs, sizes):
+    """Return the largest L1 and squared L2 change of a sum over pairs of files."""
+    far = far_squared = 0
+    for one, other in pairs:
+        change = np.abs(total(sum, one, sizes) - total(sum, other, sizes))
+        far, far_squared = max(far, change.sum()), max(far_squared, (change**2).sum())
+    return far, far_squared
+
+
+def some_neighbours(neighbours, sizes):
+    """Yield pairs of small neighbouring files."""
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        rows = random_rows(rng, 6, sizes)
+        yield rows, rows[:-1] if neighbours == "add-remove" else np.vstack([rows[:-1], rows[0] * 0])
 
 
 def marginals(table, columns, cliques):

@@ -1,63 +1,44 @@
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from dp_core.wall.statistics import sum_from_json
 from dp_core.wall.statistics.box_counts import MOST_BOXES, BoxCounts
-
-DOMAIN = Domain(("g", "x"), (3, 11))
-BOXES = BoxCounts(
-    columns=DOMAIN.columns, sizes=DOMAIN.sizes, boxes=((0, 2, 0, 5), (2, 3, 0, 11), (0, 1, 5, 9))
+from tests.dp_core.wall.statistics.neighbours import (
+    RELATIONS,
+    farthest,
+    random_rows,
+    some_neighbours,
+    total,
 )
-RELATIONS = ["add-remove", "replace-one"]
 
-
-def counts(boxes, rows):
-    codes = np.array(rows, dtype=np.uint16).reshape(-1, 2).T
-    return boxes.total(
-        *MemoryCounter(Dataset(DOMAIN, np.ascontiguousarray(codes))).observed(boxes.clique)
-    )
-
-
-def random_rows(rng, rows):
-    return np.column_stack([rng.integers(0, size, rows) for size in DOMAIN.sizes])
+SIZES = {"g": 3, "x": 11}
+BOXES = BoxCounts(
+    columns=tuple(SIZES),
+    sizes=tuple(SIZES.values()),
+    boxes=((0, 2, 0, 5), (2, 3, 0, 11), (0, 1, 5, 9)),
+)
 
 
 def test_it_counts_the_records_of_each_box_and_no_others():
     rng = np.random.default_rng(1)
     for rows in (0, 1, 500):
-        data = random_rows(rng, rows)
+        data = random_rows(rng, rows, SIZES)
         expected = [
             sum(low <= g < high and start <= x < end for g, x in data)
             for low, high, start, end in BOXES.boxes
         ]
-        found = counts(BOXES, data)
+        found = total(BOXES, data, SIZES)
         assert found.dtype == np.int64
         assert found.tolist() == expected
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_neighbouring_files_are_no_farther_apart_than_the_bound_and_reach_it(neighbours):
-    rng = np.random.default_rng(2)
-    far = far_squared = 0
-    for _ in range(300):
-        rows = random_rows(rng, 6)
-        other = rows[:-1] if neighbours == "add-remove" else np.vstack([rows[:-1], rows[0] * 0])
-        change = np.abs(counts(BOXES, rows) - counts(BOXES, other))
-        far, far_squared = max(far, change.sum()), max(far_squared, (change**2).sum())
     bound = {"add-remove": 1, "replace-one": 2}[neighbours]
-    assert far == BOXES.l1(neighbours) == bound
-    assert far_squared == BOXES.l2_squared(neighbours) == bound
-
-
-def test_it_is_read_back_from_its_description():
-    assert sum_from_json(json.loads(json.dumps(BOXES.to_json()))) == BOXES
+    assert farthest(BOXES, some_neighbours(neighbours, SIZES), SIZES) == (bound, bound)
+    assert (BOXES.l1(neighbours), BOXES.l2_squared(neighbours)) == (bound, bound)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +60,7 @@ def test_it_is_read_back_from_its_description():
     ],
 )
 def test_boxes_that_overlap_or_are_none_are_refused(change, why):
+    assert sum_from_json(BOXES.to_json()) == BOXES
     with pytest.raises(ValueError, match=why):
         sum_from_json({**BOXES.to_json(), **change})
 

@@ -1,4 +1,4 @@
-"""How far one row, or one person, moves the distance from independence, on all small files."""
+"""The distance from independence: what it is, and how far one row or one person moves it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dp_core.schema.privacy import Relation
 from dp_core.wall.statistics import InDif, RScore
@@ -21,6 +23,33 @@ from tests.dp_core.wall.statistics.neighbours import (
 
 COLUMNS = ("a", "b")
 PAIR = InDif((COLUMNS,))
+
+
+def indif(table):
+    return int(values(PAIR, table, COLUMNS)[0])
+
+
+@pytest.mark.parametrize(
+    ("table", "distance"), [([[10, 0], [0, 10]], 20), ([[2, 4], [3, 6]], 0), ([[0, 0], [0, 0]], 0)]
+)
+def test_dependence_and_independence(table, distance):
+    assert indif(table) == distance
+
+
+@given(st.integers(2, 4), st.lists(st.integers(0, 30), min_size=16, max_size=16))
+def test_it_is_the_rounded_distance_from_independence(k, cells):
+    table = np.array(cells[: 4 * k]).reshape(k, 4)
+    n = table.sum()
+    exact = np.abs(table - np.outer(table.sum(1), table.sum(0)) / n).sum() if n else 0.0
+    assert abs(indif(table) - exact) <= 0.5 + 1e-9
+
+
+@pytest.mark.parametrize("rows", [10**6, 2**31 - 1, 2**31, 2**33])
+def test_it_is_exact_for_any_number_of_rows(rows):
+    half = rows // 2
+    whole = half * (rows - half)
+    # The sum of |n M - M M'| is 4 half (n - half).
+    assert indif([[half, 0], [0, rows - half]]) == (2 * 4 * whole + rows) // (2 * rows)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -49,7 +78,7 @@ def test_no_person_of_several_rows_moves_it_further_than_proven(relation, rows, 
     bound = bounds(PAIR, Relation(relation, k))[0]
     assert bound == k * max(PAIR.largest_change(step) for step in Relation(relation, k).steps)
     for others in all_tables((2, 2), rows):
-        found = [int(values(PAIR, others + person, COLUMNS)[0]) for person in added]
+        found = [indif(others + person) for person in added]
         without = found[:1] if relation == "add-remove" else found
         assert max(abs(one - other) for one in without for other in found) <= bound
 
@@ -62,14 +91,12 @@ def test_the_bound_is_reached_so_one_smaller_would_be_wrong(relation):
 def _searched(relation):
     """Yield changes between neighbours of the kind for which the proof's terms add up."""
     if relation == "add-remove":
-        before, after = np.diag([60, 0]), np.diag([60, 1])
-        yield abs(int(values(PAIR, after, COLUMNS)[0]) - int(values(PAIR, before, COLUMNS)[0]))
+        yield abs(indif(np.diag([60, 1])) - indif(np.diag([60, 0])))
         return
     for large, middle in itertools.product((100, 400), (5, 20, 40)):
         before = np.array([[0, 0, 0], [0, large, middle], [0, middle, 1]])
-        first = int(values(PAIR, before, COLUMNS)[0])
         for after in neighbours_of(before, relation):
-            yield abs(int(values(PAIR, after, COLUMNS)[0]) - first)
+            yield abs(indif(after) - indif(before))
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -24,7 +24,6 @@ from dp_core.wall.released import Measurement, interactions_of, kind_of
 from dp_core.wall.statistics.interactions import LARGEST, MOST_ENTRIES, Interaction
 from dp_core.wall.statistics.moments import CellCounts
 from tests.measured import noisy_sums
-from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
 RELATIONS = ["add-remove", "replace-one"]
 SIZES = st.lists(st.integers(2, 7), min_size=1, max_size=4).filter(lambda sizes: prod(sizes) <= 90)
@@ -308,38 +307,6 @@ def test_the_loss_of_an_event_covers_every_change_within_its_sensitivity(neighbo
         return
     loss, copies = loss_of(event, of.to_json(), relation)
     assert copies * loss.l2_squared == l2_squared
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("kind", ["pure", "zcdp"])
-def test_their_noise_is_that_of_their_sensitivity_and_their_charge(kind, neighbours):
-    """Seen in steps of a tenth of the scale, since the entries' own steps are so small."""
-    domain = Domain(("a", "b"), (120, 90))
-    data = Dataset(domain, np.array([[0, 7, 119], [2, 89, 0]], dtype=np.uint16))
-    cost = Fraction(3, 4)
-    session = MemorySession(Currency(kind, cost), neighbours)
-    curator = Curator(domain, MemoryCounter(data), session)
-    (found,) = curator.interactions("measure", [("a", "b")], [cost])
-    assert isinstance(found.of, Interaction)
-    exact = found.of.of_table(MemoryCounter(data).count([("a", "b")])["a", "b"].counts)
-    noise = (found.values - exact) / found.scale
-    (moved,) = {"pure": [found.of.l1(neighbours)], "zcdp": [found.of.l2_squared(neighbours)]}[kind]
-    expected = moved / 0.75 if kind == "pure" else sqrt(moved / 1.5)
-    assert found.scale == pytest.approx(expected)
-    coarse = np.rint(noise * 3).astype(np.int64)
-    mass = discrete_laplace if kind == "pure" else discrete_gaussian
-    right, wrong = (rounded(mass, 300, 3, 12, off) for off in (1.0, 1.2))
-    assert fits(coarse, right) > FALSE_ALARM
-    assert fits(coarse, wrong) < FALSE_ALARM
-
-
-def rounded(mass, scale, per_scale, reach, off):
-    """Return the distribution of noise of a large scale, in rounded parts of it."""
-    far = 40 * scale
-    fine = mass(scale * off, far)
-    place = np.rint(np.arange(-far, far + 1) / scale * per_scale).astype(int)
-    return np.bincount(np.clip(place, -reach, reach) + reach, weights=fine, minlength=2 * reach + 1)
 
 
 def test_a_record_moves_no_more_entries_than_the_accounting_has_room_for(monkeypatch):

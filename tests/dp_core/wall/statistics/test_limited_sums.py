@@ -8,14 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from dp_core.wall.statistics import sum_from_json
 from dp_core.wall.statistics.limited.limited_sums import MOST_REACH, LimitedSums
+from tests.dp_core.wall.statistics.neighbours import total
 
 P = 5  # positions of x, which may be missing
-DOMAIN = Domain(("g", "h", "x"), (2, 4, P + 1))
+SIZES = {"g": 2, "h": 4, "x": P + 1}
 VALUES = (-6, -2, 2, 9, 30)
 CELLS = {
     "lows": (-2, -6, 0, 9),
@@ -47,12 +45,6 @@ ALONE = LimitedSums(
 ROWS = [*itertools.product(range(2), range(4), range(P + 1))]
 
 
-def total(sum, rows):
-    """Return a sum of records, given as rows of codes."""
-    codes = np.array(rows, dtype=np.uint16).reshape(len(rows), 3).T
-    return sum.total(*MemoryCounter(Dataset(DOMAIN, codes)).observed(sum.clique))
-
-
 def by_hand(sum, rows):
     """Return the same, record by record."""
     found = [0] * sum.length
@@ -69,7 +61,7 @@ def test_each_record_adds_its_limited_value_to_its_cell(sum):
     rng = np.random.default_rng(4)
     for rows in (0, 1, 7, 60):
         file = [ROWS[place] for place in rng.integers(0, len(ROWS), rows)]
-        assert total(sum, file).tolist() == by_hand(sum, file)
+        assert total(sum, file, SIZES).tolist() == by_hand(sum, file)
 
 
 @pytest.mark.parametrize("sum", [SUM, ALONE], ids=["cells", "one cell"])
@@ -87,21 +79,20 @@ def test_the_bounds_are_those_of_the_worst_pair_of_records_and_no_more(sum):
 
 
 def test_the_bounds_under_replace_one_are_attained_by_cells_of_equal_reach():
-    equal = LimitedSums(
+    equal = replace(
+        ALONE,
         by=("g",),
         sizes=(2,),
         edges=(None,),
-        column="x",
-        positions=P,
         runs=(0, 0, 1),
         lows=(0, 0),
         highs=(4, 4),
         centres=(0, 2),
         factors=(1, 2),
     )
-    changed = total(equal, [(0, 0, 4)]) - total(equal, [(1, 0, 4)])
+    changed = total(equal, [(0, 0, 4)], SIZES) - total(equal, [(1, 0, 4)], SIZES)
     assert np.abs(changed).sum() == equal.l1("replace-one") == 8
-    within = total(equal, [(1, 0, 4)]) - total(equal, [(1, 0, 0)])
+    within = total(equal, [(1, 0, 4)], SIZES) - total(equal, [(1, 0, 0)], SIZES)
     assert (within**2).sum() == equal.l2_squared("replace-one") == 64
 
 
@@ -142,17 +133,7 @@ def test_a_question_without_a_proven_bound_is_refused(change, told):
 
 
 def test_a_sum_of_many_records_does_not_overflow():
-    long = LimitedSums(
-        by=(),
-        sizes=(),
-        edges=(),
-        column="x",
-        positions=P,
-        runs=(0, 0, 1),
-        lows=(0,),
-        highs=(4,),
-        centres=(0,),
-        factors=(MOST_REACH // 4,),
-    )
+    limits = {"lows": (0,), "highs": (4,), "centres": (0,)}
+    long = replace(ALONE, runs=(0, 0, 1), **limits, factors=(MOST_REACH // 4,))
     cells, counts = np.array([[4]], dtype=np.uint16), np.array([2**40], dtype=np.int64)
     assert long.total(cells, counts).tolist() == [2**62]

@@ -10,10 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from dp_core.wall.statistics import required, sum_from_json
 from dp_core.wall.statistics.regressions import shortened
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
@@ -30,6 +27,7 @@ from dp_core.wall.statistics.regressions.shortened import (
     SecondMoments,
     transformed,
 )
+from tests.dp_core.wall.statistics.neighbours import total as total_of
 
 X = Number(name="x", positions=9, centre=2, reach=5)
 G = Levels(name="g", size=3)
@@ -46,54 +44,33 @@ def drawn(entries, size=2 * C, seed=1):
 
 IDENTITY = tuple(C * (row == column) for row in range(4) for column in range(4))
 EXTREME = tuple(LARGEST_COEFFICIENT * (-1) ** (n // 3) for n in range(12))
+
+
+def moments(transform, limit, features=FEATURES):
+    return SecondMoments(features=features, transform=transform, length_limit=limit)
+
+
+def scores(outcome, transform, at, limit, features=FEATURES):
+    return Scores(
+        outcome=outcome, features=features, transform=transform, at=at, length_limit=limit
+    )
+
+
+NONE, FOUR = Features(), Levels(name="h", size=4)
 ALL = {
-    "moments": SecondMoments(features=FEATURES, transform=IDENTITY, length_limit=2 * UNIT**2),
-    "moments, other predictors": SecondMoments(
-        features=FEATURES, transform=drawn(12), length_limit=UNIT**2
-    ),
-    "moments, cut to 5": SecondMoments(features=FEATURES, transform=IDENTITY, length_limit=5),
-    "moments, largest": SecondMoments(features=FEATURES, transform=EXTREME, length_limit=LONGEST),
-    "moments, no column": SecondMoments(features=Features(), transform=(C, -C), length_limit=99),
-    "moments, one level": SecondMoments(
-        features=Features((Levels(name="k", size=1),)), transform=(C, 3), length_limit=UNIT
-    ),
-    "number": Scores(
-        outcome=Y, features=FEATURES, transform=drawn(8), at=drawn(4), length_limit=ONE * UNIT
-    ),
-    "number, at 0": Scores(
-        outcome=Y, features=FEATURES, transform=IDENTITY, at=(0,) * 4, length_limit=ONE * UNIT
-    ),
-    "number, largest": Scores(
-        outcome=Y, features=FEATURES, transform=EXTREME, at=EXTREME[:4], length_limit=LONGEST
-    ),
-    "two levels": Scores(
-        outcome=Levels(name="b", size=2),
-        features=FEATURES,
-        transform=drawn(8),
-        at=drawn(4, seed=2),
-        length_limit=ONE * UNIT // 2,
-    ),
-    "four levels": Scores(
-        outcome=Levels(name="h", size=4),
-        features=FEATURES,
-        transform=drawn(12),
-        at=drawn(12, seed=2),
-        length_limit=ONE * UNIT // 2,
-    ),
-    "four levels, largest": Scores(
-        outcome=Levels(name="h", size=4),
-        features=FEATURES,
-        transform=EXTREME,
-        at=EXTREME,
-        length_limit=LONGEST // 2,
-    ),
-    "levels, no column": Scores(
-        outcome=Levels(name="h", size=4),
-        features=Features(),
-        transform=(C,),
-        at=(0,) * 3,
-        length_limit=7,
-    ),
+    "moments": moments(IDENTITY, 2 * UNIT**2),
+    "moments, other predictors": moments(drawn(12), UNIT**2),
+    "moments, cut to 5": moments(IDENTITY, 5),
+    "moments, largest": moments(EXTREME, LONGEST),
+    "moments, no column": moments((C, -C), 99, NONE),
+    "moments, one level": moments((C, 3), UNIT, Features((Levels(name="k", size=1),))),
+    "number": scores(Y, drawn(8), drawn(4), ONE * UNIT),
+    "number, at 0": scores(Y, IDENTITY, (0,) * 4, ONE * UNIT),
+    "number, largest": scores(Y, EXTREME, EXTREME[:4], LONGEST),
+    "two levels": scores(Levels(name="b", size=2), drawn(8), drawn(4, seed=2), ONE * UNIT // 2),
+    "four levels": scores(FOUR, drawn(12), drawn(12, seed=2), ONE * UNIT // 2),
+    "four levels, largest": scores(FOUR, EXTREME, EXTREME, LONGEST // 2),
+    "levels, no column": scores(FOUR, (C,), (0,) * 3, 7, NONE),
 }
 BLUNT = {"moments, cut to 5", "moments, no column", "levels, no column"}
 """Limits so small that rounding towards 0 changes the direction."""
@@ -107,9 +84,7 @@ def every_record(sum):
 
 def total(sum, rows):
     """Return a sum of records, given as rows of codes in the clique's order."""
-    sizes = tuple(CODES[name] for name in sum.clique)
-    codes = np.ascontiguousarray(np.array(rows, dtype=np.uint16).T)
-    return sum.total(*MemoryCounter(Dataset(Domain(sum.clique, sizes), codes)).observed(sum.clique))
+    return total_of(sum, rows, {name: CODES[name] for name in sum.clique})
 
 
 # -- the same, record by record in Python's integers, from the definitions
@@ -299,19 +274,11 @@ def test_no_accepted_parameters_make_a_vector_longer_than_its_limit(limit):
         steep = np.where(rng.random(size) < 0.5, 1, -1) * LARGEST_COEFFICIENT
         steep[rng.random(size) < 0.1] = 1
         for transform in ((LARGEST_COEFFICIENT,) * size, tuple(map(int, steep))):
-            sums = [SecondMoments(features=features, transform=transform, length_limit=limit)]
+            sums = [moments(transform, limit, features)]
             for outcome in (Y, Levels(name="h", size=51)):
                 residuals = 1 if outcome is Y else 50
                 at = (LARGEST_COEFFICIENT, -LARGEST_COEFFICIENT) * (width * residuals // 2)
-                sums.append(
-                    Scores(
-                        outcome=outcome,
-                        features=features,
-                        transform=transform,
-                        at=at,
-                        length_limit=limit,
-                    )
-                )
+                sums.append(scores(outcome, transform, at, limit, features))
             for sum in sums:
                 cells = codes[:, : len(sum.clique)]
                 assert_none_is_longer(sum.vectors(cells), limit)
@@ -369,14 +336,8 @@ def test_no_replaced_record_moves_a_sum_by_more_than_the_bounds(name):
 
 def moments_of(predictors, limit):
     """Return the vectors of some predictors, each those of one code; and the sum."""
-    sum = SecondMoments(
-        features=Features((Levels(name="x", size=len(predictors) + 1),)),
-        transform=(
-            *(0,) * len(predictors[0]),
-            *(each * C // UNIT for w in predictors for each in w),
-        ),
-        length_limit=limit,
-    )
+    transform = (*(0,) * len(predictors[0]), *(each * C // UNIT for w in predictors for each in w))
+    sum = moments(transform, limit, Features((Levels(name="x", size=len(predictors) + 1),)))
     codes = np.arange(1, len(predictors) + 1, dtype=np.uint16)
     assert transformed(sum.features, codes[:, None], sum.transform).tolist() == predictors
     return sum, sum.vectors(codes[:, None])
@@ -426,7 +387,7 @@ def test_a_record_without_one_of_the_values_adds_0(name):
 
 def test_a_column_with_as_many_positions_as_codes_has_no_missing_value():
     full = Number(name="x", positions=2**16, centre=0, reach=2**16)
-    sum = Scores(outcome=full, features=Features(), transform=(C,), at=(0,), length_limit=LONGEST)
+    sum = scores(full, (C,), (0,), LONGEST, NONE)
     found = sum.vectors(np.array([[0], [2**15], [2**16 - 1]], dtype=np.uint16))
     assert found[:, 0].tolist() == [4096 * UNIT, 0, -4096 * UNIT]
 
@@ -435,7 +396,7 @@ def test_a_column_with_as_many_positions_as_codes_has_no_missing_value():
 
 
 def test_sums_that_could_overflow_are_added_exactly_and_cut_at_the_end():
-    sum = Scores(outcome=Y, features=Features(), transform=(C,), at=(0,), length_limit=ONE * UNIT)
+    sum = scores(Y, (C,), (0,), ONE * UNIT, NONE)
     cells = np.array([[0], [5]], dtype=np.uint16)  # y at its ends
     one = ONE * UNIT  # 2^22
     for counts, expected in (
