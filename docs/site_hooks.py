@@ -107,7 +107,7 @@ def python_page() -> str:
         # Functions before the classes of what they return.
         for name in sorted(package.__all__, key=lambda name: (name[0].isupper(), name)):
             shown = f"{package.__name__}.{name}"
-            home = package._HOMES[name]
+            home = getattr(package, name).__module__
             options = "    options: {show_root_heading: false, heading_level: 4}"
             parts.append(f"### `{shown}`\n\n::: {home}.{name}\n{options}")
     return "\n\n".join(parts) + "\n"
