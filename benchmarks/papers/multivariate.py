@@ -194,7 +194,7 @@ def dpcopula(repeats: int) -> None:
     for columns in (2, 4, 8):
         print(f"  {columns} columns of {levels} levels, {rows:,} records, epsilon 1")
         bins = max(2, int(100_000 ** (1 / columns)))
-        flat = Way("laplace-sanitizer", {"bins": min(bins, levels)}, numeric=True)
+        flat = Way("laplace-sanitizer", numeric=True, bins=min(bins, levels))
         named = {**peers, f"laplace-sanitizer, {min(bins, levels)} bins": flat}
         range_errors(named, normal_file(columns, levels, rows), Fraction(1), repeats)
     for epsilon in (Fraction(1, 10), Fraction(1, 2)):
@@ -300,8 +300,8 @@ def kde(repeats: int) -> None:
     ways = {
         "kde": Way("kde", {"bandwidth": bandwidth}, numeric=True),
         "noisy-ecdf": Way("noisy-ecdf", numeric=True),
-        "laplace-sanitizer": Way("laplace-sanitizer", {"bins": levels}, numeric=True),
-        "laplace-sanitizer, smoothed": Way("laplace-sanitizer", {"bins": levels}, numeric=True),
+        "laplace-sanitizer": Way("laplace-sanitizer", numeric=True, bins=levels),
+        "laplace-sanitizer, smoothed": Way("laplace-sanitizer", numeric=True, bins=levels),
         "auto": Way("auto"),
     }
     for delta in (Fraction(1, 10**6), Fraction(0)):

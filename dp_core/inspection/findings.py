@@ -257,10 +257,12 @@ def _of_all(group: list[Finding]) -> Finding:
         examples = [
             Example(f"{one.column} {example.text}", 0) for one in group for example in one.examples
         ]
-    elif same or first.kind == "missing" or not first.examples:
+    elif same or first.kind == "missing":
         examples = [Example(one.column, one.rows) for one in group]
     else:
-        examples = [Example(f"{one.column} {one.examples[0].text}", one.rows) for one in group]
+        texts = [one.examples[0].text if one.examples else "" for one in group]
+        named = zip(group, texts, strict=True)
+        examples = [Example(f"{one.column} {text}".strip(), one.rows) for one, text in named]
     fixes: dict[str, list[str]] = {}
     for one in group:
         fixes.setdefault(one.fix, []).append(one.column)

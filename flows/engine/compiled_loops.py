@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.lab.field_scores.propensity import propensity
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.plan.reading.spec_file import memory_plan
@@ -48,6 +49,8 @@ def compile_all() -> None:
     for kind in (np.uint8, np.uint16):
         columns = [rng.integers(0, size, ROWS, kind) for size in MIXED]
         count_codes(columns, MIXED, [(0,), (0, 1), (0, 1, 2, 3, 4)])
+    file = Dataset(Domain(("a",), (2,)), rng.integers(0, 2, (1, ROWS), np.uint16))
+    propensity(file, file)
     for method, sizes, options in RELEASES:
         levels = {
             name: {"type": "category", "levels": [f"{code}" for code in range(size)]}

@@ -60,7 +60,7 @@ def test_the_generated_files_are_of_the_stated_kinds():
 
 def test_a_release_has_as_many_records_as_its_file():
     data = clusters(500, 64)(np.random.default_rng(1))
-    made, seconds = released(Way("dpcube", {"bins": 8}, numeric=True), data, Fraction(1), 1)
+    made, seconds = released(Way("dpcube", numeric=True, bins=8), data, Fraction(1), 1)
     assert made.rows == 500
     assert seconds > 0
     assert set(CLAIMS) == {"dpcopula", "dpcube", "noisy_ecdf", "kde", "steps"}

@@ -54,6 +54,8 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.values.stored_texts import (
     BOOLEAN,
+    BOOLEAN_WORD,
+    DATE_WORD,
     DOUBLE_LIMIT,
     INFINITE,
     WRITTEN_TIME,
@@ -134,6 +136,12 @@ class Reader:
         self._known = pa.array([*column.texts(), *column.missing_values], pa.string())
         self._levels = _Levels(column) if column.levels else None
         self._largest = _largest_whole(column)
+        words = () if column.levels or column.type.own_texts else column.missing_values
+        self._words = [
+            text
+            for text, form in zip(words, value_texts(pa.array(words, pa.string())), strict=True)
+            if not form.is_valid and re.search(BOOLEAN_WORD, text)
+        ]
         self._null_levels = [text for text in column.texts() if re.fullmatch(_NULL, text)]
         self._codes, self._broken_codes = self._missing_codes()
 
@@ -192,15 +200,23 @@ class Reader:
                 f"Column {name!r} has the level {self._null_levels[0]!r} and is stored as {kind},"
                 " in which it is a missing value; store it as text."
             )
+        if pa.types.is_boolean(kind) and self._words:
+            raise self._as_booleans()
         limit = whole_limit(kind)
-        if limit is not None and not self.column.levels:
-            limit = DOUBLE_LIMIT
         # privacy: the type alone decides, so the column is refused whatever its values are.
         if limit is not None and self._largest >= limit:
             raise self._merged(limit, f"is stored as {kind}")
 
+    def _as_booleans(self) -> SchemaViolation:
+        return SchemaViolation(
+            f"Column {self.column.name!r} has booleans and the missing code {self._words[0]!r}, for"
+            " which programs write them; store the file's own texts."
+        )
+
     def _check_texts(self, texts: pa.Array) -> None:
-        """Raise if texts have lost digits that tell whole numbers apart."""
+        """Raise if texts have lost digits that tell whole numbers apart, or were booleans."""
+        if self._words and pc.any(pc.match_substring_regex(texts, BOOLEAN)).as_py():
+            raise self._as_booleans()
         signs = {"[eE]": _LOST_DIGITS, "[.]": DOUBLE_LIMIT}
         known = pc.is_in(texts, value_set=self._known)
         for sign, limit in signs.items() if self._largest >= _LOST_DIGITS else ():
@@ -233,9 +249,9 @@ class Reader:
         self._check_texts(texts)
         if self._levels is not None and self._levels.are_rewritten(texts):
             raise SchemaViolation(
-                f"Column {self.column.name!r} has values such as true, 2026-01-31 or 12:30:00,"
-                " which programs write for other texts; store the file's own texts, or state the"
-                " levels in this form."
+                f"Column {self.column.name!r} has booleans, dates or times in another form than its"
+                " levels, such as true beside yes, or 31.01.2026 beside 2026-01-31: programs write"
+                " one for the other. Store the file's own texts, with levels of the same form."
             )
         exact = None
         if self._levels is not None:
@@ -385,21 +401,30 @@ class _Levels:
         self._forms = pa.array(list(codes), pa.string())
         self._form_codes = np.array([*codes.values(), _NO_LEVEL], dtype=np.int64)
 
-        kinds = {BOOLEAN: "^[01]$", WRITTEN_TIME: WRITTEN_TIME}
-        self._foreign = [
-            pattern
-            for pattern, form in kinds.items()
-            if not any(re.search(form, each) for each in codes)
-        ]
+        # privacy: what a program writes for all texts of a column, and the texts that it reads so.
+        # The schema has one of the two, and a file with the other is refused.
+        self._foreign: list[tuple[str, bool]] = []
+        for written, form, read in (
+            (BOOLEAN, "^[01]$", BOOLEAN_WORD),
+            (WRITTEN_TIME, WRITTEN_TIME, DATE_WORD),
+        ):
+            stated = any(re.search(form, each) for each in codes)
+            others = [text for text in found if re.search(read, text) and forms[text] is None]
+            is_read = stated and not others
+            self._foreign.append((read if is_read else written, is_read))
 
     def are_rewritten(self, texts: pa.Array) -> bool:
-        """Return whether texts are booleans or times, of which the schema has none.
+        """Return whether texts may have been written for others, or others for them.
 
         Privacy:
-            A program writes yes, 31.01.2026 or 01.1.1 so if all texts of the column are such.
+            A program writes yes, 31.01.2026 or 01.1.1 as a boolean or date if all texts of the
+            column are such.
         """
+        texts = texts.filter(pc.invert(pc.is_in(texts, value_set=self._texts))).drop_null()
+        without = texts.filter(value_texts(texts).is_null())
         return any(
-            pc.any(pc.match_substring_regex(texts, pattern)).as_py() for pattern in self._foreign
+            pc.any(pc.match_substring_regex(without if is_read else texts, pattern)).as_py()
+            for pattern, is_read in self._foreign
         )
 
     def read(self, texts: pa.Array) -> tuple[Array, NDArray[np.uint8]]:

@@ -41,6 +41,14 @@ _DAY, _HOURS = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[
 _TIME = f"^({_DAY}([T ][0-9]{{2}})?|({_DAY}[T ])?{_HOURS})$"
 BOOLEAN = "^(true|false|True|False|TRUE|FALSE)$"
 """Texts that programs write for booleans."""
+BOOLEAN_WORD = "(?i)^(t|f|y|n|yes|no|on|off|true|false)$"
+"""Texts that programs read as booleans if all texts of a column are such."""
+DATE_WORD = (
+    r"(?i)^([0-9]{1,4}([./-][0-9]{1,4}){1,2}|[0-9]{4}-?q[1-4]|[0-9]{1,2}:[0-9]{2}(:[0-9.]+)? ?[ap]m"
+    r"|([0-9]{1,4}[ ./-])*(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[ ./-]?[0-9, -]*)"
+    r"([T ].*)?$"
+)
+"""Texts that programs read as days or times, in other forms than they write."""
 WRITTEN_TIME = rf"^({_DAY}([T ].*)?|[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]+)?)$"
 """Texts that programs write for days, moments and times."""
 _HEXADECIMAL = "^0[xX][0-9a-fA-F]{1,16}$"
@@ -49,11 +57,13 @@ _WORDS = {"0": ("false", "False", "FALSE"), "1": ("true", "True", "TRUE")}
 """How programs write booleans, and the number that each is."""
 _CHANGING = (
     r"(?i)^[+-]?(inf(inity)?|nan)$|^(true|false)$"
-    r"|^[+-]?[0-9](\.[0-9]*)?e[+][0-9]{1,3}$|^[+-]?[0-9]{16,}\.0*$"
+    r"|^[+-]?[0-9]([.,][0-9]*)?e[+][0-9]{1,3}$|^[+-]?[0-9]{16,}\.0*$|^#+$"
+    r"|^[+-]?[0-9]*\.[0-9]*[1-9][0-9]*$"
     r"|^[0-9]{1,2}:[0-9]{2}(:[0-9.]*)?$"
     r"|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+ ?(Z|[+-][0-9:]+)?)?$"
 )
-"""What programs write for other texts, of which some are equal: lost digits, booleans, times."""
+"""What programs write for other texts, of which some are equal: lost digits, booleans, times. A
+fraction may have lost a zero: 12.10 becomes 12.1."""
 INFINITE = "9" * 400
 """A number beyond all floats."""
 DOUBLE_LIMIT = 2**53

@@ -15,11 +15,10 @@ draws from the same population, because a tree also fits chance.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 
 DEPTH = 6
@@ -29,14 +28,18 @@ PERMUTATIONS = 3
 _SEED = 20_261_124
 
 
-def propensity(real: Dataset, synthetic: Dataset) -> tuple[float, float | None]:
+def propensity(
+    real: Dataset, synthetic: Dataset, *, depth: int = DEPTH
+) -> tuple[float, float | None]:
     """Return the pMSE of a synthetic file, and its ratio to the mean when labels are permuted.
 
-    Codes are taken in their order, as SDNist does, also those of nominal columns.
+    Codes are taken in their order, as SDNist does, also those of nominal columns. A tie between
+    splits goes to the first column and its lowest code; scikit-learn draws.
 
     Args:
         real: The real file, not empty.
         synthetic: The synthetic file of the same domain, not empty.
+        depth: Depth of the tree; 6 by default.
 
     Returns:
         The ratio is None if the mean is 0.
@@ -48,15 +51,45 @@ def propensity(real: Dataset, synthetic: Dataset) -> tuple[float, float | None]:
         raise ValueError("Datasets of different domains cannot be compared.")
     if not (real.rows and synthetic.rows):
         raise ValueError("A propensity score needs records of both files.")
-    codes = np.concatenate([real.codes.T, synthetic.codes.T]).astype(np.float32)
-    labels, rng = np.arange(len(codes)) >= real.rows, np.random.default_rng(_SEED)
-    found = _mse(codes, labels)
-    null = np.mean([_mse(codes, rng.permutation(labels)) for _ in range(PERMUTATIONS)])
+    codes = np.ascontiguousarray(np.concatenate([real.codes.T, synthetic.codes.T]))
+    labels = (np.arange(codes.shape[0]) >= real.rows).astype(np.uint8)
+    # Where the levels of each column begin if all are numbered, and their number.
+    starts = np.cumsum([0, *real.domain.sizes], dtype=np.int64)
+    found, rng = _mse(codes, labels, starts, depth), np.random.default_rng(_SEED)
+    null = np.mean(
+        [_mse(codes, rng.permutation(labels), starts, depth) for _ in range(PERMUTATIONS)]
+    )
     return found, found / float(null) if null > 0 else None
 
 
-def _mse(codes: NDArray[np.float32], labels: NDArray[np.bool_]) -> float:
-    from sklearn.tree import DecisionTreeClassifier
+def _mse(codes: Codes, labels: NDArray[np.uint8], starts: NDArray[np.int64], depth: int) -> float:
+    from dp_core.lab.field_scores.label_counts import best_split, count_labels
 
-    tree: Any = DecisionTreeClassifier(max_depth=DEPTH, random_state=0).fit(codes, labels)
-    return float(np.mean((tree.predict_proba(codes)[:, 1] - labels.mean()) ** 2))
+    def counted(records: NDArray[np.int64]) -> NDArray[np.int64]:
+        counts = np.zeros((starts[-1], 2), dtype=np.int64)
+        count_labels(codes, labels, records, starts, counts)
+        return counts
+
+    centre, every = float(labels.mean()), np.arange(labels.size)
+    # A part that is not split any further needs no counts.
+    total, ahead = 0.0, [(every, counted(every) if depth else None, depth)]
+    while ahead:
+        records, counts, left = ahead.pop()
+        synthetic = int(labels[records].sum())
+        axis = -1
+        if counts is not None and 0 < synthetic < records.size:
+            axis, code = best_split(counts, starts)
+        if counts is None or axis < 0:
+            total += records.size * (synthetic / records.size - centre) ** 2
+            continue
+        below = codes[records, axis] <= code
+        parts = [records[below], records[~below]]
+        if left == 1:
+            ahead += [(part, None, 0) for part in parts]
+            continue
+        # The larger part has the counts that the smaller one leaves.
+        small = int(parts[1].size < parts[0].size)
+        own = counted(parts[small])
+        sides = [own, counts - own] if small == 0 else [counts - own, own]
+        ahead += [(part, side, left - 1) for part, side in zip(parts, sides, strict=True)]
+    return total / labels.size

@@ -27,9 +27,6 @@ from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import tables_of
 
-PACE = 4
-"""Number of rounds per column of the domain if the noise is never halved. The paper has 16; fewer
-rounds have less noise each, and adapt by halving it."""
 _MOST_TABLES = 2000  # of the workload's order: every round answers all of them
 
 
@@ -44,6 +41,8 @@ class Aim(Selector):
     Attributes:
         order: Number of columns of the tables in the workload; smaller tables are candidates too.
             With more than 2,000 tables of that order it is lowered, to at least 2.
+        pace: Number of rounds per column of the domain if the noise is never halved. The paper has
+            16; fewer rounds have less noise each, and adapt by halving it.
         max_cells: Largest number of cells of the graphical model's junction tree (the paper's
             capacity).
     """
@@ -52,11 +51,14 @@ class Aim(Selector):
     rounds: ClassVar[bool] = True
 
     order: int = 3
+    pace: int = 4
     max_cells: int = 2**16
 
     def __post_init__(self) -> None:
         if self.order < 1:
             raise ValueError(f"order is a number of columns from 1, not {self.order}.")
+        if self.pace < 1:
+            raise ValueError(f"pace is at least one round for each column, not {self.pace}.")
 
     def largest_choice(self, domain: Domain) -> Fraction:  # noqa: ARG002
         """Each round chooses and measures with the same parts of both budgets."""
@@ -87,7 +89,7 @@ class Aim(Selector):
 
         # privacy: every round spends the same part of both budgets; the last takes exactly the
         # rest.
-        part, left = Fraction(1, PACE * len(domain)), Fraction(1)
+        part, left = Fraction(1, self.pace * len(domain)), Fraction(1)
         faster = 2 if curator.currency.kind == "pure" else 4
         number, steps = 0, []
         while left:

@@ -463,7 +463,7 @@ def test_what_programs_write_for_all_texts_of_a_column_is_refused(levels, writte
         levels=tuple(Level(text, text) for text in levels), missing="level", out_of_range="missing"
     )
     assert codes(column, [*levels, "?"]) == [*range(len(levels)), column.missing_code]
-    with pytest.raises(SchemaViolation, match="store the file's own texts"):
+    with pytest.raises(SchemaViolation, match="with levels of the same form"):
         codes(column, written)
 
 

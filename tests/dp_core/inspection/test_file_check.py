@@ -423,3 +423,14 @@ def test_rows_with_more_or_fewer_fields_are_one_finding(suffix, tmp_path):
         "row 6 (line 9), 1 field: 6",
     ]
     assert len(finding.examples) == EXAMPLES
+
+
+def test_constant_columns_with_and_without_an_example_are_one_finding():
+    text = (
+        "version: 1\ntitle: t\ncolumns:\n"
+        "  region: {type: category, levels: [north, south]}\n"
+        "  year: {type: integer, min: 2020, max: 2030}\n"
+    )
+    frame = pd.DataFrame({"region": ["north"] * MANY, "year": [2025] * MANY})
+    (finding,) = (one for one in check_frame(frame, read(text)).findings if one.kind == "constant")
+    assert [one.text for one in finding.examples] == ["region 'north'", "year"]

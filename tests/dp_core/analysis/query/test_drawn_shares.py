@@ -71,17 +71,6 @@ def test_sampling_adds_the_error_of_the_file():
     assert sampled[1] - sampled[0] > alone[1] - alone[0]
 
 
-def test_fewer_draws_than_rows_are_counted_once():
-    """Each of 400 records is in the set five times; 2,000 draws would give a shorter interval."""
-    options = {"neighbours": "replace-one", "epsilon": 500}
-    few = made("smoothed-histogram", stages={"synthesize": {"records": 400}}, **options)
-    low, high = interval(few.query("share of smokes = yes"))
-    # The standard error of 400 draws is .018.
-    assert 0.055 < high - low < 0.085
-    uneven = made("smoothed-histogram", stages={"synthesize": {"records": 300}}, **options)
-    assert not uneven.query("share of smokes = yes").determined
-
-
 @pytest.mark.parametrize(
     "question",
     ["share of smokes by health", "share of smokes where health = good", "count by smokes, health",

@@ -105,6 +105,27 @@ def test_a_tree_that_tells_every_record_has_c_times_one_minus_c():
     assert propensity(real, real)[0] == 0
 
 
+def test_one_split_by_hand():
+    """a < 1 has 3 real and 1 synthetic, a >= 1 has 1 and 3: ((1/4-1/2)² 4 + (3/4-1/2)² 4)/8."""
+    real, drawn = dataset([0, 0, 0, 1]), dataset([0, 1, 1, 1])
+    assert propensity(real, drawn, depth=1)[0] == pytest.approx(1 / 16)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tree_is_that_of_scikit_learn(seed):
+    from sklearn.tree import DecisionTreeClassifier
+
+    sizes = (90, 70, 50, 40)
+    real = random_file(1_500, seed, sizes)
+    rng = np.random.default_rng(seed)
+    drawn = dataset(*(rng.integers(0, size, 1_000) for size in sizes), sizes=sizes)
+    rows = np.concatenate([real.codes, drawn.codes], axis=1).T.astype(float)
+    labels = np.arange(2_500) >= 1_500
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0).fit(rows, labels)
+    expected = np.mean((tree.predict_proba(rows)[:, 1] - 0.4) ** 2)
+    assert propensity(real, drawn, depth=3)[0] == pytest.approx(expected, rel=1e-9)
+
+
 def test_the_ratio_is_near_one_for_files_of_one_population_and_large_otherwise():
     real, other = random_file(2_000, 1), random_file(2_000, 2)
     flat = dataset(*(np.random.default_rng(1).integers(0, size, 2_000) for size in (5, 4, 3, 2)))

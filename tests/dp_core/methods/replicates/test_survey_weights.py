@@ -246,7 +246,7 @@ def test_what_cannot_occur_needs_no_total(tmp_path):
         ("  - {sex: {male: 1, female: x}}\n", "'x' is not a number"),
         ("  - {sex: {male: 1, 1: 1, female: 1}}\n", "is given twice"),
         ("  - {sx: {male: 1, female: 1}}\n", "there is no column 'sx'"),
-        ("  - {age: {1: 1}}\n", "'age' has no levels"),
+        ("  - {age: {1: 1}}\n", "'age' is not a category or an ordinal"),
         (
             "  - {sex: {male: 1, female: 2}}\n  - 4\n",
             "the totals of all rows add up to 4 here and to 3 under sex",

@@ -92,10 +92,9 @@ def test_with_hardly_noise_every_pair_is_right(monkeypatch):
 
 
 @pytest.mark.parametrize(("kind", "faster"), [("zcdp", 4), ("pure", 2)])
-def test_the_pace_quickens_where_a_round_brought_only_noise(kind, faster, monkeypatch):
-    monkeypatch.setattr(aim, "PACE", 20)
+def test_the_pace_quickens_where_a_round_brought_only_noise(kind, faster):
     even = Dataset(DOMAIN, dependent(1).codes.repeat(0, axis=1))
-    _, session = run(even, 1, kind)
+    _, session = run(even, 1, kind, pace=20)
     costs = [g.step.cost for g in session.charges if g.step.stage == "select"]
     ratios = {later / earlier for earlier, later in itertools.pairwise(costs[:-1])}
     assert ratios <= {1, faster}
@@ -104,19 +103,18 @@ def test_the_pace_quickens_where_a_round_brought_only_noise(kind, faster, monkey
     assert costs[-1] >= costs[-2], "the last round is no sliver"
 
 
-def test_a_steady_pace_takes_the_rounds_announced(monkeypatch):
-    monkeypatch.setattr(aim, "PACE", 1)
-    _, session = run(dependent(50_000), 10**4)
+def test_a_steady_pace_takes_the_rounds_announced():
+    _, session = run(dependent(50_000), 10**4, pace=1)
     costs = [g.step.cost for g in session.charges if g.step.stage == "select"]
     assert costs[0] == 10**4 * COST / 4
 
 
 def test_the_model_never_outgrows_its_room():
     domain = Domain(tuple("abcdef"), (3,) * 6)
-    selection, _ = run(dependent(domain=domain), 10**6, max_cells=60)
+    selection, _ = run(dependent(domain=domain), 10**6, max_cells=60, pace=3)
     cliques = [measurement.clique for measurement in selection.measured]
     assert JunctionTree.of(domain, cliques).cells <= 60
-    larger, _ = run(dependent(domain=domain), 10**6)
+    larger, _ = run(dependent(domain=domain), 10**6, pace=3)
     cliques = [measurement.clique for measurement in larger.measured]
     assert JunctionTree.of(domain, cliques).cells > 60
 
@@ -131,9 +129,10 @@ def test_larger_tables_are_measured_when_the_workload_is_larger(monkeypatch):
     assert max(len(measurement.clique) for measurement in selection.measured) == 2
 
 
-def test_an_order_that_makes_no_sense_is_named():
-    with pytest.raises(ValueError, match="order"):
-        Aim(order=0)
+@pytest.mark.parametrize("option", ["order", "pace"])
+def test_an_option_that_makes_no_sense_is_named(option):
+    with pytest.raises(ValueError, match=option):
+        Aim(**{option: 0})
 
 
 def test_candidates_and_their_weights():
