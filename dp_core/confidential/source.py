@@ -173,7 +173,11 @@ class Source:
                 # A stream of pages, not whole column chunks: memory stays flat however large a
                 # row group is. Text columns come dictionary-encoded, as they are in the file.
                 with pq.ParquetFile(
-                    path, read_dictionary=texts, buffer_size=1 << 18, pre_buffer=False
+                    path,
+                    read_dictionary=texts,
+                    buffer_size=1 << 18,
+                    pre_buffer=False,
+                    coerce_int96_timestamp_unit="us",  # nanoseconds wrap around in 2262
                 ) as file:
                     for group in range(file.metadata.num_row_groups):
                         for records in file.iter_batches(

@@ -1,3 +1,4 @@
+import datetime
 import gzip
 import os
 
@@ -295,3 +296,12 @@ def test_a_short_key_is_refused(tmp_path):
     write(tmp_path / "d.csv", "a\n1\n")
     with pytest.raises(ValueError, match="16 bytes"):
         keyed_digest(open_source("d.csv", tmp_path, ["a"], []), b"short")
+
+
+def test_a_day_that_nanoseconds_cannot_hold_is_read_as_itself(tmp_path):
+    """Spark writes 96-bit timestamps by default."""
+    day = datetime.datetime(9999, 12, 31)
+    table = pa.table({"day": pa.array([day], pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "days.parquet", use_deprecated_int96_timestamps=True)
+    (batch,) = open_source("days.parquet", tmp_path, ("day",), ()).batches()
+    assert batch.records.column("day").to_pylist() == [day]
