@@ -190,9 +190,9 @@ class Reader:
         # privacy: a program exchanges day and month only if no row forbids it.
         if is_day(kind) and self.column.format and not self.column.format.startswith("%Y"):
             raise SchemaViolation(
-                f"Column {name!r} has a `format` in the schema and is stored as {kind}: the program"
-                " that stored it may have exchanged day and month. Store the file's own texts; or,"
-                " if all days are right, remove `format`."
+                f"Column {name!r} has a `format` in the schema and is stored as {kind}, in which a"
+                " program may have exchanged day and month; store the file's own texts, or remove"
+                " `format` if all days are right."
             )
         # privacy: a program stores a column so only if no row has another level.
         if self._null_levels and not is_text(kind):
@@ -250,8 +250,9 @@ class Reader:
         if self._levels is not None and self._levels.are_rewritten(texts):
             raise SchemaViolation(
                 f"Column {self.column.name!r} has booleans, dates or times in another form than its"
-                " levels, such as true beside yes, or 31.01.2026 beside 2026-01-31: programs write"
-                " one for the other. Store the file's own texts, with levels of the same form."
+                " levels, such as true beside yes, or 31.01.2026 beside 2026-01-31, and programs"
+                " write one for the other; store the file's own texts, with levels of the same"
+                " form."
             )
         exact = None
         if self._levels is not None:
