@@ -35,7 +35,8 @@ What cannot be told apart is refused, whatever `out_of_range` says:
 - A day or month that comes before the year may have been exchanged. So a column with such a
   `format` has texts in this format only.
 - A program that reads all texts of a column as booleans, days or times writes them in a form of its
-  own. So a column of levels with such values is refused if the schema states none of their kind.
+  own. So levels are in one of the two forms, and a file with the other is refused: with true if a
+  level is yes, or no level is a boolean, and with yes if levels are booleans.
 - A column with no other texts than NA may be stored without a type, or as NaN. So a column that is
   not stored as text is refused if the schema has such a level.
 """

@@ -43,10 +43,13 @@ BOOLEAN = "^(true|false|True|False|TRUE|FALSE)$"
 """Texts that programs write for booleans."""
 BOOLEAN_WORD = "(?i)^(t|f|y|n|yes|no|on|off|true|false)$"
 """Texts that programs read as booleans if all texts of a column are such."""
+_MONTHS = (
+    "jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?"
+    "|nov(ember)?|dec(ember)?"
+)
 DATE_WORD = (
     r"(?i)^([0-9]{1,4}([./-][0-9]{1,4}){1,2}|[0-9]{4}-?q[1-4]|[0-9]{1,2}:[0-9]{2}(:[0-9.]+)? ?[ap]m"
-    r"|([0-9]{1,4}[ ./-])*(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[ ./-]?[0-9, -]*)"
-    r"([T ].*)?$"
+    rf"|([0-9]{{1,4}}[ ./-])*({_MONTHS})([ ./-][0-9, -]*)?)([T ].*)?$"
 )
 """Texts that programs read as days or times, in other forms than they write."""
 WRITTEN_TIME = rf"^({_DAY}([T ].*)?|[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]+)?)$"

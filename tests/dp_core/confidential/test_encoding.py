@@ -467,6 +467,36 @@ def test_what_programs_write_for_all_texts_of_a_column_is_refused(levels, writte
         codes(column, written)
 
 
+@pytest.mark.parametrize(
+    ("levels", "missing", "found"),
+    [
+        (("true", "false"), (), ["yes", "no", "refused"]),
+        (("1", "0"), (), ["t"]),
+        (("2026-01-31", "2026-02-01"), (), ["31.01.2026"]),
+        (("2026-01-31", "2026-02-01"), (), ["Jan 31 2026"]),
+        (("Yes", "No"), ("0", "9"), ["true"]),
+    ],
+)
+def test_texts_that_programs_rewrite_as_levels_are_refused(levels, missing, found):
+    column = category(
+        levels=tuple(Level(text, text) for text in levels),
+        missing_values=missing,
+        missing="level",
+        out_of_range="missing",
+    )
+    assert codes(column, [*levels, "declined"]) == [0, 1, column.missing_code]
+    with pytest.raises(SchemaViolation, match="with levels of the same form"):
+        codes(column, found)
+
+
+def test_a_missing_code_that_programs_store_as_a_boolean_is_no_value():
+    column = integer(missing_values=("no",), missing="level")
+    assert codes(column, ["3", "no"]) == [1, column.missing_code]
+    for found in ([False, False], ["false"]):
+        with pytest.raises(SchemaViolation, match="missing code 'no'"):
+            codes(column, found)
+
+
 def test_booleans_and_times_are_levels_where_the_schema_states_some():
     assert codes(category(levels=(Level("0", "no"), Level("1", "yes"))), [False, True]) == [0, 1]
     assert codes(category(levels=(Level("TRUE", "yes"), Level("?", "no"))), [True]) == [0]
