@@ -60,7 +60,8 @@ class Tally:
         heaps: Rows by legal value, of values that are frequent in some batch, from that batch on.
         suspects: Rows by value, of legal values that often mean missing.
         usual_low, usual_high: Smallest and largest readable value that is not such a value.
-        unique: Whether no value of the first batch occurs twice.
+        unique: Whether no number or date was found twice: of all values those of a batch are
+            compared with one another, and with the first `MOST_TEXTS`.
     """
 
     def __init__(self, column: Column, definition: Mapping[str, Any] | None = None) -> None:
@@ -85,7 +86,8 @@ class Tally:
         self.suspects: Counter[str] = Counter()
         self.usual_low: float | None = None
         self.usual_high: float | None = None
-        self.unique: bool | None = None
+        self.unique = True
+        self._first: NDArray[Any] = np.empty(0)
 
     def add(self, values: pa.Array) -> Encoded:
         """Count a batch of raw values; return their codes."""
@@ -95,8 +97,6 @@ class Tally:
         if problem is not None:
             self.problems.update(count_problems(problem, typed))
         counts = _counts(typed)
-        if self.unique is None and len(values):
-            self.unique = len(values) > 1 and _all_differ(values, typed, counts)
         self.rows += len(values)
         if typed.state is not None:
             for state, texts in ((State.UNKNOWN, self.strangers), (State.MISSING, self.missing)):
@@ -143,6 +143,11 @@ class Tally:
             self._count_outside(values, typed, np.flatnonzero(known)[outside], counts)
         legal = data[~outside]
         self._count_heaps(legal, rows[~outside], distinct=typed.index is not None)
+        if self.unique:
+            again = rows.max() > 1 or np.unique(data).size < data.size
+            self.unique = not (again or np.isin(data, self._first).any())
+            if self._first.size < MOST_TEXTS:
+                self._first = np.concatenate((self._first, data[:MOST_TEXTS]))
         if legal.size:
             for value in (legal.min().item(), legal.max().item()):
                 self._widen((value, Decimal(0), self.text(value)))
@@ -235,12 +240,6 @@ def _counts(typed: Values) -> NDArray[np.int64]:
     if typed.index is None:
         return np.ones(typed.data.size, np.int64)
     return np.bincount(typed.index, minlength=typed.data.size)
-
-
-def _all_differ(values: pa.Array, typed: Values, counts: NDArray[np.int64]) -> bool:
-    if typed.index is not None:
-        return bool(counts.max() == 1)
-    return bool(np.unique(typed.data).size == len(values))
 
 
 def _texts(values: pa.Array, typed: Values, places: NDArray[np.intp]) -> list[str]:

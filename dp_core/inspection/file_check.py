@@ -11,6 +11,7 @@ Privacy:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.confidential.sources.frame_source import frame_table
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, SchemaViolation
 from dp_core.inspection.advice import definition_of
 from dp_core.inspection.column_tally import Tally
 from dp_core.inspection.findings import FileCheck, Finding, joined_findings
 from dp_core.inspection.given_data import Data, FrameData
+from dp_core.inspection.header_check import readable_or_refused
 from dp_core.inspection.hints import hints
 from dp_core.inspection.repeated_headers import RepeatedHeaders
 from dp_core.inspection.row_findings import PersonCheck, RowChecks
@@ -78,22 +80,40 @@ def check_table(
     common = [name for name in schema.reads if all(name in header.names for header in headers)]
     if not all(header.readable for header in headers) or not common:
         return result(schema, names, found)
-    check = _Check(schema, common, whole or schema)
-    try:
-        for part, header in zip(parts, headers, strict=True):
-            mine = {name: header.names[name] for name in common}
-            batches = part.source(list(mine.values())).batches()
-            check.add((_under_schema_names(batch.records, mine) for batch in batches), mine)
-    except BadInput as error:
-        found += [data.unread(error), *check.findings(whole=False)]
-        return result(schema, names, found, columns=len(common))
+    columns = len(common)
+    while True:
+        check = _Check(schema, common, whole or schema)
+        try:
+            for part, header in zip(parts, headers, strict=True):
+                mine = {name: header.names[name] for name in common}
+                batches = part.source(list(mine.values())).batches()
+                check.add((_under_schema_names(batch.records, mine) for batch in batches), mine)
+            break
+        except _RefusedColumn as refused:
+            found.append(refused.finding)
+            common.remove(refused.name)  # the other columns are checked from the beginning
+            if not common:
+                return result(schema, names, found, columns=columns)
+        except BadInput as error:
+            found += [data.unread(error), *check.findings(whole=False)]
+            return result(schema, names, found, columns=columns)
     found += check.findings()
     exact = {name: name for name in schema.reads}
     if more is not None and check.rows and all(header.names == exact for header in headers):
         pieces = data.source(schema.reads).batches()
         partitions = groupby(pieces, attrgetter("partition"))
         found += more((each.records for each in part) for _, part in partitions)
-    return result(schema, names, found, columns=len(common), rows=check.rows)
+    return result(schema, names, found, columns=columns, rows=check.rows)
+
+
+class _RefusedColumn(Exception):
+    """The values of a column cannot be told apart, whatever the other columns have."""
+
+    def __init__(self, name: str, error: SchemaViolation) -> None:
+        super().__init__(name)
+        finding = readable_or_refused(error)
+        message = finding.message.replace(f"Column {name!r} ", "The column ", 1)
+        self.name, self.finding = name, replace(finding, column=name, message=message)
 
 
 def result(
@@ -137,9 +157,12 @@ class _Check:
         """Count batches of rows, under the schema's names, of a file with names of its own."""
         for records in batches:
             headers = self._headers.add(records, names, self.rows)
-            encoded = {
-                name: tally.add(records.column(name)) for name, tally in self._tallies.items()
-            }
+            encoded = {}
+            for name, tally in self._tallies.items():
+                try:
+                    encoded[name] = tally.add(records.column(name))
+                except SchemaViolation as error:
+                    raise _RefusedColumn(name, error) from None
             self._rows.add(records, encoded)
             if self._persons is not None:
                 rows = np.delete(np.arange(records.num_rows), headers)

@@ -83,7 +83,7 @@ def _of_levels(tally: Tally) -> Iterator[Finding]:
             " it discloses that nobody has it.",
             *(Example(repr(name), 0) for name in unseen),
         )
-    if tally.unique and used > max(column.bins, tally.rows) / 2:
+    if rows.max() == 1 and used > max(column.bins, tally.rows) / 2:
         yield _hint(
             tally,
             "identifier",
@@ -125,7 +125,7 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
         yield _hint(
             tally,
             "identifier",
-            f"No value occurs twice in the first {tally.rows:,} rows: is it an identifier?",
+            f"No value was found twice in {tally.rows:,} rows: is it an identifier?",
             "Give it `role: id`, or name it under `ignore`.",
         )
     missing = _codes_for_missing(tally)

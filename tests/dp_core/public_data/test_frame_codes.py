@@ -98,9 +98,64 @@ def test_everything_that_does_not_fit_is_said_at_once(schema):
     said = raised.value.message
     about = {finding.column for finding in raised.value.findings}
     assert {"code", "age", "flag", "born"} <= about
-    for text in ("'7'", "-3", "'x'", "'yes'", "Income", "other"):
+    for text in ("'7'", "-3", "'x'", "booleans", "Income", "other"):
         assert text in said
     assert raised.value.exit_code == 2
+
+
+MONEY = "{type: number, min: 0, max: 600000, bins: 4, decimals: 2}"
+COMPARED = {
+    "table": f"columns: {{a: {MONEY}, b: {MONEY}}}",
+    "panel": f"""panel: {{person: id, wave: year, waves: [1, 2]}}
+columns: {{a: {MONEY}, b: {MONEY}}}""",
+    "linked": f"""unit: {{table: homes, max_members: 3}}
+tables:
+  homes: {{key: home, columns: {{a: {MONEY}, b: {MONEY}}}}}
+  people:
+    {{key: id, parent: homes, link: home, columns: {{c: {{type: category, levels: [x]}}}}}}""",
+}
+
+
+@pytest.mark.parametrize("kind", COMPARED)
+def test_compared_numbers_of_more_than_32_bits_are_refused_in_32(kind):
+    schema = dp.read_schema(f"version: 1\ntitle: T\n{COMPARED[kind]}\nrules: [a <= b]\n")
+
+    def frames(dtype):
+        rows = pd.DataFrame({"a": np.array([1, 2], dtype), "b": np.array([2, 3], dtype)})
+        if kind == "table":
+            return rows
+        if kind == "panel":
+            return rows.assign(id=["p", "q"], year=[1, 2])
+        people = pd.DataFrame({"id": [1, 2], "home": [1, 2], "c": ["x", "x"]})
+        return {"homes": rows.assign(home=[1, 2]), "people": people}
+
+    assert frame_codes(frames(np.float64), schema).rows
+    with pytest.raises(BadInput, match="'a', which a rule compares"):
+        frame_codes(frames(np.float32), schema)
+
+
+def test_every_refused_column_is_named_beside_the_others():
+    schema = dp.read_schema(SCHEMA)
+    days = pd.to_datetime(TEXTS["born"].replace("", None)).dt.tz_localize("UTC")
+    frame = TEXTS.assign(flag=["yes", "no", "no", "yes"], born=days, age=["0", "-3", "", "5"])
+
+    with pytest.raises(DataDoNotFit) as raised:
+        frame_codes(frame, schema)
+
+    assert {one.column for one in raised.value.findings} == {"flag", "born", "age"}
+
+
+def test_days_that_no_text_can_name_are_no_dates():
+    text = SCHEMA.replace("bins: year,", "bins: year, out_of_range: clip,")
+    schema = dp.read_schema(text)
+    far = pa.array([10957, None, 2**31 - 1, -(2**31)], pa.date32())
+    frame = pa.table({**TEXTS.drop(columns="born"), "born": far})
+
+    with pytest.raises(DataDoNotFit) as raised:
+        frame_codes(frame, schema)
+
+    (found,) = raised.value.findings
+    assert (found.column, found.rows) == ("born", 2)
 
 
 @pytest.mark.parametrize(
