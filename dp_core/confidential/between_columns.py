@@ -105,18 +105,37 @@ class RuleCheck:
             SchemaViolation: if a column is stored in 32 bits, which cannot tell its units apart.
         """
         found = {}
-        for name, (units, encoder) in self._read.items():
+        for name, (_, encoder) in self._read.items():
             values = records.column(name)
-            # privacy: the type alone decides, so the column is refused whatever its values are.
-            if pa.types.is_float32(value_type(values)) and not units.edges:
-                ends = units.of(np.array([float(end) for end in legal_range(encoder.column)]))
-                if encoder.column.type.continuous and np.abs(ends).max() > MOST_NUMBER_UNITS:
-                    raise SchemaViolation(
-                        f"Column {name!r}, which a rule compares, is stored as {values.type}, which"
-                        " has too few digits for its bounds; store it as double, decimal or text."
-                    )
+            self.assert_exact(name, values)
             found[name] = self.units_of(name, encoder.reader.read(values))
         return found
+
+    def assert_exact(self, name: str, values: pa.Array, source: str = "") -> None:
+        """Check that the stored type of values has all digits that rules compare.
+
+        Args:
+            name: Name of a column; of one that is not compared every type is right.
+            values: Its values.
+            source: Name of the column in the file, if it has another there.
+
+        Raises:
+            SchemaViolation: if values of the type have too few digits.
+
+        Privacy:
+            The type alone decides, so the column is refused whatever its values are.
+        """
+        if name not in self._read or not pa.types.is_float32(value_type(values)):
+            return
+        units, encoder = self._read[name]
+        if units.edges or not encoder.column.type.continuous:
+            return
+        ends = units.of(np.array([float(end) for end in legal_range(encoder.column)]))
+        if np.abs(ends).max() > MOST_NUMBER_UNITS:
+            raise SchemaViolation(
+                f"Column {source or name!r}, which a rule compares, is stored as {values.type},"
+                " which has too few digits for its bounds; store it as double, decimal or text."
+            )
 
     def units_of(self, name: str, values: Values) -> NDArray[np.int64]:
         """Return typed values of a compared column in whole units, shape (rows,).
@@ -125,10 +144,10 @@ class RuleCheck:
         binary64 beyond.
 
         Privacy:
-            A column stored in 32 bits is refused beyond (`units`). In texts that were written from
-            32 bits it is not seen: `pandas.to_numeric` keeps a column so only if no value changes
-            by more than 5e-4. So a number with the decimals of its column, at most two, has the
-            same text. A column with more decimals is refused there (`lacks_effect`).
+            A column stored in 32 bits is refused beyond (`assert_exact`). In texts that were
+            written from 32 bits it is not seen: `pandas.to_numeric` keeps a column so only if no
+            value changes by more than 5e-4. So a number with the decimals of its column, at most
+            two, has the same text. A column with more decimals is refused there (`lacks_effect`).
         """
         units, encoder = self._read[name]
         found = units.of(encoder.clipped(values))

@@ -119,7 +119,9 @@ class _Columns:
             for key, texts in self._keys.items():
                 texts.append(key_texts(self._table, key, batch.records.column(key), self._missing))
             for name, encoder in self._encoders.items():
-                values = encoder.reader.read(batch.records.column(name))
+                stored = batch.records.column(name)
+                self._check.assert_exact(name, stored)
+                values = encoder.reader.read(stored)
                 encoded = encoder.place(values)
                 if encoded.bad is not None:
                     misfits[name] = int(encoded.bad.sum())

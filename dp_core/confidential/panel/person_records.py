@@ -35,6 +35,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.panel.misfits import Misfits
 from dp_core.confidential.person_rows import BUCKETS, hashes, identifying, orders
@@ -77,7 +78,9 @@ class PersonRecords:
             )
         )
         self._sources = panel.sources(names)
-        made = {name: panel.columns.get(name, {}).values() for name in self._sources}
+        self._rules = RuleCheck(schema)
+        made = {name: (*panel.columns.get(name, {}).values(), name) for name in self._sources}
+        self._made = made
         # Columns of a record that are made from one column of the file have the same rule.
         self._encoders = {
             name: Encoder(schema.column(next((one for one in ours if one in names), name)))
@@ -137,7 +140,11 @@ class PersonRecords:
         ends = np.cumsum(np.bincount(bucket, minlength=BUCKETS))
         texts = identifier_texts(records.column(panel.person), identifying(panel.person))
         arrays = [pa.array(persons[:, 0]), pa.array(persons[:, 1]), pa.array(waves), texts]
-        arrays += [self._encoders[name].reader.texts(records.column(name)) for name in columns]
+        for name in columns:
+            stored = records.column(name)
+            for one in self._made[name]:
+                self._rules.assert_exact(one, stored, name)
+            arrays.append(self._encoders[name].reader.texts(stored))
         batch = pa.RecordBatch.from_arrays(arrays, schema=kind).take(pa.array(order))
         start = 0
         for part, end in enumerate(ends.tolist()):

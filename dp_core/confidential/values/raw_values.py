@@ -342,6 +342,10 @@ class Reader:
     def _stored_since(self, values: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
         state, scale = _null_state(values), self.column.scale
         data = _zeroed(scale.whole_numbers(values)).astype(np.int64) + scale.zero
+        if scale.span is not None:  # no text is read as a value beyond
+            beyond = (data < scale.span[0]) | (data > scale.span[1])
+            data[beyond] = scale.zero
+            state[beyond] = State.UNKNOWN
         self._mark_missing(data, state)
         return data, state
 
