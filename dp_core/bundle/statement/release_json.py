@@ -38,7 +38,7 @@ from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.ledger.ledger_position import Adoption, Total
 
 FORMAT_NAME = "dp-release bundle"
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 """Increased whenever a key, a number or a sentence of the statement changes, because `verify`
 recomputes all of them and cannot compare those of another version."""
 STATEMENT = "release.json"
@@ -79,6 +79,9 @@ NOT_COVERED = (
     " expectations are taken as public knowledge; where they were read off the confidential file"
     " they are not protected. The file met each expectation that a release states: one of a mean or"
     " of a number of rows is an exact aggregate of the file, which the publisher states.",
+    "How the file was written. Epsilon compares files as they were read. A program that wrote the"
+    " file may have written a value of one person otherwise because of the values of others, such"
+    " as days and months exchanged unless one of them forbids it.",
     "What the population has in common. Conclusions about a group, drawn from this release, can be"
     " true of a member of the group whether or not that person's row was in the file.",
 )
