@@ -41,7 +41,7 @@ def sizes_of(question: str, value: int) -> tuple[int, ...]:
 def make_store(folder: Path, sizes: Sequence[int], rows: int) -> None:
     """Write a store of random codes, three quarters of them in the first few of each column."""
     from dp_core.confidential.code_store import StoreWriter
-    from dp_core.tables.codes import stored_type
+    from dp_core.kernel.codes import stored_type
     from dp_core.tables.domain import Domain
 
     rng = np.random.default_rng(2026)

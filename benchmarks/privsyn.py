@@ -30,7 +30,7 @@ import numpy as np
 from adult import load as load_adult
 from papers.common import measured, models, preset_plan, read_cells, versions
 
-from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.source import open_source
 from dp_core.methods.reconstruction.gum import Gum, GumModel
 from dp_core.metrics.marginal_error import average_tvd
@@ -59,7 +59,9 @@ def load_demo() -> Dataset:
         source = open_source(file.name, file.parent, schema.reads, schema.ignore)
         batches = [batch.records for batch in source.batches()]
     codes = [
-        np.concatenate([Encoder(column).encode(records.column(index)).codes for records in batches])
+        np.concatenate(
+            [encoder_of(column).encode(records.column(index)).codes for records in batches]
+        )
         for index, column in enumerate(schema.columns)
     ]
     return Dataset(schema.domain, np.stack(codes))

@@ -1,9 +1,4 @@
-"""What can go wrong, by what the person at the terminal has to do about it.
-
-Every message is one or two sentences: what is wrong, where, what to do. It never shows a
-confidential value or an exact count; such detail goes into `internal`, which is written to the
-run's internal folder and shown only on request.
-"""
+"""The errors of the program, and the words with which messages point to what was meant."""
 
 from __future__ import annotations
 
@@ -11,7 +6,40 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from dp_core.kernel.errors import (
+    AwaitsApproval,
+    BadInput,
+    BudgetRefused,
+    DataRefused,
+    Fault,
+    Held,
+    LedgerCorrupt,
+    ReleaseError,
+    SchemaViolation,
+    StageFailed,
+    Unpublished,
+)
+
+__all__ = [
+    "MOST_KNOWN",
+    "SYNONYMS",
+    "AwaitsApproval",
+    "BadInput",
+    "BudgetRefused",
+    "DataRefused",
+    "Fault",
+    "Held",
+    "LedgerCorrupt",
+    "ReleaseError",
+    "SchemaViolation",
+    "StageFailed",
+    "Unpublished",
+    "appearance",
+    "looks_alike",
+    "nearest",
+    "similar",
+]
 
 MOST_KNOWN = 1000
 """Known words among which a message suggests one."""
@@ -45,110 +73,6 @@ _LATIN = str.maketrans(
     "ABEKMHOPCTXIaeopcyxiABEZHIKMNOPTYXo-------''\"\"",
 )
 """Cyrillic and Greek letters, dashes and quotation marks that look like ASCII."""
-
-
-class ReleaseError(Exception):
-    """A failure with a sentence for a person and an exit code for a machine.
-
-    Attributes:
-        message: One or two sentences without confidential content.
-        internal: Detail that may be confidential; never logged, never published.
-        row: Heading of `docs/runbook.md` that says what to do; None where the message itself does.
-        exit_code: Exit code of the command that ends with this error.
-    """
-
-    exit_code = 1
-    row: str | None = None
-
-    def __init__(
-        self, message: str, *, internal: str | None = None, row: str | None = None
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.internal = internal
-        if row is not None:
-            self.row = row
-
-    def without_detail(self) -> ReleaseError:
-        """Return a new error with the same sentence and row, and nothing that may be confidential.
-
-        An error that was raised holds its causes and its traceback, which an orchestrator stores.
-        """
-        return type(self)(self.message, row=self.row)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One fault of a spec or schema.
-
-    Attributes:
-        file: Name of the file.
-        line: Line in the file, from 1; 0 if it has none.
-        key: Dotted path, `columns.age.type`; empty for the whole file.
-        text: What is wrong and what to do.
-    """
-
-    file: str
-    line: int
-    key: str
-    text: str
-
-
-class BadInput(ReleaseError):
-    """The spec, the schema, the data or the command line is wrong; nothing was spent.
-
-    Attributes:
-        faults: The faults of a document, by line; empty for other input.
-    """
-
-    exit_code = 2
-    faults: tuple[Fault, ...] = ()
-
-
-class DataRefused(BadInput):
-    """What stopped the release is an answer about the confidential data; the ledger counts it."""
-
-
-class SchemaViolation(DataRefused):
-    """The confidential data do not fit the schema.
-
-    The message names rules and columns, so a stage replaces it by a fixed sentence. Only the
-    internal folder and the terminal of the person who runs the release get the names.
-    """
-
-
-class BudgetRefused(ReleaseError):
-    """The ledger refused: not enough left, or the request does not fit the account."""
-
-    exit_code = 3
-
-
-class AwaitsApproval(BudgetRefused):
-    """The account runs approved plans only, and this one waits for a person; nothing was spent."""
-
-
-class StageFailed(ReleaseError):
-    """A stage failed for an outside reason; the release can be resumed."""
-
-    exit_code = 4
-
-
-class LedgerCorrupt(ReleaseError):
-    """The ledger's chain does not verify."""
-
-    exit_code = 5
-
-
-class Held(ReleaseError):
-    """All is made, and the release waits for a person to publish or withdraw it: no failure."""
-
-    exit_code = 6
-
-
-class Unpublished(ReleaseError):
-    """The release ended without a bundle, by the thresholds of its own spec: no failure."""
-
-    exit_code = 7
 
 
 def similar(word: str, known: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from dp_core.audit.tiny_files import TinyFiles
 from dp_core.audit.tiny_households import TinyHouseholds
 from dp_core.audit.tiny_panels import TinyPanels
 from dp_core.errors import ReleaseError
+from dp_core.kernel.codes import Codes
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import ask_all
 from dp_core.schema.definition import Column, Unit
@@ -25,7 +26,6 @@ from dp_core.schema.grid import Coarsening
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
-from dp_core.tables.codes import Codes
 from dp_core.tables.marginal import Counter
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.coarse_counter import CoarseCounter

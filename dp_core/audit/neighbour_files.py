@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Relation
-from dp_core.tables.codes import Codes
 
 UnitT = TypeVar("UnitT")
 

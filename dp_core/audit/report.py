@@ -11,8 +11,8 @@ import numpy as np
 from dp_core.audit.changes import Reached
 from dp_core.audit.configurations import MEMBERS
 from dp_core.audit.neighbour_files import Pair
+from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Relation
-from dp_core.tables.codes import Codes
 from dp_core.tables.linked_columns import household_shares
 from dp_core.wall.accounting.events import (
     Event,

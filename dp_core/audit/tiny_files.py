@@ -14,11 +14,12 @@ import pyarrow as pa
 from dp_core.audit.configurations import COLUMNS, PERSON
 from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, stored_columns
 from dp_core.confidential.coding import Coding
-from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.encoding import encoder_of
+from dp_core.kernel.codes import Codes
+from dp_core.kernel.coding.encoder import Encoder
 from dp_core.schema.definition import Column, Schema, Unit
 from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
-from dp_core.tables.codes import Codes
 from dp_core.tables.structural_zeros import StructuralZeros
 
 Row = tuple[str, ...]
@@ -73,7 +74,7 @@ class TinyFiles(NeighbourFiles[Texts]):
             title="", columns=columns, zeros=zeros, unit=unit, rules=rules, document={}
         )
         self._relation = relation
-        self._encoders = [Encoder(column) for column in columns]
+        self._encoders = [encoder_of(column) for column in columns]
         self._rng = np.random.default_rng(seed)
         self._complete = not any(column.missing == "level" for column in columns)
         self.named = dict(self._files())
@@ -87,12 +88,12 @@ class TinyFiles(NeighbourFiles[Texts]):
         """
         rows = [row for unit in units for row in unit]
         owner = np.repeat(np.arange(len(units)), [len(unit) for unit in units])
-        names = [encoder.column.name for encoder in self._encoders]
+        names = [encoder.rule.name for encoder in self._encoders]
         texts = {name: [row[COLUMNS.index(name)] for row in rows] for name in names}
         values = {PERSON: [str(10**10 + first + each) for each in owner], **texts}
         records = pa.record_batch(stored_columns(values))
         with Coding(self._schema, None) as coding:
-            found = (records.column(encoder.column.name) for encoder in self._encoders)
+            found = (records.column(encoder.rule.name) for encoder in self._encoders)
             coding.add(records, list(map(Encoder.encode, self._encoders, found)))
             if coding.violation is not None:
                 raise BrokenCoding(f"A generated row is refused: {coding.violation.internal}")

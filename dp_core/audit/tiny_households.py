@@ -13,11 +13,11 @@ from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, st
 from dp_core.audit.tiny_files import MANY, RANDOM_FILES
 from dp_core.confidential.linked.linked_source import LinkedSource, read_households
 from dp_core.confidential.sources.frame_source import frame_source
+from dp_core.kernel.codes import Codes
 from dp_core.schema.definition import Column, Schema, Unit
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
-from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, stored_columns
 from dp_core.audit.tiny_files import FEMALE, MALE
-from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.panel.person_records import PersonRecords
+from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.codes import Codes
 
 Row = tuple[str, ...]
 Texts = tuple[Row, ...]
@@ -49,7 +49,7 @@ class TinyPanels(NeighbourFiles[Texts]):
 
     def __init__(self, relation: Relation, seed: int) -> None:
         self._schema = parse_schema(_DOCUMENT)
-        self._encoders = [Encoder(column) for column in self._schema.columns]
+        self._encoders = [encoder_of(column) for column in self._schema.columns]
         self._relation = relation
         self._rng = np.random.default_rng(seed)
         self.named = {
@@ -73,7 +73,7 @@ class TinyPanels(NeighbourFiles[Texts]):
             records.add(stored)
             nobody = records.types.empty_table()
             made = pa.concat_tables([nobody, *records.tables()]).combine_chunks()
-        encoded = [each.encode(made.column(each.column.name)) for each in self._encoders]
+        encoded = [each.encode(made.column(each.rule.name)) for each in self._encoders]
         if any(each.bad is not None for each in encoded):
             raise BrokenCoding("A generated value of a panel is refused.")
         codes = np.stack([each.codes for each in encoded], axis=1)

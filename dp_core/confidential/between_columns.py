@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.encoding import Encoder, rule_rows
-from dp_core.confidential.values.raw_values import Array, Reader, Values
-from dp_core.confidential.values.stored_texts import value_type
+from dp_core.confidential.encoding import encoder_of, reader_of, rule_rows
 from dp_core.errors import SchemaViolation
-from dp_core.schema.bin_values import legal_range
+from dp_core.kernel.coding.encoder import Encoder
+from dp_core.kernel.coding.raw_values import Array, Values
+from dp_core.kernel.coding.stored_texts import value_type
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import derive, value_sources
 from dp_core.schema.rules.column_rules import Units, rows_that_break
@@ -29,9 +29,9 @@ class DependencyCheck:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._readers = {name: Reader(schema.column(name)) for name in value_sources(schema)}
+        self._readers = {name: reader_of(schema.column(name)) for name in value_sources(schema)}
         self._encoders = {
-            dependent.column.name: Encoder(dependent.column)
+            dependent.column.name: encoder_of(dependent.column)
             for dependent in schema.dependents
             if dependent.column.out_of_range == "reject"
         }
@@ -92,7 +92,7 @@ class RuleCheck:
         units = {each.column: each for rule in schema.rules for each in rule.units}
         self.columns = tuple(units)
         self._read: dict[str, tuple[Units, Encoder]] = {
-            name: (each, Encoder(schema.column(name))) for name, each in units.items()
+            name: (each, encoder_of(schema.column(name))) for name, each in units.items()
         }
 
     def units(self, records: pa.RecordBatch) -> Mapping[str, NDArray[np.int64]]:
@@ -128,9 +128,10 @@ class RuleCheck:
         if name not in self._read or not pa.types.is_float32(value_type(values)):
             return
         units, encoder = self._read[name]
-        if units.edges or not encoder.column.type.continuous:
+        rule = encoder.rule
+        if units.edges or not rule.continuous:
             return
-        ends = units.of(np.array([float(end) for end in legal_range(encoder.column)]))
+        ends = units.of(np.array([float(end) for end in (rule.low, rule.high)]))
         if np.abs(ends).max() > MOST_NUMBER_UNITS:
             raise SchemaViolation(
                 f"Column {source or name!r}, which a rule compares, is stored as {values.type},"
@@ -152,7 +153,7 @@ class RuleCheck:
         units, encoder = self._read[name]
         found = units.of(encoder.clipped(values))
         if values.exact is not None and not units.edges:
-            low, high = map(float, legal_range(encoder.column))
+            low, high = float(encoder.rule.low), float(encoder.rule.high)
             exact = units.of(np.clip(values.exact, low, high))
             found = np.where(np.abs(exact) <= MOST_NUMBER_UNITS, found, exact)
         return found if values.index is None else found[values.index]
@@ -171,7 +172,7 @@ def broken_rules(schema: Schema, records: pa.RecordBatch) -> Mapping[str, NDArra
     Privacy:
         Exact answers about rows: for the terminal of who may see the data.
     """
-    encoded = [Encoder(column).encode(records.column(column.name)) for column in schema.columns]
+    encoded = [encoder_of(column).encode(records.column(column.name)) for column in schema.columns]
     rows = rule_rows(schema, [each.codes for each in encoded], RuleCheck(schema).units(records))
     bad = {
         column.name: each.bad

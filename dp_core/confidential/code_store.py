@@ -28,7 +28,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.errors import StageFailed
-from dp_core.tables.codes import Codes, stored_type
+from dp_core.kernel.codes import Codes, stored_type
 from dp_core.tables.domain import Domain
 
 if TYPE_CHECKING:

@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.code_store import CodeStore, StoreWriter
-from dp_core.confidential.encoding import Encoded, Encoder, settle_zeros
+from dp_core.confidential.encoding import encoder_of, settle_zeros
 from dp_core.confidential.linked.linked_source import LinkedSource, read_households
 from dp_core.confidential.person_rows import RowLimit, hashes, without_identifier
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
+from dp_core.kernel.codes import Codes
+from dp_core.kernel.coding.encoder import Encoded, Encoder
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.row_rules import row_rules
-from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.household_rows import pair_row_pieces, to_pair_rows
 from dp_core.tables.processors import threads
@@ -93,7 +94,7 @@ def _add_all(
     source: Source, schema: Schema, coding: Coding, progress: Callable[[float], None]
 ) -> None:
     """Add all rows, or raise that some do not fit."""
-    encoders = [Encoder(column) for column in schema.columns]
+    encoders = [encoder_of(column) for column in schema.columns]
     with ThreadPoolExecutor(threads()) as pool:
         for batch in source.batches():
             found = [batch.records.column(name) for name in schema.domain.columns]

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from dp_core.confidential.encoding import Encoder, count_problems
-from dp_core.confidential.values.raw_values import State, Values
-from dp_core.confidential.values.stored_texts import decimals
+from dp_core.confidential.encoding import encoder_of
+from dp_core.kernel.coding.encoder import count_problems
+from dp_core.kernel.coding.problems import Problem
+from dp_core.kernel.coding.raw_values import State, Values
+from dp_core.kernel.coding.stored_texts import decimals
 from dp_core.schema.definition import Column
-from dp_core.schema.problems import Problem
 
 UNKNOWN_TEXTS = 20
 """Most texts that are not levels in a profile, which counts all of them."""
@@ -52,7 +53,7 @@ class Profiler:
 
     def __init__(self, column: Column) -> None:
         self.column = column
-        self.encoder = Encoder(column)
+        self.encoder = encoder_of(column)
         self._levels = {level.text for level in column.levels}
 
     def add(self, profile: Profile, values: pa.Array) -> Values:

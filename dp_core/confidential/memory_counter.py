@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.codes import Codes
+from dp_core.kernel.codes import Codes
 from dp_core.tables.counting import count_codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique

@@ -13,11 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
-from dp_core.confidential.encoding import Encoder, settle_zeros
+from dp_core.confidential.encoding import encoder_of, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes, kept_rows, orders
 from dp_core.confidential.source import Source
-from dp_core.confidential.values.raw_values import Array, Values
-from dp_core.confidential.values.stored_texts import decimals
+from dp_core.kernel.coding.encoder import Encoder
+from dp_core.kernel.coding.raw_values import Array, Values
+from dp_core.kernel.coding.stored_texts import decimals
 from dp_core.schema.decoding import decode, labels
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, value_sources
@@ -42,12 +43,12 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
     Privacy:
         Spends nothing and protects nothing: for the internal folder, never for the bundle.
     """
-    encoders = [Encoder(column) for column in schema.columns]
+    encoders = [encoder_of(column) for column in schema.columns]
     check = RuleCheck(schema)
     # The stored codes decide which rows of a person are used; private bins and levels were chosen
     # from them only later.
     finer = [
-        None if kept is column else Encoder(kept)
+        None if kept is column else encoder_of(kept)
         for column, kept in zip(schema.columns, schema.stored.columns, strict=True)
     ]
     read, pieces = schema.domain.columns, []
@@ -75,7 +76,7 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
                 continue
             axis = schema.domain.axes((name,))[0]
             missing = codes[axis] == column.missing_code if column.missing == "level" else None
-            arrays.append(_numbers(encoders[axis], _by_row(values[axis]), missing))
+            arrays.append(_numbers(column, encoders[axis], _by_row(values[axis]), missing))
         pieces.append(pa.table(arrays, names=list(columns)))
         if unit.column is not None:
             found = batch.records.column(unit.column)
@@ -99,7 +100,7 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
 def _stored(fine: Encoder, values: pa.Array, own: Array, column: Column) -> Array:
     """Return stored codes of a column; a value that a policy set to missing is missing."""
     found = fine.encode(values).codes
-    missing = fine.column.missing_code
+    missing = fine.rule.missing_code
     if missing is None:
         return found
     return np.where(own == column.missing_code, missing, found).astype(found.dtype)
@@ -111,9 +112,9 @@ def _by_row(typed: Values) -> Array:
     return data
 
 
-def _numbers(encoder: Encoder, data: Array, missing: Array | None) -> pa.Array:
+def _numbers(column: Column, encoder: Encoder, data: Array, missing: Array | None) -> pa.Array:
     """Return numbers, whole numbers or dates, clipped to the bounds."""
     clipped = np.clip(data, data.dtype.type(encoder.low), data.dtype.type(encoder.high))
-    if encoder.column.type.continuous:
+    if encoder.rule.continuous:
         clipped = decimals(clipped)
-    return encoder.column.scale.array(clipped, missing)
+    return column.scale.array(clipped, missing)

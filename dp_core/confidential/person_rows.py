@@ -1,7 +1,7 @@
 """Limits the rows of a person, by a rule that depends on that person's rows alone.
 
 Rows with the same identifier belong to one person, however it is stored
-(`dp_core.confidential.values.stored_texts`): blanks around it do not count, and 7, 7.0 and the
+(`dp_core.kernel.coding.stored_texts`): blanks around it do not count, and 7, 7.0 and the
 texts `7.0` and `007` are one identifier. For each person, the rows are ordered by a hash of
 identifier and codes, and the first ones are kept. So the kept rows of a person depend on that
 person's rows only, not on other persons or on the order of the file
@@ -37,7 +37,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.values.stored_texts import identifier_texts, missing_identifiers
+from dp_core.kernel.coding.stored_texts import identifier_texts, missing_identifiers
 
 BUCKETS = 64
 """Parts of the rows on disk, by person; one part is in memory at a time."""

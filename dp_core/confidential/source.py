@@ -21,7 +21,7 @@ from dp_core.confidential.csv_files import bad_csv, check_csv, count_csv_rows, c
 from dp_core.confidential.data_files import Kind, find_data_files
 from dp_core.confidential.row_digest import RowDigest
 from dp_core.confidential.source_files import check_parquet, damaged, footer, is_text
-from dp_core.confidential.values.common_types import with_common_types
+from dp_core.confidential.sources.common_types import with_common_types
 from dp_core.errors import BadInput, DataRefused
 
 BATCH_ROWS = 1 << 18

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.confidential.values.common_types import is_readable, type_words
+from dp_core.confidential.sources.common_types import is_readable, type_words
 from dp_core.errors import BadInput
 
 NAMED = 5

@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.encoding import Encoded, Encoder, count_problems
-from dp_core.confidential.values.raw_values import State, Values
-from dp_core.confidential.values.stored_texts import canonical_texts, decimals, value_type
+from dp_core.confidential.encoding import encoder_of
+from dp_core.kernel.coding.encoder import Encoded, count_problems
+from dp_core.kernel.coding.problems import Problem
+from dp_core.kernel.coding.raw_values import State, Values
+from dp_core.kernel.coding.stored_texts import canonical_texts, decimals, value_type
 from dp_core.schema.definition import Column
-from dp_core.schema.problems import Problem
 
 MOST_TEXTS = 20_000
 """Most distinct texts or values that a tally keeps; it counts the rows of all."""
@@ -67,7 +68,7 @@ class Tally:
     def __init__(self, column: Column, definition: Mapping[str, Any] | None = None) -> None:
         self.column = column
         self.definition = definition or {}
-        self.encoder = Encoder(column)
+        self.encoder = encoder_of(column)
         self.rows = 0
         self.stored: pa.DataType = pa.null()
         self.problems: Counter[Problem] = Counter()

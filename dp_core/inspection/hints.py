@@ -13,9 +13,9 @@ from dp_core.inspection.advice import Advice, change_text, instead_of, is_accept
 from dp_core.inspection.column_tally import MOST_DISTINCT, Tally
 from dp_core.inspection.findings import EXAMPLES, Example, Finding
 from dp_core.inspection.value_findings import FEWEST_ROWS, far_codes, offer_codes
+from dp_core.kernel.coding.problems import Problem
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.problems import Problem
 from dp_core.text.pages.number_texts import percentage
 
 FEW_VALUES = 20

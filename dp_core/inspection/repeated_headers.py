@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.confidential.values.stored_texts import is_text
 from dp_core.inspection.column_tally import Tally
 from dp_core.inspection.findings import Finding, Severity, some_rows
-from dp_core.schema.problems import Problem, refused_problems
+from dp_core.kernel.coding.problems import Problem
+from dp_core.kernel.coding.stored_texts import is_text
 
 _AROUND = " \t\u00a0\ufeff"
 """What may stand around a name in a repeated header, such as a byte order mark."""
@@ -85,7 +85,7 @@ class RepeatedHeaders:
             problem = Problem.LEVEL if tally.column.levels else Problem.TYPE
             own = {text: rows for text, rows in texts.items() if text in tally.strangers}
             strange |= bool(own)
-            if own and problem in refused_problems(tally.column):
+            if own and problem in tally.encoder.refused:
                 severity = "refusal"
             tally.strangers.subtract(own)
             tally.strangers += Counter()  # drops what has no rows left

@@ -11,10 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
-from dp_core.confidential.encoding import Encoded, rule_rows, settle_zeros
+from dp_core.confidential.encoding import rule_rows, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes
 from dp_core.errors import BadInput
 from dp_core.inspection.findings import Example, Finding, some_rows
+from dp_core.kernel.coding.encoder import Encoded
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.row_rules import row_rules
 from dp_core.tables.structural_zeros import StructuralZeros

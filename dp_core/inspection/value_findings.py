@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import pairwise
 from typing import Any
 
-from dp_core.confidential.values.stored_texts import is_text
 from dp_core.errors import MOST_KNOWN, appearance, similar
 from dp_core.inspection.advice import Advice, how_to_encode, in_quotes
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
 from dp_core.inspection.findings import Example, Finding, Severity, examples_of, some_rows
+from dp_core.kernel.coding.problems import Problem
+from dp_core.kernel.coding.stored_texts import is_text
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
-from dp_core.schema.problems import Problem, refused_problems
 from dp_core.text.documents.typed_text import parse_fraction, shown
 
 DATE_FORMATS = (
@@ -164,7 +164,7 @@ def _codes_outside(tally: Tally) -> list[str]:
 
 
 def _severity(column: Column, problem: Problem) -> Severity:
-    return "refusal" if problem in refused_problems(column) else "settled"
+    return "refusal" if problem in column.refuses else "settled"
 
 
 def _settled_words(column: Column, problem: Problem) -> str:

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes, code_type
 from dp_core.schema.bin_pieces import BinPieces, drawn_places, spread, weights_of
 from dp_core.schema.bin_values import float_bounds, legal_range, units_of_bins, whole_bounds
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, parts, value_sources
-from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.dataset import Dataset
 
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Literal
 
+from dp_core.kernel.coding.problems import Problem, refused_problems
 from dp_core.schema.bin_pieces import BinPieces, Pieces
 from dp_core.schema.code_list import CodeList, Grouping
 from dp_core.schema.column_types.column_type import ColumnType, ValueType
@@ -220,6 +221,11 @@ class Column:
     def of_member(self) -> Column:
         """The column of a member: without the code for no member."""
         return dataclasses.replace(self, nobody=False) if self.nobody else self
+
+    @property
+    def refuses(self) -> frozenset[Problem]:
+        """The problems of values that stop a release; the column's policy settles the others."""
+        return refused_problems(self.missing, self.out_of_range)
 
     @property
     def missing_code(self) -> int | None:

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes, code_type
 from dp_core.schema.definition import MISSING_LABEL, Column, DependentColumn, Schema
-from dp_core.tables.codes import Codes, code_type
 
 Array: TypeAlias = NDArray[Any]
 

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.kernel.codes import Codes, code_type
 from dp_core.schema.bin_edges import common_step, exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes, code_type
 from dp_core.schema.bin_pieces import Pieces, spread
-from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.domain import Domain
 
 

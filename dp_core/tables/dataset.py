@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_core.tables.codes import Codes
+from dp_core.kernel.codes import Codes
 from dp_core.tables.domain import Domain
 
 

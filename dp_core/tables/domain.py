@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from dp_core.tables.codes import CodeType, code_type
+from dp_core.kernel.codes import CodeType, code_type
 from dp_core.tables.linked_columns import LinkedColumns
 from dp_core.tables.nested_columns import NestedColumns
 
@@ -50,7 +50,7 @@ class Domain:
 
     @cached_property
     def code_type(self) -> CodeType:
-        """Type in memory of the codes of records; see `dp_core.tables.codes`."""
+        """Type in memory of the codes of records; see `dp_core.kernel.codes`."""
         return code_type(*self.sizes)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.codes import Codes, code_type
+from dp_core.kernel.codes import Codes, code_type
 
 WORD_CELLS = 2**62
 """Number of cells that one packed word can distinguish."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes
 from dp_core.schema.grid import Recoding
-from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Counter, Marginal
 from dp_core.tables.sparse_cells import count_keys, pack, unpack

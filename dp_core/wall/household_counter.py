@@ -32,8 +32,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes
 from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.tables.linked_columns import MEMBERS, pair_rows, with_members
 from dp_core.tables.marginal import Counter, Marginal

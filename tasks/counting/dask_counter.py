@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import ReleaseError
-from dp_core.tables.codes import Codes
+from dp_core.kernel.codes import Codes
 from dp_core.tables.counting import MOST_CELLS, Axes, TablePlan, count_tables, plan_tables
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Marginal

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source, open_source
 from dp_core.confidential.sources.input_parts import InputPart, input_parts, joined_source
-from dp_core.confidential.values.stored_texts import no_identifier
 from dp_core.errors import BadInput
+from dp_core.kernel.coding.stored_texts import no_identifier
 from dp_core.plan.data_location import DatabaseTable, OnePlace, places_of, store_of
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.definition import Schema

@@ -17,13 +17,13 @@ def validate_schema(run: ConfidentialRun) -> None:
             expectation; the data are not opened.
         SchemaViolation: if a value does not fit, or rows break a rule between columns.
     """
+    from dp_core.confidential.encoding import reader_of
     from dp_core.confidential.linked.linked_source import LinkedSource
-    from dp_core.confidential.values.raw_values import Reader
     from tasks.validation.expectations import try_expectations, validate, validate_linked
 
     # Before `run.source`, which begins an attempt.
     for column in run.schema.columns:
-        Reader(column)
+        reader_of(column)
     try_expectations(run.schema.stored)
     progress = partial(run.progress, "validate")
     if isinstance(run.opened, LinkedSource):

@@ -32,14 +32,14 @@ import pyarrow as pa
 
 from dp_core.confidential.coding import Coding, between_message, write_codes
 from dp_core.confidential.column_profiles import Profile, Profiler
-from dp_core.confidential.encoding import Encoded
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.person_rows import without, without_identifier
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, SchemaViolation
+from dp_core.kernel.codes import code_type
+from dp_core.kernel.coding.encoder import Encoded
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, rules_of, suite_document
-from dp_core.tables.codes import code_type
 from dp_core.tables.processors import threads
 from tasks.support.run_folder import INTERNAL_NOTICE
 from tasks.validation.judged_frames import FileProfile, RowPieces, legal_value

@@ -20,13 +20,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.column_profiles import Profile, Profiler
-from dp_core.confidential.values.raw_values import Reader, State, Values
-from dp_core.confidential.values.stored_texts import decimals
+from dp_core.confidential.encoding import reader_of
+from dp_core.kernel.coding.problems import Problem
+from dp_core.kernel.coding.raw_values import State, Values
+from dp_core.kernel.coding.stored_texts import decimals
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, bounds, outside, unlisted_column, unreadable
-from dp_core.schema.problems import Problem, refused_problems
 
 PIECE_ROWS = 1 << 17
 """Rows of a piece; the last one has up to twice as many, so that no piece is small."""
@@ -77,8 +78,7 @@ class FileProfile:
             if column.levels:
                 columns[unlisted_column(column, self._names)] = [profile.problems[Problem.LEVEL]]
             else:
-                wrong = profile.problems[Problem.TYPE] + _outside_span(column, profile)
-                columns[unreadable(column, self._names)] = [wrong]
+                columns[unreadable(column, self._names)] = [profile.problems[Problem.TYPE]]
                 columns[outside(column, self._names)] = [profile.problems[Problem.RANGE]]
         for rule in self._rules:
             if rule.kind in ("identifier", "dependency", "impossible", "rule"):
@@ -96,7 +96,7 @@ def _profile_values(column: Column, profile: Profile) -> list[Any]:
     if values:
         return values
     # No row has a readable value; that must not look like a missing one.
-    return [legal_value(column) if Problem.MISSING in refused_problems(column) else None]
+    return [legal_value(column) if Problem.MISSING in column.refuses else None]
 
 
 def _values(column: Column, profile: Profile) -> list[Any]:
@@ -112,15 +112,6 @@ def legal_value(column: Column) -> Any:
         return column.levels[0].text
     low, _ = bounds(column)
     return column.scale.python(int(legal_range(column)[0])) if column.type.own_texts else low
-
-
-def _outside_span(column: Column, profile: Profile) -> int:
-    """Return whether a stored value is none of its type, as a day after year 9999, as 0 or 1."""
-    span = column.scale.span
-    if span is None or Problem.RANGE not in refused_problems(column) or profile.low is None:
-        return 0
-    assert profile.high is not None
-    return int(profile.low < span[0] or profile.high > span[1])
 
 
 def _repeat_to_length(values: list[Any], length: int) -> list[Any]:
@@ -139,7 +130,9 @@ class RowPieces:
     def __init__(self, schema: Schema, rules: Sequence[Rule]) -> None:
         about = [rule for rule in rules if rule.seen == "rows"]
         named = {name for rule in about for name in _columns(rule)}
-        self._readers = [Reader(column) for column in schema.released if column.name in named]
+        self._readers = [
+            (column, reader_of(column)) for column in schema.released if column.name in named
+        ]
         self._parts: list[Frame] = []
         self._rows = 0
 
@@ -149,9 +142,8 @@ class RowPieces:
             return
         self._parts.append(
             {
-                reader.column.name: _cells(reader.column, reader.read(found))
-                for reader in self._readers
-                for found in [records.column(reader.column.name)]
+                column.name: _cells(column, reader.read(records.column(column.name)))
+                for column, reader in self._readers
             }
         )
         self._rows += records.num_rows
@@ -167,7 +159,7 @@ class RowPieces:
             yield self._join_parts(), self._rows
 
     def _join_parts(self) -> Frame:
-        names = [reader.column.name for reader in self._readers]
+        names = [column.name for column, _ in self._readers]
         return {name: np.concatenate([part[name] for part in self._parts]) for name in names}
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dp_core.confidential.column_profiles import Profile
+from dp_core.kernel.coding.problems import Problem
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule
-from dp_core.schema.problems import Problem, refused_problems
 from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 
 NAMED = 5
@@ -76,7 +76,7 @@ class Report:
                 "problem": problem.value,
                 "rows": count,
                 "outcome": "refused"
-                if problem in refused_problems(self.schema.column(name))
+                if problem in self.schema.column(name).refuses
                 else "settled by the schema",
             }
             for (name, problem), count in rows.items()

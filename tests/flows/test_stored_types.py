@@ -19,8 +19,8 @@ import pytest
 from dp_core.confidential.coding import write_codes
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
+from dp_core.confidential.sources.common_types import common_type
 from dp_core.confidential.sources.frame_source import frame_source, frame_table
-from dp_core.confidential.values.common_types import common_type
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.given_data import file_data

@@ -36,9 +36,9 @@ from numpy.typing import NDArray
 
 from dp_core.bundle.files.parquet_file import write_parquet
 from dp_core.errors import BadInput
+from dp_core.kernel.codes import Codes
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import PAYING_STAGES
-from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Domain
 from dp_core.tables.sparse_cells import pack
 from dp_core.text.canonical import canonical_json

@@ -18,10 +18,10 @@ from dp_core.bundle.files.codebook import set_paths
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_document
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.verification.claims import Claims
+from dp_core.kernel.coding.problems import Problem
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import rules_of
-from dp_core.schema.problems import Problem
 
 
 def check_expectations(

@@ -1,7 +1,7 @@
 """Links between two tables by their keys: who the members of each household are. Confidential side.
 
 Keys are compared in the same way as identifiers of persons, whatever their stored type
-(`dp_core.confidential.values.stored_texts`). Members are in the order of their keys. Digits in keys
+(`dp_core.kernel.coding.stored_texts`). Members are in the order of their keys. Digits in keys
 count as numbers: 9 is before 10, and p9 before p10.
 
 Privacy:
@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.confidential.values.stored_texts import identifier_texts, missing_identifiers
 from dp_core.errors import SchemaViolation
+from dp_core.kernel.coding.stored_texts import identifier_texts, missing_identifiers
 from dp_core.schema.linked.linked_tables import LinkedTables
 
 _SHOWN = 5

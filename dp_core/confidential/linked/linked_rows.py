@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.encoding import FIRST_ROWS, BrokenRule, settle_zeros
 from dp_core.confidential.linked.key_links import Links
-from dp_core.confidential.values.raw_values import Array
 from dp_core.errors import SchemaViolation
+from dp_core.kernel.codes import Codes, code_type
+from dp_core.kernel.coding.raw_values import Array
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.domain import Clique
 from dp_core.tables.household_rows import HouseholdRows
 from dp_core.tables.linked_columns import MEMBERS

@@ -16,13 +16,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
-from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.linked.key_links import key_texts, linked_members
 from dp_core.confidential.linked.linked_rows import SHOWN, linked_codes
 from dp_core.confidential.source import Digests, Source
 from dp_core.errors import SchemaViolation
+from dp_core.kernel.codes import Codes
 from dp_core.schema.definition import Schema
-from dp_core.tables.codes import Codes
 from dp_core.tables.household_rows import HouseholdRows
 
 
@@ -102,7 +102,7 @@ class _Columns:
         self, schema: Schema, table: str, keys: Sequence[str], names: Sequence[str]
     ) -> None:
         self._table, self._missing = table, schema.unit.missing_values
-        self._encoders = {name: Encoder(schema.column(name)) for name in names}
+        self._encoders = {name: encoder_of(schema.column(name)) for name in names}
         self._check = RuleCheck(schema)
         self._keys: dict[str, list[pa.Array]] = {key: [] for key in keys}
         self._codes: dict[str, list[Codes]] = {name: [] for name in names}

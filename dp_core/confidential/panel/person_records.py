@@ -36,11 +36,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
-from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.encoding import encoder_of, reader_of
 from dp_core.confidential.panel.misfits import Misfits
 from dp_core.confidential.person_rows import BUCKETS, hashes, identifying, orders
-from dp_core.confidential.values.raw_values import Reader, State, Values
-from dp_core.confidential.values.stored_texts import identifier_texts
+from dp_core.kernel.coding.raw_values import State, Values
+from dp_core.kernel.coding.stored_texts import identifier_texts
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
 
@@ -70,7 +70,7 @@ class PersonRecords:
         self._schema, self._panel, self._folder = schema, schema.panel, folder
         panel, names = self._panel, schema.reads[:-1]
         waves = (*panel.waves, *panel.ignore_waves)
-        self._wave_reader = Reader(
+        self._wave_reader = reader_of(
             Column(
                 name=panel.wave or "",
                 kind="category",
@@ -83,7 +83,7 @@ class PersonRecords:
         self._made = made
         # Columns of a record that are made from one column of the file have the same rule.
         self._encoders = {
-            name: Encoder(schema.column(next((one for one in ours if one in names), name)))
+            name: encoder_of(schema.column(next((one for one in ours if one in names), name)))
             for name, ours in made.items()
         }
         self._writers: dict[tuple[int, int], pa.ipc.RecordBatchStreamWriter] = {}

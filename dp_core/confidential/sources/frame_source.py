@@ -8,23 +8,27 @@ read, which names them.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import decimal
+import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from dp_core.confidential.source import BATCH_ROWS, MemorySource
 from dp_core.confidential.source_files import check_types
-from dp_core.confidential.values.common_types import (
+from dp_core.confidential.sources.common_types import (
     common_type,
     in_common_type,
     is_readable,
     unreadable_type,
 )
-from dp_core.confidential.values.stored_texts import cell_text, is_day, value_type
 from dp_core.errors import BadInput, DataRefused
+from dp_core.kernel.coding.stored_texts import DOUBLE_LIMIT, canonical_texts, is_day, value_type
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +125,7 @@ def _array(cells: pd.Series[Any]) -> pa.Array:
         pass
     if kind in ("object", "category"):
         try:
-            return pa.array([cell_text(cell) for cell in cells], pa.string())
+            return pa.array([_cell_text(cell) for cell in cells], pa.string())
         except TypeError as error:
             kind = str(error)
     return pa.nulls(len(cells), pa.binary()).cast(unreadable_type(kind))
@@ -140,3 +144,33 @@ def _has_several(days: pd.Series[Any]) -> bool:
         for day in days.dropna()
     }
     return len(kinds) > 1
+
+
+def _cell_text(value: object) -> str | None:
+    """Return the text of a single value of a frame, None if it is missing.
+
+    >>> _cell_text(1.0), _cell_text(True), _cell_text(datetime.date(2026, 1, 31))
+    ('1', 'true', '2026-01-31')
+
+    Raises:
+        TypeError: if it is not a text, number, boolean or date; the message names its type.
+    """
+    import pandas as pd
+
+    if isinstance(value, str):
+        return value
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, int | np.integer):
+        return str(value)
+    if isinstance(value, np.floating):
+        value = float(value)
+    if isinstance(value, float) and DOUBLE_LIMIT <= abs(value) < math.inf:
+        return f"{value:.1f}"  # the point says that the digits are not exact
+    if isinstance(value, float | decimal.Decimal | datetime.date):
+        with contextlib.suppress(pa.ArrowException, OverflowError):
+            text: str | None = canonical_texts(pa.array([value], from_pandas=True))[0].as_py()
+            return text
+    raise TypeError(type(value).__name__)

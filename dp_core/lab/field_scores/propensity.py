@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.codes import Codes
+from dp_core.kernel.codes import Codes
 from dp_core.tables.dataset import Dataset
 
 DEPTH = 6

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.kernel.codes import Codes
 from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.reconstruction.reconstructor import (
     FittedTables,
@@ -26,7 +27,6 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     WithListener,
     silent,
 )
-from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.household_rows import from_pair_rows

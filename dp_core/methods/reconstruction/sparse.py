@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.kernel.codes import Codes
 from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew
 from dp_core.methods.reconstruction.sampling.kept_cells import (
     kept_rows,
@@ -17,7 +18,6 @@ from dp_core.methods.reconstruction.sampling.kept_cells import (
     possible_cells,
     sums,
 )
-from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.kernel.codes import Codes
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.feasible_values import Bins, blocks_of
 from dp_core.schema.rules.possible_codes import possible
-from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.household_rows import (
     HouseholdRows,

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dp_core.kernel.codes import Codes
 from dp_core.methods.reconstruction.reconstructor import DrawnInSeries, Model
 from dp_core.methods.reconstruction.sampling.drawing_progress import (
     Progress,
@@ -32,7 +33,6 @@ from dp_core.methods.replicates.kept_moments import (
     moments_of,
     moments_of_column,
 )
-from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Table

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.kernel.codes import Codes
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.best_record import Wish, best_record
 from dp_core.methods.selection.candidates.known_rows import (
@@ -27,7 +28,6 @@ from dp_core.methods.selection.candidates.known_rows import (
     require_rows,
 )
 from dp_core.methods.selection.selector import Selection, Selector
-from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import ReleasedKind

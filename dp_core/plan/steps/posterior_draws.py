@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dp_core.kernel.codes import Codes
 from dp_core.methods.declared.declared_questions import MODEL_RECORDS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared.told_sums import told_sums
@@ -16,7 +17,6 @@ from dp_core.methods.replicates.posterior.public_size import factor_to, in_propo
 from dp_core.methods.selection.selector import Selection
 from dp_core.plan.plan import Plan
 from dp_core.schema.decoding import stored_codes
-from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.tables.public_totals import known_counts, records_of
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -237,25 +237,15 @@ class ValueType(ColumnType):
         """Return whether values of an Arrow type are read without their texts."""
         return _is_one(kind, self.read_from)
 
-    def whole_numbers(self, values: pa.Array) -> pa.Array:
-        """Return stored values (`is_stored`) of `own_texts` as whole numbers since `zero`.
-
-        Confidential side.
-        """
-        raise NotImplementedError
-
-    @abstractmethod
-    def parsed(self, texts: pa.Array, form: str) -> tuple[Array, NDArray[np.bool_]]:
-        """Return the values of a file's texts, and which texts have one. Confidential side.
+    def coding(self, form: str) -> dict[str, Any]:
+        """Return how the kernel reads values: `kind`, and what else its kind needs.
 
         Args:
-            texts: Texts without surrounding blanks.
             form: The column's `format`; empty without one.
 
-        Returns:
-            Values of int64, or binary64 if `continuous`, arbitrary where a text has none; and which
-            have one. Both have shape (texts,).
+        See `dp_core.kernel.coding.coding_rule`.
         """
+        return {"kind": self.word}
 
 
 def _is_one(kind: pa.DataType, names: tuple[str, ...]) -> bool:

@@ -6,7 +6,7 @@ import datetime
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,17 +89,8 @@ class Date(ValueType):
 
         return array.cast(pa.int32())
 
-    def whole_numbers(self, values: pa.Array) -> pa.Array:
-        import pyarrow as pa
-
-        from dp_core.schema.column_types.parsed_texts import days_and_rest
-
-        return pa.array(days_and_rest(values)[0])
-
-    def parsed(self, texts: pa.Array, form: str) -> tuple[Array, NDArray[np.bool_]]:
-        from dp_core.schema.column_types.parsed_texts import days_in_format, days_of
-
-        return days_in_format(form, texts) if form else days_of(texts)
+    def coding(self, form: str) -> dict[str, Any]:
+        return {"kind": self.word, **({"format": form} if form else {})}
 
 
 def _next_boundary(day: int, period: str) -> int:

@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dp_core.schema.bin_edges import MAX_INTEGER, USUAL_BINS, VALUES_WITHOUT_BINS, bin_count
-from dp_core.schema.column_types.column_type import Array, ValueType
+from dp_core.schema.column_types.column_type import ValueType
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import parse_fraction
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 
 class Integer(ValueType):
@@ -65,11 +62,6 @@ class Integer(ValueType):
     def usual_bins(self, low: Fraction | None, high: Fraction | None) -> str:
         many = low is not None and high is not None and high - low >= VALUES_WITHOUT_BINS
         return str(USUAL_BINS) if many else ""
-
-    def parsed(self, texts: pa.Array, form: str) -> tuple[Array, NDArray[np.bool_]]:
-        from dp_core.schema.column_types.parsed_texts import integers_of
-
-        return integers_of(texts)
 
 
 TYPE = Integer()

@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dp_core.schema.bin_edges import USUAL_BINS, bin_count, check_distinct, exact_text
-from dp_core.schema.column_types.column_type import Array, ValueType
+from dp_core.schema.column_types.column_type import ValueType
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import parse_fraction
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 
 class Number(ValueType):
@@ -53,11 +50,6 @@ class Number(ValueType):
 
     def bin_label(self, low: Fraction, high: Fraction, *, last: bool) -> str:
         return f"[{_short(low)}, {_short(high)}{']' if last else ')'}"
-
-    def parsed(self, texts: pa.Array, form: str) -> tuple[Array, NDArray[np.bool_]]:
-        from dp_core.schema.column_types.parsed_texts import numbers_of
-
-        return numbers_of(texts)
 
 
 def _short(value: Fraction) -> str:

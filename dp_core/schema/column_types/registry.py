@@ -12,8 +12,8 @@ from dp_core.schema.column_types.column_type import ColumnType, ValueType
 
 Kind: TypeAlias = str
 """Word of a type."""
-_SHARED = ("column_type", "parsed_texts", "registry")
-"""Modules of the folder that are no types; `parsed_texts` needs pyarrow, which no plan loads."""
+_SHARED = ("column_type", "registry")
+"""Modules of the folder that are no types."""
 
 
 @cache

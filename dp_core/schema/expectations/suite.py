@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
+from dp_core.kernel.coding.problems import Problem
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.offered import Expectation
-from dp_core.schema.problems import Problem, applies, refused_problems
 from dp_core.schema.rules.row_rules import row_rules
 
 Seen = Literal["profile", "rows", "table"]
@@ -162,11 +162,16 @@ def bounds(column: Column) -> tuple[Any, Any]:
     return column.scale.expected(Fraction(least)), column.scale.expected(Fraction(most))
 
 
+def _applies(problem: Problem, column: Column) -> bool:
+    """Return whether values of a column can have a problem of this kind."""
+    return problem is Problem.MISSING or (problem is Problem.LEVEL) == bool(column.levels)
+
+
 def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
     column = column.in_sets
-    stop = refused_problems(column)
+    stop = column.refuses
     for problem in Problem:
-        if problem not in stop or not applies(problem, column):
+        if problem not in stop or not _applies(problem, column):
             continue
         if problem is Problem.TYPE:
             yield _none("value", column.name, problem, unreadable(column, names))

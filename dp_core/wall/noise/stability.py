@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.codes import Codes
+from dp_core.kernel.codes import Codes
 from dp_core.tables.sparse_cells import sparse_result
 from dp_core.wall.accounting.events import StabilityEvent
 from dp_core.wall.ledger.session import Grant

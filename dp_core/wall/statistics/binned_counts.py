@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.codes import Codes
+from dp_core.kernel.codes import Codes
 from dp_core.wall.statistics.descriptions import names, wholes
 from dp_core.wall.statistics.statistic import DisjointCounts
 from dp_core.wall.statistics.whole_numbers import MOST_CODES, cell_numbers

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Neighbours
-from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import names, wholes
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims

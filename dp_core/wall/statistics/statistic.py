@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Neighbours
-from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Counter, Marginal
 from dp_core.wall.accounting.sensitivity import Bounds

@@ -16,7 +16,7 @@ from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS
 from dp_core.confidential import person_rows
 from dp_core.confidential.linked import key_links
 from dp_core.confidential.panel import person_records
-from dp_core.confidential.values import stored_texts
+from dp_core.kernel.coding import stored_texts
 from dp_core.methods import registry
 from dp_core.plan.presets import PRESETS
 from dp_core.schema.privacy import Relation

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.encoding import Encoder, settle_zeros
+from dp_core.confidential.encoding import encoder_of, settle_zeros
 from dp_core.errors import SchemaViolation
+from dp_core.kernel.coding.problems import Problem
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
-from dp_core.schema.problems import Problem, refused_problems
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from tests.full import at_full_size
@@ -55,7 +55,7 @@ def schema_of(*columns, zeros=()):
 
 def codes(column, values, kind=None):
     """Return codes, -1 where refused."""
-    encoded = Encoder(column).encode(pa.array(values, kind))
+    encoded = encoder_of(column).encode(pa.array(values, kind))
     result = encoded.codes.astype(int)
     assert encoded.codes.dtype == np.uint16
     if encoded.bad is not None:
@@ -65,7 +65,7 @@ def codes(column, values, kind=None):
 
 
 def problems(column, values, kind=None):
-    return dict(Encoder(column).encode(pa.array(values, kind)).problems)
+    return dict(encoder_of(column).encode(pa.array(values, kind)).problems)
 
 
 def test_levels_match_their_text_or_their_number():
@@ -221,7 +221,8 @@ def test_chunks_are_coded_as_one_piece(column):
         whole = whole.cast(pa.int64())
     parts = pa.chunked_array([whole.slice(0, 2), whole.slice(2, 3), whole.slice(5)])
     assert (
-        Encoder(column).encode(parts).codes.tolist() == Encoder(column).encode(whole).codes.tolist()
+        encoder_of(column).encode(parts).codes.tolist()
+        == encoder_of(column).encode(whole).codes.tolist()
     )
 
 
@@ -245,7 +246,7 @@ def test_missing_policy_makes_values_outside_the_schema_missing_and_refuses_what
         Problem.MISSING: 1,
     }
     assert codes(integer(out_of_range="missing"), ["-5", "5"]) == [-1, 2]
-    assert refused_problems(integer(**options)) == {Problem.TYPE}
+    assert integer(**options).refuses == {Problem.TYPE}
 
 
 def test_an_empty_batch_has_no_codes():
@@ -324,7 +325,7 @@ def test_encoding_undoes_decoding(seed, rows):
             assert table[column.name].to_pylist() == labels
         else:
             for values in (table[column.name], table[column.name].cast(pa.string())):
-                encoded = Encoder(column).encode(values.combine_chunks())
+                encoded = encoder_of(column).encode(values.combine_chunks())
                 assert encoded.bad is None
                 assert np.array_equal(encoded.codes, expected)
 
@@ -393,7 +394,7 @@ def test_levels_beyond_16_bits_are_coded_as_themselves_and_obey_rules():
     rule = Rule(("c", "area"), ((0,), (69_999,)), "c: 1, area: v69999")
     schema = schema_of(category(), area, zeros=[rule])
     found = [
-        Encoder(column).encode(pa.array(values)).codes
+        encoder_of(column).encode(pa.array(values)).codes
         for column, values in zip(
             schema.columns,
             (["1", "2", "1", "1"], ["v69999", "v69999", "v4463", "elsewhere"]),
@@ -409,7 +410,7 @@ def test_levels_beyond_16_bits_are_coded_as_themselves_and_obey_rules():
 
 def test_a_level_may_have_a_line_break():
     column = category(levels=(Level("a\nb", "two lines"), Level("c", "one")))
-    assert Encoder(column).encode(pa.array(["c", "a\nb"])).codes.tolist() == [1, 0]
+    assert encoder_of(column).encode(pa.array(["c", "a\nb"])).codes.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("null", ["NA", "NaN", "null"])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dp_core.kernel.codes import stored_type
 from dp_core.tables import counting
-from dp_core.tables.codes import stored_type
 from dp_core.tables.counting import count_codes, count_tables, plan_tables
 
 

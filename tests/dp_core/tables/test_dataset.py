@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.tables.codes import code_type, stored_type
+from dp_core.kernel.codes import code_type, stored_type
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 

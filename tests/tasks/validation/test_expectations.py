@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from dp_core.confidential.column_profiles import Profile, Profiler
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation
+from dp_core.kernel.coding.problems import Problem
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.expectations.suite import rules_of
-from dp_core.schema.problems import Problem
 from dp_core.tables.structural_zeros import StructuralZeros
 from tasks.validation.expectations import validate
 from tasks.validation.judged_frames import FileProfile

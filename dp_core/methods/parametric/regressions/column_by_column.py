@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from dp_core.errors import BadInput
+from dp_core.kernel.codes import Codes, code_type
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.regressions.fitted_regressions import (
     ClassFit,
@@ -43,7 +44,6 @@ from dp_core.methods.parametric.regressions.regression_questions import (
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Totals

@@ -9,9 +9,9 @@ from typing import Literal
 
 import numpy as np
 
+from dp_core.kernel.codes import Codes
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
-from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics import Sum
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number

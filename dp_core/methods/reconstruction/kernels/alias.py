@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.codes import Codes
+from dp_core.kernel.codes import Codes
 
 _PIECE = 1 << 18  # number of draws at a time, so that their random words stay in cache
 

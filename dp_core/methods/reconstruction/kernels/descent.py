@@ -26,9 +26,9 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.metrics.marginal_error import Tally
-from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.processors import threads
 from dp_core.wall.released import Table

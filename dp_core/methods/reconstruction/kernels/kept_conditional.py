@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.tables.codes import Codes
+from dp_core.kernel.codes import Codes
 
 DENSE_KEYS = 1 << 20
 """Largest number of combinations of the other columns for a dense look-up array."""

@@ -10,8 +10,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes, code_type
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent
-from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Table
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.kernel.codes import Codes
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.estimates.raking import margin, rake
 from dp_core.methods.reconstruction.linked.counted_members import CountedMembers, with_counts
@@ -21,7 +22,6 @@ from dp_core.methods.reconstruction.linked.member_targets import (
 )
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstructor
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
-from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.household_rows import HouseholdRows, households_with, to_pair_rows, with_donors

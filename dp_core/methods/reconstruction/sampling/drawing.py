@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes
 from dp_core.methods.reconstruction.estimates.raking import margin
-from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Table

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.codes import Codes
+from dp_core.kernel.codes import Codes
 from dp_core.tables.domain import Clique
 
 MOST_STATES = 1 << 13

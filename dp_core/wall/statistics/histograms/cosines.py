@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Neighbours
-from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.sensitivity import Bounds

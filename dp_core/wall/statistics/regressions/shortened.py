@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Neighbours
-from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import typed, wholes
 from dp_core.wall.statistics.regressions.features import LEVELS, ONE, Features, Levels, Number

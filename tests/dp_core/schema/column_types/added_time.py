@@ -62,17 +62,10 @@ class Time(ValueType):
 
         return pc.divide(array.cast(pa.int32()), 60_000)
 
-    def whole_numbers(self, values):
-        return self.numbers(values.cast(self.stored, safe=False))
-
-    def parsed(self, texts, form):
-        import pyarrow.compute as pc
-
-        found = pc.extract_regex(texts, "^(?P<h>[01][0-9]|2[0-3]):(?P<m>[0-5][0-9])")
-        hours, minutes = (
-            pc.struct_field(found, [part]).cast("int64").fill_null(0).to_numpy() for part in "hm"
-        )
-        return 60 * hours + minutes, np.array(found.is_valid().to_numpy(zero_copy_only=False))
+    def coding(self, form):
+        pattern = "^(?P<h>[01][0-9]|2[0-3]):(?P<m>[0-5][0-9])"
+        parts = {"pattern": pattern, "weights": {"h": 60, "m": 1}, "seconds": 60, "last": _DAY - 1}
+        return {"kind": "parts", "parts": parts}
 
 
 TYPE = Time()

@@ -11,17 +11,17 @@ import pyarrow as pa
 import pytest
 
 from dp_core.bundle.files.codebook import field
-from dp_core.confidential.encoding import Encoder, rule_rows, settle_zeros
-from dp_core.confidential.values.common_types import is_readable
+from dp_core.confidential.encoding import encoder_of, rule_rows, settle_zeros
+from dp_core.confidential.sources.common_types import is_readable
 from dp_core.errors import BadInput
 from dp_core.inference.questions.question import threshold_condition
 from dp_core.inspection.file_check import check_frame
+from dp_core.kernel.coding.problems import Problem
 from dp_core.schema.column_types import registry
 from dp_core.schema.column_types.registry import column_type, words
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.draft import draft_table
 from dp_core.schema.expectations.suite import rules_of, suite_document
-from dp_core.schema.problems import Problem
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.rules.obeyed_values import decode
 from dp_core.schema.rules.possible_codes import with_possible_values
@@ -53,8 +53,13 @@ SCHEMA = {
     "rules": ["start <= end", "if sex == a then start >= 07:30", "end - start <= 600"],
     "impossible": [{"start": ">=20:00", "sex": "b"}],
 }
-READS_OTHER_FORMS = ("dp_core/schema/codebooks/", "dp_core/inspection/public_profile.py")
-"""What proposes types for the columns of a codebook or of public data."""
+READS_OTHER_FORMS = (
+    "dp_core/schema/codebooks/",
+    "dp_core/inspection/public_profile.py",
+    "dp_core/kernel/",
+)
+"""What proposes types for the columns of a codebook or of public data; and the kernel, to whose few
+kinds of values each type compiles its columns."""
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +76,7 @@ def schema():
 
 
 def test_the_file_is_read_from_texts_and_from_stored_times(schema):
-    encoder = Encoder(schema.column("start"))
+    encoder = encoder_of(schema.column("start"))
     of_texts = encoder.encode(pa.array(["06:30", "x", "", None, "23:00", "21:59:30"]))
     of_stored = encoder.encode(pa.array([6 * 3600, None, 22 * 3600 - 1], pa.time32("s")))
 

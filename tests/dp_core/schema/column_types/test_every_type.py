@@ -9,8 +9,11 @@ import pytest
 import yaml
 
 from dp_core.confidential.row_digest import RowDigest
-from dp_core.confidential.values.common_types import is_readable
+from dp_core.confidential.sources.common_types import is_readable
+from dp_core.kernel.coding.coding_rule import coding_rule
 from dp_core.schema.column_types.registry import column_type, value_types, words
+from dp_core.schema.compiled import coding_document
+from dp_core.schema.definition import Column
 from dp_core.schema.reading.schema_file import parse_schema
 
 VALUES = pytest.mark.parametrize("scale", value_types(), ids=lambda each: each.word)
@@ -19,6 +22,14 @@ VALUES = pytest.mark.parametrize("scale", value_types(), ids=lambda each: each.w
 def some_values(scale):
     first, last = scale.span or (-9, 9)
     return np.linspace(first, last, 12).round().astype(float if scale.continuous else np.int64)
+
+
+def rule_of(scale):
+    """Return the rule of a column of the type, with all values there are."""
+    first, last = scale.span or (-9, 9)
+    ends = {"minimum": Fraction(first), "maximum": Fraction(last)}
+    edges = (Fraction(first), Fraction(last + 1))
+    return coding_rule(coding_document(Column(name="a", kind=scale.word, edges=edges, **ends)))
 
 
 @pytest.mark.parametrize("word", [word for word in words() if column_type(word).example])
@@ -45,7 +56,7 @@ def test_a_set_keeps_its_values(scale, tmp_path):
 def test_its_texts_are_read_by_schemas_and_from_files(scale):
     values = some_values(scale)
     texts = [scale.text(Fraction(value)) for value in values.tolist()]
-    parsed, valid = scale.parsed(pa.array(texts), "")
+    parsed, valid = rule_of(scale).parsed(pa.array(texts))
 
     assert [scale.parse(text) for text in texts] == [Fraction(value) for value in values.tolist()]
     assert valid.all()
@@ -63,6 +74,7 @@ def test_what_it_stores_can_be_read_again_and_has_a_digest(scale):
 
     assert is_readable(scale.stored)
     assert scale.is_stored(scale.stored)
+    assert rule_of(scale).is_stored(scale.stored)
     assert digest.hexdigest()
     if scale.own_texts:
-        assert np.array_equal(scale.whole_numbers(array).to_numpy() + scale.zero, values)
+        assert np.array_equal(rule_of(scale).stored_values(array), values)

@@ -9,7 +9,7 @@ import contextlib
 import datetime
 import decimal
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
 
-_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 INTEGER_TEXT = r"^[+-]?[0-9]+(\.0*)?$"
 NUMBER_TEXT = (
@@ -85,7 +85,7 @@ def days_and_rest(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64
         units, values = 1, values.view(pa.int32())
     else:
         unit = "ms" if pa.types.is_date64(kind) else kind.unit
-        units, values = 86_400 * _UNITS[unit], values.view(pa.int64())
+        units, values = 86_400 * UNITS[unit], values.view(pa.int64())
     stored = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     days = stored // units
     return days, stored - days * units
@@ -109,6 +109,24 @@ def days_in_format(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]
     return days_of(
         pc.coalesce(written, texts) if form.startswith("%Y") else pc.fill_null(written, "")
     )
+
+
+def sums_of_parts(
+    texts: pa.Array, pattern: str, weights: Mapping[str, int]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return for each text the sum of its parts, each times its weight; and which texts match.
+
+    Args:
+        texts: The texts.
+        pattern: Regular expression with a named group of digits for each part.
+        weights: Weight of each part, by its name.
+    """
+    found = pc.extract_regex(texts, pattern)
+    total = np.zeros(len(texts), np.int64)
+    for name, weight in weights.items():
+        part = pc.struct_field(found, [name]).cast(pa.int64()).fill_null(0)
+        total += weight * part.to_numpy(zero_copy_only=False)
+    return total, np.array(found.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _dates_one_by_one(

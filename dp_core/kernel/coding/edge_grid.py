@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.codes import Codes, code_type
+from dp_core.kernel.codes import Codes, code_type
 
 MOST_CELLS = 1 << 14
 """Most cells of a grid, so that its tables stay in the fastest caches."""

@@ -21,10 +21,7 @@ write them for other texts, if all identifiers of the column are such texts.
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import decimal
-import math
 from collections.abc import Collection
 from typing import Any
 
@@ -33,8 +30,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.errors import SchemaViolation
-from dp_core.schema.column_types.parsed_texts import NUMBER_TEXT, days_and_rest
+from dp_core.kernel.coding.parsed_texts import NUMBER_TEXT, days_and_rest
+from dp_core.kernel.errors import SchemaViolation
 
 _WHOLE = r"^[+-]?[0-9]+(\.0*)?$"
 _DAY, _HOURS = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
@@ -138,36 +135,6 @@ def whole_texts(texts: pa.Array) -> pa.Array:
     digits = pc.replace_substring_regex(digits, r"^(-?)0+([0-9])", r"\1\2")
     digits = pc.if_else(pc.equal(digits, "-0"), "0", digits)
     return pc.if_else(pc.match_substring_regex(texts, _WHOLE), digits, texts)
-
-
-def cell_text(value: object) -> str | None:
-    """Return the text of a single value of a frame, None if it is missing.
-
-    >>> cell_text(1.0), cell_text(True), cell_text(datetime.date(2026, 1, 31))
-    ('1', 'true', '2026-01-31')
-
-    Raises:
-        TypeError: if it is not a text, number, boolean or date; the message names its type.
-    """
-    import pandas as pd
-
-    if isinstance(value, str):
-        return value
-    if value is None or value is pd.NA or value is pd.NaT:
-        return None
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, int | np.integer):
-        return str(value)
-    if isinstance(value, np.floating):
-        value = float(value)
-    if isinstance(value, float) and DOUBLE_LIMIT <= abs(value) < math.inf:
-        return f"{value:.1f}"  # the point says that the digits are not exact
-    if isinstance(value, float | decimal.Decimal | datetime.date):
-        with contextlib.suppress(pa.ArrowException, OverflowError):
-            text: str | None = canonical_texts(pa.array([value], from_pandas=True))[0].as_py()
-            return text
-    raise TypeError(type(value).__name__)
 
 
 def identifier_texts(values: pa.Array, what: str) -> pa.Array:

@@ -1,7 +1,7 @@
 """Raw values of a column as typed arrays, before binning. Confidential side.
 
-How a value is read depends only on the schema's column and on the value itself: not on the type in
-which the file stores the column, and not on other values. (One missing value makes some programs
+How a value is read depends only on the rule of its column and on the value itself: not on the type
+in which the file stores the column, and not on other values. (One missing value makes some programs
 store a column of whole numbers as floats, so the type of a column depends on all rows.)
 
 Texts are parsed once for each distinct value: a batch of a text column becomes its distinct texts
@@ -53,7 +53,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.confidential.values.stored_texts import (
+from dp_core.kernel.coding.coding_rule import CodingRule
+from dp_core.kernel.coding.parsed_texts import (
+    INT64_MAX,
+    INT64_MIN,
+    integers_of,
+    numbers_of,
+)
+from dp_core.kernel.coding.stored_texts import (
     BOOLEAN,
     BOOLEAN_WORD,
     DATE_WORD,
@@ -70,15 +77,7 @@ from dp_core.confidential.values.stored_texts import (
     value_type,
     whole_limit,
 )
-from dp_core.errors import BadInput, SchemaViolation
-from dp_core.schema.bin_values import legal_range
-from dp_core.schema.column_types.parsed_texts import (
-    INT64_MAX,
-    INT64_MIN,
-    integers_of,
-    numbers_of,
-)
-from dp_core.schema.definition import Column
+from dp_core.kernel.errors import BadInput, SchemaViolation
 
 Array: TypeAlias = NDArray[Any]
 
@@ -129,21 +128,21 @@ class Reader:
             zone. The message names no value of the file.
     """
 
-    def __init__(self, column: Column) -> None:
-        self.column = column
-        missing = pa.array(list(column.missing_values), pa.string())
+    def __init__(self, rule: CodingRule) -> None:
+        self.rule = rule
+        missing = pa.array(list(rule.missing_values), pa.string())
         padded = self._padded(pc.utf8_trim_whitespace(missing))
         self._missing = pa.concat_arrays([missing, padded])
-        self._known = pa.array([*column.texts(), *column.missing_values], pa.string())
-        self._levels = _Levels(column) if column.levels else None
-        self._largest = _largest_whole(column)
-        words = () if column.levels or column.type.own_texts else column.missing_values
+        self._known = pa.array([*rule.texts, *rule.missing_values], pa.string())
+        self._levels = _Levels(rule) if rule.is_levels else None
+        self._largest = _largest_whole(rule)
+        words = () if rule.is_levels or rule.own_texts else rule.missing_values
         self._words = [
             text
             for text, form in zip(words, value_texts(pa.array(words, pa.string())), strict=True)
             if not form.is_valid and re.search(BOOLEAN_WORD, text)
         ]
-        self._null_levels = [text for text in column.texts() if re.fullmatch(_NULL, text)]
+        self._null_levels = [text for text in rule.texts if re.fullmatch(_NULL, text)]
         self._codes, self._broken_codes = self._missing_codes()
 
     def read(self, values: pa.Array) -> Values:
@@ -157,13 +156,13 @@ class Reader:
             values = values.combine_chunks()
         kind = value_type(values)
         self._check_type(kind)
-        if self.column.levels or not self._is_typed(kind):
+        if self.rule.is_levels or not self._is_typed(kind):
             return self._read_distinct(values)
         values = plain(values)
         exact = None
-        if self.column.type.own_texts:
+        if self.rule.own_texts:
             data, state = self._stored_since(values)
-        elif self.column.type.whole:
+        elif not self.rule.continuous:
             data, state = self._stored_integers(values)
         else:
             data, state, exact = self._stored_numbers(values)
@@ -182,14 +181,14 @@ class Reader:
 
     def _check_type(self, kind: pa.DataType) -> None:
         """Raise if values of a type cannot tell values of the schema apart, or have no day."""
-        name = self.column.name
+        name = self.rule.name
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             raise SchemaViolation(
                 f"Column {name!r} is stored as {kind}: a moment with a time zone is on"
                 " different days in different zones; store dates, or times without a zone."
             )
         # privacy: a program exchanges day and month only if no row forbids it.
-        if is_day(kind) and self.column.format and not self.column.format.startswith("%Y"):
+        if is_day(kind) and self.rule.format and not self.rule.format.startswith("%Y"):
             raise SchemaViolation(
                 f"Column {name!r} has a `format` in the schema and is stored as {kind}, in which a"
                 " program may have exchanged day and month; store the file's own texts, or remove"
@@ -210,7 +209,7 @@ class Reader:
 
     def _as_booleans(self) -> SchemaViolation:
         return SchemaViolation(
-            f"Column {self.column.name!r} has booleans and the missing code {self._words[0]!r}, for"
+            f"Column {self.rule.name!r} has booleans and the missing code {self._words[0]!r}, for"
             " which programs write them; store the file's own texts."
         )
 
@@ -229,14 +228,14 @@ class Reader:
 
     def _merged(self, limit: int, how: str) -> SchemaViolation:
         return SchemaViolation(
-            f"Column {self.column.name!r} has whole numbers of {limit:,} or more in the schema"
+            f"Column {self.rule.name!r} has whole numbers of {limit:,} or more in the schema"
             f" and {how}, which cannot tell such numbers apart; store it as whole"
             " numbers, or as text with all digits."
         )
 
     def _is_typed(self, kind: pa.DataType) -> bool:
         """Return whether values of a type are read without their texts; never for levels."""
-        return self.column.scale.is_stored(kind)
+        return self.rule.is_stored(kind)
 
     def _read_distinct(self, values: pa.Array) -> Values:
         if pa.types.is_null(values.type):
@@ -250,7 +249,7 @@ class Reader:
         self._check_texts(texts)
         if self._levels is not None and self._levels.are_rewritten(texts):
             raise SchemaViolation(
-                f"Column {self.column.name!r} has booleans, dates or times in another form than its"
+                f"Column {self.rule.name!r} has booleans, dates or times in another form than its"
                 " levels, such as true beside yes, or 31.01.2026 beside 2026-01-31, and programs"
                 " write one for the other; store the file's own texts, with levels of the same"
                 " form."
@@ -259,8 +258,8 @@ class Reader:
         if self._levels is not None:
             data, state = self._levels.read(texts)
         else:
-            data, state = self._parse(texts if self.column.type.own_texts else _without_nan(texts))
-            if self.column.type.continuous:
+            data, state = self._parse(texts if self.rule.own_texts else _without_nan(texts))
+            if self.rule.continuous:
                 exact = np.append(data, 0.0)
                 data = in_32_bits(data)
         # One more entry, for rows without a value.
@@ -280,10 +279,10 @@ class Reader:
         texts = self._padded(texts)
         missing |= self._missing_texts(texts)
         data, valid = self._parsed(texts)
-        if not (self.column.type.own_texts or valid.all()):
+        if not (self.rule.own_texts or valid.all()):
             data, valid = self._parsed(value_texts(texts).fill_null(""))
         state = np.where(valid, State.VALUE, State.UNKNOWN).astype(np.uint8)
-        self._mark_missing(in_32_bits(data) if self.column.type.continuous else data, state)
+        self._mark_missing(in_32_bits(data) if self.rule.continuous else data, state)
         if self._broken_codes.size:
             numbers, valid = numbers_of(texts)
             missing |= valid & np.isin(numbers, self._broken_codes)
@@ -291,11 +290,11 @@ class Reader:
         return data, state
 
     def _parsed(self, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
-        return self.column.scale.parsed(texts, self.column.format)
+        return self.rule.parsed(texts)
 
     def _padded(self, texts: pa.Array) -> pa.Array:
         """Return texts of a format of digits only with the zero that a number loses."""
-        form = self.column.format
+        form = self.rule.format
         if len(form) != len("%Y%m%d"):
             return texts
         texts = pc.coalesce(value_texts(texts), texts)
@@ -340,12 +339,13 @@ class Reader:
         return short, state, data
 
     def _stored_since(self, values: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
-        state, scale = _null_state(values), self.column.scale
-        data = _zeroed(scale.whole_numbers(values)).astype(np.int64) + scale.zero
-        if scale.span is not None:  # no text is read as a value beyond
-            beyond = (data < scale.span[0]) | (data > scale.span[1])
-            data[beyond] = scale.zero
-            state[beyond] = State.UNKNOWN
+        state, data = _null_state(values), self.rule.stored_values(values)
+        assert self.rule.span is not None
+        first, last = self.rule.span
+        beyond = (data < first) | (data > last)
+        if beyond.any():  # no text is read as a value beyond
+            data[beyond] = first
+            state[beyond & (state == State.VALUE)] = State.UNKNOWN
         self._mark_missing(data, state)
         return data, state
 
@@ -353,14 +353,14 @@ class Reader:
         """Return the values that mean missing, and those that are not whole in a whole column."""
         texts = pc.utf8_trim_whitespace(self._missing)
         none = np.empty(0)
-        if self.column.levels:
+        if self.rule.is_levels:
             return none, none
-        if self.column.type.own_texts:
+        if self.rule.own_texts:
             data, valid = self._parsed(texts)
             return np.unique(data[valid]), none
         forms = value_texts(texts).fill_null("")
         numbers, valid = numbers_of(forms)
-        if self.column.type.continuous:
+        if self.rule.continuous:
             return np.unique(in_32_bits(numbers[valid])), none
         whole, is_whole = integers_of(forms)
         return np.unique(whole[is_whole]), np.unique(numbers[valid & ~is_whole])
@@ -380,8 +380,8 @@ class _Levels:
         BadInput: as `Reader` does.
     """
 
-    def __init__(self, column: Column) -> None:
-        found = {**column.texts(), **dict.fromkeys(column.missing_values, _NO_VALUE)}
+    def __init__(self, rule: CodingRule) -> None:
+        found = {**rule.texts, **dict.fromkeys(rule.missing_values, _NO_VALUE)}
         self._texts = pa.array(list(found), pa.string())
         self._codes = np.array([*found.values(), _NO_LEVEL], dtype=np.int64)
         forms = dict(zip(found, _short_forms(self._texts).to_pylist(), strict=True))
@@ -391,15 +391,15 @@ class _Levels:
             # privacy: a program that reads 01 as a number writes 1, unless one row is no number.
             if found[first] != found[text]:
                 raise BadInput(
-                    f"Column {column.name!r} of the schema has {first!r} and {text!r}, which are"
+                    f"Column {rule.name!r} of the schema has {first!r} and {text!r}, which are"
                     " one number or time to programs that write files; change one of them in the"
                     " schema and in the file, for example by a letter."
                 )
         # privacy: such a level becomes null in a file, unless one row is no number.
-        nulls = [text for text in column.texts() if re.fullmatch(_NULL, text)]
-        if nulls and any(forms[text] is not None for text in column.texts()):
+        nulls = [text for text in rule.texts if re.fullmatch(_NULL, text)]
+        if nulls and any(forms[text] is not None for text in rule.texts):
             raise BadInput(
-                f"Column {column.name!r} of the schema has the level {nulls[0]!r}, which programs"
+                f"Column {rule.name!r} of the schema has the level {nulls[0]!r}, which programs"
                 " read as a missing value in a column of numbers, booleans or times; name it under"
                 " `missing_values`, or change it in the schema and in the file."
             )
@@ -470,11 +470,11 @@ def _places(texts: pa.Array, among: pa.Array) -> NDArray[np.int64]:
     return np.array(found.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def _largest_whole(column: Column) -> float:
+def _largest_whole(rule: CodingRule) -> float:
     """Return the largest whole number of the schema whose exact value matters, 0 without one."""
-    if column.type.continuous or column.type.own_texts:
+    if rule.continuous or rule.own_texts:
         return 0
-    texts = [*column.texts(), *column.missing_values] if column.levels else column.missing_values
+    texts = [*rule.texts, *rule.missing_values] if rule.is_levels else rule.missing_values
     forms = value_texts(pa.array(texts, pa.string())).to_pylist()
     infinite = (INFINITE, f"-{INFINITE}")
     whole = [
@@ -483,7 +483,7 @@ def _largest_whole(column: Column) -> float:
         if re.fullmatch("-?[0-9]+", form or "") and form not in infinite
     ]
     # The upper end of the last bin is not legal itself.
-    limits = [] if column.levels else [abs(int(limit)) for limit in legal_range(column)]
+    limits = [] if rule.is_levels else [abs(int(limit)) for limit in (rule.low, rule.high)]
     return max([*whole, *limits], default=0)
 
 

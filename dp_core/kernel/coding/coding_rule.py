@@ -1,0 +1,281 @@
+"""The rule by which the values of one column become codes: public, read from plain values.
+
+A rule is a JSON object. A column of kind `levels` lists the texts of each level; the others state
+their legal range and the edges of their bins, as exact numbers:
+
+    {"name": "sex", "kind": "levels", "levels": [["1", "male"], ["2"]], "codes": 3,
+     "missing": "level", "missing_values": [""], "out_of_range": "reject"}
+    {"name": "born", "kind": "date", "format": "%d.%m.%Y", "low": "701265", "high": "719162",
+     "edges": ["701265", "711000", "719163"], "codes": 2, "missing": "reject", ...}
+
+Kinds of values:
+
+- `integer` and `number`: the number itself.
+- `date`: days, counted as `datetime.date.toordinal` does.
+- `parts`: a text of a fixed form, each part of which counts a number of units: with the pattern
+  `^(?P<h>[0-9]{2}):(?P<m>[0-9]{2})` and the weights 60 of `h` and 1 of `m`, 07:30 is
+  450. A stored time of day is counted in units of `seconds`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.kernel.coding import parsed_texts
+from dp_core.kernel.errors import BadInput
+
+Kind: TypeAlias = Literal["levels", "integer", "number", "date", "parts"]
+Missing: TypeAlias = Literal["reject", "level"]
+OutOfRange: TypeAlias = Literal["reject", "clip", "missing"]
+
+LAST_DAY = datetime.date.max.toordinal()
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "levels": ("levels",),
+    **dict.fromkeys(("integer", "number", "date", "parts"), ("low", "high", "edges")),
+}
+_COMMON = ("name", "kind", "codes", "missing", "missing_values", "out_of_range")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The form of the texts of a kind `parts`.
+
+    Attributes:
+        pattern: Regular expression (RE2) with a named group of digits for each part.
+        weights: Units of each part, by its name.
+        seconds: Seconds in a unit of a stored time of day; 0 if none can be stored.
+        last: The largest value that there is; the smallest is 0.
+    """
+
+    pattern: str
+    weights: Mapping[str, int]
+    seconds: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodingRule:
+    """How the values of one column become codes.
+
+    Attributes:
+        name: Name of the column.
+        kind: Kind of its values.
+        codes: Number of codes.
+        bins: Number of codes that stand for values: levels or bins.
+        texts: Code of each text that is a level; empty for other kinds.
+        edges: Edges of the bins: bin `k` has `edges[k] <= value < edges[k + 1]`, and the last bin
+            of a `number` its upper edge too. Empty for levels.
+        low, high: Smallest and largest legal value; 0 for levels.
+        missing: Whether a missing value is refused, or has a code: the one after bins or levels.
+        missing_values: Texts that mean missing.
+        out_of_range: What happens to a value of the column's kind outside the rule.
+        format: Date: format of the texts, of `%d`, `%m` and `%Y`; empty for ISO dates.
+        parts: Form of the texts of a kind `parts`; None for other kinds.
+    """
+
+    name: str
+    kind: Kind
+    codes: int
+    bins: int
+    texts: Mapping[str, int]
+    edges: tuple[Fraction, ...]
+    low: Fraction
+    high: Fraction
+    missing: Missing
+    missing_values: tuple[str, ...]
+    out_of_range: OutOfRange
+    format: str
+    parts: Parts | None
+
+    @property
+    def is_levels(self) -> bool:
+        """Whether values are levels."""
+        return self.kind == "levels"
+
+    @property
+    def continuous(self) -> bool:
+        """Whether values are real numbers."""
+        return self.kind == "number"
+
+    @property
+    def own_texts(self) -> bool:
+        """Whether values have texts, and stored types, that are not those of numbers."""
+        return self.kind in ("date", "parts")
+
+    @property
+    def missing_code(self) -> int | None:
+        """Code of a missing value; None if it is refused."""
+        return self.bins if self.missing == "level" else None
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last value there are; None without limits."""
+        if self.kind == "date":
+            return 1, LAST_DAY
+        return None if self.parts is None else (0, self.parts.last)
+
+    def is_stored(self, kind: pa.DataType) -> bool:
+        """Return whether values of an Arrow type are read without their texts."""
+        if self.is_levels:
+            return False
+        if self.kind == "date":
+            return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+        if self.parts is not None:
+            return bool(pa.types.is_time(kind) and self.parts.seconds)
+        tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+        return any(test(kind) for test in tests)
+
+    def stored_values(self, values: pa.Array) -> NDArray[np.int64]:
+        """Return stored dates or times of day as values; arbitrary where null.
+
+        Args:
+            values: Of a type that `is_stored` says is read.
+        """
+        if self.parts is None:
+            return parsed_texts.days_and_rest(values)[0] + parsed_texts.EPOCH
+        unit = parsed_texts.UNITS[values.type.unit] * self.parts.seconds
+        width = pa.int32() if values.type.bit_width == 32 else pa.int64()
+        stored = values.view(width).fill_null(0).to_numpy(zero_copy_only=False)
+        found: NDArray[np.int64] = stored.astype(np.int64) // unit
+        return found
+
+    def parsed(self, texts: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the values of texts, and which texts have one.
+
+        Args:
+            texts: Texts without surrounding blanks, of a column without levels.
+
+        Returns:
+            Values of int64, or binary64 of a `number`, arbitrary where a text has none; and which
+            have one. Both have shape (texts,).
+        """
+        if self.kind == "integer":
+            return parsed_texts.integers_of(texts)
+        if self.kind == "number":
+            return parsed_texts.numbers_of(texts)
+        if self.parts is not None:
+            return parsed_texts.sums_of_parts(texts, self.parts.pattern, self.parts.weights)
+        if self.format:
+            return parsed_texts.days_in_format(self.format, texts)
+        return parsed_texts.days_of(texts)
+
+
+def coding_rule(values: Mapping[str, Any]) -> CodingRule:
+    """Return the rule that plain values state.
+
+    Raises:
+        BadInput: if a key is unknown, missing or of the wrong type, or values contradict one
+            another; the message names column and key.
+    """
+    name = values.get("name")
+    if not isinstance(name, str):
+        raise BadInput("A column of the kernel's document has no `name`; compile it anew.")
+    kind = values.get("kind")
+    if kind not in get_args(Kind):
+        raise _wrong(name, "kind")
+    needed = {*_COMMON, *_KEYS[str(kind)], *(("parts",) if kind == "parts" else ())}
+    optional = {"format"} if kind == "date" else set()
+    for key in sorted(needed ^ {*values} - optional):
+        raise _wrong(name, key)
+    rule = CodingRule(
+        name=name,
+        kind=cast(Kind, kind),
+        codes=_whole(name, values, "codes"),
+        bins=_bins(name, values),
+        texts=_level_codes(name, values) if kind == "levels" else {},
+        edges=() if kind == "levels" else tuple(_numbers(name, "edges", values["edges"])),
+        low=Fraction(0) if kind == "levels" else _numbers(name, "low", [values["low"]])[0],
+        high=Fraction(0) if kind == "levels" else _numbers(name, "high", [values["high"]])[0],
+        missing=_word(name, values, "missing", get_args(Missing)),
+        missing_values=tuple(_texts(name, "missing_values", values["missing_values"])),
+        out_of_range=_word(name, values, "out_of_range", get_args(OutOfRange)),
+        format=_texts(name, "format", [values.get("format", "")])[0],
+        parts=_parts(name, values["parts"]) if kind == "parts" else None,
+    )
+    _check(rule)
+    return rule
+
+
+def _check(rule: CodingRule) -> None:
+    """Raise if what a rule says is contradictory."""
+    # One more code may stand for no member of a household.
+    if rule.bins < 1 or not 0 <= rule.codes - rule.bins - (rule.missing == "level") <= 1:
+        raise _wrong(rule.name, "codes")
+    if not rule.is_levels:
+        if any(low >= high for low, high in zip(rule.edges, rule.edges[1:], strict=False)):
+            raise _wrong(rule.name, "edges")
+        if not rule.edges[0] <= rule.low <= rule.high <= rule.edges[-1]:
+            raise _wrong(rule.name, "low")
+
+
+def _bins(name: str, values: Mapping[str, Any]) -> int:
+    key = "levels" if values["kind"] == "levels" else "edges"
+    if not isinstance(values[key], list):
+        raise _wrong(name, key)
+    return len(values[key]) - (key == "edges")
+
+
+def _level_codes(name: str, values: Mapping[str, Any]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for code, texts in enumerate(values["levels"]):
+        for text in _texts(name, "levels", texts):
+            if found.setdefault(text, code) != code:
+                raise _wrong(name, "levels")
+    return found
+
+
+def _parts(name: str, values: Any) -> Parts:
+    keys = ("pattern", "weights", "seconds", "last")
+    if not isinstance(values, dict) or {*values} != {*keys}:
+        raise _wrong(name, "parts")
+    pattern, weights = _texts(name, "parts", [values["pattern"]])[0], values["weights"]
+    try:
+        groups = {*re.compile(pattern).groupindex}
+    except re.error:
+        raise _wrong(name, "parts") from None
+    if not isinstance(weights, dict) or groups != {*weights}:
+        raise _wrong(name, "parts")
+    units = {part: _whole(name, weights, part) for part in weights}
+    return Parts(pattern, units, _whole(name, values, "seconds"), _whole(name, values, "last"))
+
+
+def _texts(name: str, key: str, values: Any) -> Sequence[str]:
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        raise _wrong(name, key)
+    return values
+
+
+def _numbers(name: str, key: str, values: Any) -> list[Fraction]:
+    try:
+        return [Fraction(text) for text in _texts(name, key, values)]
+    except (ValueError, ZeroDivisionError):
+        raise _wrong(name, key) from None
+
+
+def _whole(name: str, values: Mapping[str, Any], key: str) -> int:
+    found = values[key]
+    if type(found) is not int or found < 0:
+        raise _wrong(name, key)
+    return found
+
+
+def _word(name: str, values: Mapping[str, Any], key: str, known: tuple[str, ...]) -> Any:
+    if values[key] not in known:
+        raise _wrong(name, key)
+    return values[key]
+
+
+def _wrong(name: str, key: str) -> BadInput:
+    return BadInput(
+        f"The kernel's document states {key!r} of column {name!r} in no valid form; compile it anew"
+        " with the version of dp-release that reads it."
+    )
