@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+from dp_core.kernel.document import A_ROW, ProtectedUnit
 from dp_core.methods import registry
 from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
@@ -109,8 +110,7 @@ def trial_plan(
         epsilon=epsilon,
         delta=delta,
         neighbours=neighbours,
-        unit="row" if max_rows == 1 else "person",
-        max_rows=max_rows,
+        protects=A_ROW if max_rows == 1 else ProtectedUnit("person", "person", max_rows),
     )
     unused = {"total"} if privacy.relation.rows_public else set()
     unused |= selector.idle

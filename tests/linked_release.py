@@ -19,7 +19,9 @@ from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.document import document_hash
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
+from dp_core.plan.compiled_plan import compiled_document
 from dp_core.plan.procedure import Outcome, carry_out, sample
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.public_data.memory_release import NAME, drawn_set
@@ -168,9 +170,9 @@ def chain_of(made: Outcome, session: MemorySession) -> Chain:
             "epsilon": str(privacy.epsilon),
             "delta": str(privacy.delta),
             "neighbours": privacy.neighbours,
-            "unit": privacy.unit,
-            **privacy.stated_limit,
+            **privacy.protects.stated,
             "plan": digest(document),
+            "document": document_hash(compiled_document(plan)),
             "sets": plan.spec.sets,
             "mode": plan.spec.mode,
             "currency": plan.currency.to_json(),

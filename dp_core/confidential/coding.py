@@ -22,6 +22,7 @@ from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.coding.encoder import Encoded, Encoder
+from dp_core.schema.compiled import unit_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.row_rules import row_rules
 from dp_core.tables.dataset import Dataset
@@ -128,6 +129,10 @@ class Coding:
 
     def __init__(self, schema: Schema, folder: Path | None) -> None:
         self._schema, self._folder = schema, folder
+        # privacy: who is protected is compiled as for the document that the statement prints. The
+        # records of a panel, and linked tables, are of one unit each.
+        self._unit = unit_of(schema)
+        self._person = self._unit.identified_by if schema.unit.column is not None else ""
         self._dependencies = DependencyCheck(schema)
         self._rules = RuleCheck(schema)
         self._misfits: dict[str, int] = {}
@@ -138,14 +143,14 @@ class Coding:
         self._limit: RowLimit | None = None
 
     def __enter__(self) -> Coding:
-        unit, folder = self._schema.unit, self._folder
+        folder = self._folder
         if folder is None:
-            if unit.column is not None:
-                self._limit = RowLimit(None, unit.max_rows)
+            if self._person:
+                self._limit = RowLimit(None, self._unit.most)
             return self
         self._writer = StoreWriter(folder, self._schema.domain)
         self._writer.begin()
-        if unit.column is None:
+        if not self._person:
             return self
         for left in [*folder.glob("persons-*"), *folder.glob("everything-*")]:
             shutil.rmtree(left, ignore_errors=True)
@@ -155,7 +160,9 @@ class Coding:
         self._ends.callback(shutil.rmtree, everything, ignore_errors=True)
         self._writer = StoreWriter(everything, self._schema.domain)
         self._writer.begin()
-        self._limit = self._ends.enter_context(RowLimit(folder / f"persons-{token}", unit.max_rows))
+        self._limit = self._ends.enter_context(
+            RowLimit(folder / f"persons-{token}", self._unit.most)
+        )
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -189,13 +196,12 @@ class Coding:
             self._limit_persons(records, codes)
 
     def _limit_persons(self, records: pa.RecordBatch, codes: Sequence[Codes]) -> None:
-        unit = self._schema.unit
-        if self._limit is None or unit.column is None:
+        if self._limit is None:
             return
-        found = records.column(unit.column)
-        persons, without = hashes(unit.column, found, unit.missing_values)
+        found = records.column(self._person)
+        persons, without = hashes(self._person, found, self._unit.missing_values)
         if without:
-            raise SchemaViolation(without_identifier(unit.column))
+            raise SchemaViolation(without_identifier(self._person))
         self._limit.add(persons, codes)
 
     @property

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
+from dp_core.kernel.document import A_ROW, ProtectedUnit, Word
 from dp_core.tables.linked_columns import MOST_MEMBERS, household_shares
 
 Neighbours = Literal["add-remove", "replace-one"]
 """Which pairs of files are neighbours: one unit more or less, or one unit different."""
 
-UnitWord = Literal["row", "person", "household"]
+UnitWord: TypeAlias = Word
 """Who is protected: a row, all rows of a person, or a household with its members."""
 
 MOST_ROWS = 1000
@@ -109,57 +110,45 @@ class Privacy:
         epsilon: Positive.
         delta: 0 for pure differential privacy, otherwise below 1.
         neighbours: Which pairs of files count as neighbours.
-        unit: Who is protected.
-        max_rows: Most rows of a person; 1 if a row or a household is the unit.
-        max_members: Most members of a household; 1 (the default) for other units.
-        waves: The first and the last wave of a panel, as `2023 to 2025`; empty (the default)
-            otherwise.
+        protects: Who is protected; a row by default.
     """
 
     epsilon: Fraction
     delta: Fraction
     neighbours: Neighbours
-    unit: UnitWord = "row"
-    max_rows: int = 1
-    max_members: int = 1
-    waves: str = ""
+    protects: ProtectedUnit = A_ROW
 
-    def __post_init__(self) -> None:
-        if self.unit != "person" and self.max_rows != 1:
-            raise ValueError(f"With {self.unit}s as units, max_rows is 1.")
-        if self.unit != "household" and self.max_members != 1:
-            raise ValueError(f"With {self.unit}s as units, max_members is 1.")
-        household_shares(self.max_members)  # checks it
+    @property
+    def unit(self) -> UnitWord:
+        """The word for who is protected."""
+        return self.protects.word
+
+    @property
+    def max_rows(self) -> int:
+        """Most rows of a person; 1 if a row or a household is the unit."""
+        return self.relation.max_rows
+
+    @property
+    def max_members(self) -> int:
+        """Most members of a household; 1 for other units."""
+        return self.protects.most if self.unit == "household" else 1
 
     @property
     def shares(self) -> int:
         """Shares of a unit; 1 unless households are the units."""
-        return household_shares(self.max_members)
-
-    @property
-    def most(self) -> int:
-        """Most rows of a person or members of a household, as `unit_words` needs it."""
-        return self.max_members if self.unit == "household" else self.max_rows
-
-    @property
-    def unit_in_words(self) -> str:
-        """Who is protected, for people; see `unit_words`."""
-        return unit_words(self.unit, self.most, self.waves)
-
-    @property
-    def stated_limit(self) -> dict[str, int]:
-        """The limit of a unit as documents state it beside `unit`.
-
-        `max_rows` of a person, `max_members` of a household; empty if a row is the unit.
-        """
-        if self.unit == "row":
-            return {}
-        return {"max_members" if self.unit == "household" else "max_rows": self.most}
+        return self.relation.shares
 
     @property
     def relation(self) -> Relation:
         """The relation of every sensitivity of the release."""
-        return Relation(self.neighbours, self.max_rows, self.shares)
+        return relation_of(self.neighbours, self.protects)
+
+
+def relation_of(neighbours: Neighbours, unit: ProtectedUnit) -> Relation:
+    """Return which files are neighbours if a unit is protected."""
+    if unit.word == "household":
+        return Relation(neighbours, shares=household_shares(unit.most))
+    return Relation(neighbours, max_rows=unit.most)
 
 
 def cost_unit(currency: str) -> str:
@@ -169,26 +158,3 @@ def cost_unit(currency: str) -> str:
         currency: Kind of the release's currency.
     """
     return "epsilon" if currency == "pure" else "rho" if currency == "zcdp" else "mu²/2"
-
-
-def unit_words(unit: str, most: int, waves: str = "") -> str:
-    """Return who is protected, for people.
-
-    Args:
-        unit: Word for the unit.
-        most: Most rows of a person, or most members of a household (`Privacy.most`).
-        waves: The first and the last wave of a panel; empty (the default) otherwise.
-
-    >>> unit_words("row", 1), unit_words("person", 4), unit_words("person", 1)
-    ('one row', 'one person (at most 4 rows)', 'one person (at most 1 row)')
-    >>> unit_words("household", 10)
-    'one household (at most 10 persons)'
-    >>> unit_words("person", 1, "2023 to 2025")
-    'one person, with all their rows in the waves 2023 to 2025,'
-    """
-    if waves:
-        return f"one {unit}, with all their rows in the waves {waves},"
-    if unit == "row":
-        return "one row"
-    part = "person" if unit == "household" else "row"
-    return f"one {unit} (at most {most} {part}{'s' if most != 1 else ''})"

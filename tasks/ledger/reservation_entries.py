@@ -7,6 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import BudgetRefused, StageFailed
+from dp_core.kernel.document import document_hash
+from dp_core.plan.compiled_plan import compiled_document
 from dp_core.plan.plan import Plan
 from dp_core.wall.ledger.approval import gate_of, settled_with
 from dp_core.wall.ledger.attempts.refused_attempts import attempts_stated
@@ -41,9 +43,9 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
             "epsilon": str(epsilon),
             "delta": str(delta),
             "neighbours": privacy.neighbours,
-            "unit": privacy.unit,
-            **privacy.stated_limit,
+            **privacy.protects.stated,
             "plan": plan.hash,
+            "document": document_hash(compiled_document(plan)),
             "sets": spec.sets,
             "mode": spec.mode,
             **({"measurements": spec.measurements.used.to_json()} if spec.measurements else {}),

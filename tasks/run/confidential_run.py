@@ -8,6 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from dp_core.errors import StageFailed
+from dp_core.kernel.document import check_document, document_hash
+from dp_core.plan.compiled_plan import compiled_document
+from dp_core.schema.privacy import Relation, relation_of
 from tasks.ledger.ledger_session import LedgerSession
 from tasks.ledger.reservations import Charge
 from tasks.run.home import home_key
@@ -37,6 +41,23 @@ class ConfidentialRun(Run):
         """The confidential key that identifies inputs."""
         return home_key(self.home, self.ledger)
 
+    @cached_property
+    def relation(self) -> Relation:
+        """The relation of every sensitivity, by the kernel's document that the ledger reserved.
+
+        Raises:
+            StageFailed: if schema and plan do not give the document that was reserved.
+        """
+        document = compiled_document(self.plan)
+        unit = check_document(document)
+        if document_hash(document) != self.reservation.document:
+            raise StageFailed(
+                "Schema and plan give the kernel another document than the ledger reserved; resume"
+                " with the version of dp-release that began the release, or abandon it and choose"
+                " a new name."
+            )
+        return relation_of(document["neighbours"], unit)
+
     @property
     def source(self) -> Source:
         """The confidential data of a single table; see `opened`."""
@@ -53,6 +74,7 @@ class ConfidentialRun(Run):
         """
         from tasks.inputs.open_input import open_input
 
+        assert self.relation  # the document is the reserved one
         self.began_attempt = self.writer.examine(self.reservation) or self.began_attempt
         return open_input(self.spec, self.schema, self.folder.confidential, self.progress)
 
@@ -107,7 +129,7 @@ class ConfidentialRun(Run):
         return LedgerSession(
             self.writer,
             self.reservation,
-            self.spec.privacy.relation,
+            self.relation,
             self.folder.noisy,
             grant,
             self._tell_committed,

@@ -362,7 +362,7 @@ def test_an_account_of_another_unit_refuses_households(tmp_path, home, command, 
 def test_a_plan_says_who_is_protected(town, command):
     ended = command("plan", town.spec)
     assert ended.code == 0
-    assert "one household (at most 4 persons)" in " ".join(ended.out.split())
+    assert "one household (identified by home; at most 4 persons)" in " ".join(ended.out.split())
     assert "other.age" in ended.out
     answer = command("plan", town.spec, "--json").json
     assert (answer["unit"], answer["max_members"]) == ("household", 4)

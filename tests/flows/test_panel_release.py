@@ -68,7 +68,7 @@ def test_a_release_has_a_record_for_each_person_and_verifies(town):
     guarantee = statement["guarantee"]
     assert (guarantee["unit"], guarantee["max_rows"]) == ("person", 1)
     assert (
-        "one person, with all their rows in the waves 2023 to 2025, added"
+        "one person (identified by id), with all their rows in the waves 2023 to 2025, added"
         in (guarantee["in_words"])
     )
     assert "in the waves 2023, 2024, 2025" in guarantee["unit_in_words"]

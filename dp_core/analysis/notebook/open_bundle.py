@@ -20,6 +20,7 @@ from dp_core.analysis.regression.regression_inference import infer as regression
 from dp_core.bundle import reading
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import STATEMENT
+from dp_core.bundle.statement.sections import stated_unit
 from dp_core.bundle.verification.verify import Verification, verify
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.typed_text import plain_text
@@ -61,13 +62,7 @@ def guarantee_words(statement: Statement) -> str:
     epsilon, delta = (
         f"{guarantee['tightest'][name]['decimal']:.6g}" for name in ("epsilon", "delta")
     )
-    unit, rows = guarantee["unit"], guarantee.get("max_rows")
-    protected = f"a {unit}" if rows is None else f"a {unit} with up to {rows} rows"
-    if unit == "household":
-        protected = f"a household with up to {guarantee['max_members']} members"
-    panel = statement["method"]["schema"].get("panel")
-    if panel:
-        protected = f"a person in the waves {panel['waves'][0]} to {panel['waves'][-1]}"
+    protected = stated_unit(statement).words.rstrip(",")
     return f"epsilon {epsilon}, delta {delta}, for {protected} ({guarantee['neighbours']})"
 
 

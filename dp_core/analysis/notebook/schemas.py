@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput
 from dp_core.schema.bin_values import legal_range
+from dp_core.schema.compiled import unit_of
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.privacy import unit_words
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.text.documents.strict_yaml import Document, parse
 from dp_core.text.pages.number_texts import plural
@@ -39,8 +39,7 @@ class OpenSchema(Schema):
     def page(self) -> Page:
         """Return title, unit of privacy and columns."""
         about = f"; about {self.rows_about:,} rows" if self.rows_about else ""
-        waves = "" if self.panel is None else self.panel.first_and_last
-        words = unit_words(self.unit.word, self.unit.most, waves).rstrip(",")
+        words = unit_of(self).words.rstrip(",")
         ignored = (Fact("Ignored", ", ".join(self.ignore)),) if self.ignore else ()
         rules = "; ".join(f"{{{rule.text}}}" for rule in self.zeros.rules)
         return (

@@ -10,7 +10,7 @@ from dp_core.plan.forecast.error_forecast import SetError
 from dp_core.plan.forecast.stage_pace import span
 from dp_core.plan.plan import Plan
 from dp_core.plan.presets import PRESETS
-from dp_core.schema.privacy import Privacy, cost_unit, unit_words
+from dp_core.schema.privacy import Privacy, cost_unit
 from dp_core.text.pages.number_texts import number, plural
 from dp_core.text.pages.page import (
     Bars,
@@ -89,7 +89,7 @@ def _unit_words(plan: Mapping[str, Any]) -> str:
     """Return whom the plan protects, if that is not one row."""
     changed = "added or removed" if plan["neighbours"] == "add-remove" else "replaced"
     most = plan.get("max_members") or plan["max_rows"]
-    words = f"{unit_words(plan['unit'], most, plan.get('waves', ''))} {changed}"
+    words = f"{plan['protects']} {changed}"
     if "max_members" in plan:
         words += " with all its members. A record is a household, which counts 1 in every table."
     elif "waves" in plan:
@@ -355,5 +355,5 @@ def privacy_words(privacy: Privacy) -> str:
     """Return epsilon, delta and what they protect."""
     return (
         f"epsilon {float(privacy.epsilon):.6g}, delta {float(privacy.delta):.6g}, for"
-        f" {privacy.unit_in_words.rstrip(',')} ({privacy.neighbours})"
+        f" {privacy.protects.words.rstrip(',')} ({privacy.neighbours})"
     )

@@ -57,10 +57,11 @@ def plan_values(
         **exact_json(epsilon=privacy.epsilon, delta=privacy.delta),
         "neighbours": privacy.neighbours,
         "unit": privacy.unit,
+        "protects": privacy.protects.words,
         "max_rows": privacy.max_rows,
         **known_values(
             max_members=privacy.max_members if privacy.unit == "household" else None,
-            waves=privacy.waves or None,
+            waves=" to ".join(privacy.protects.waves) or None,
         ),
         "currency": plan.currency.kind,
         "limit": plan.currency.limit,

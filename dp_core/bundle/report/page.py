@@ -126,7 +126,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         published=published,
         stated=stated,
         sharper=(decimal(best.epsilon), best.delta) != (decimal(enforced.epsilon), enforced.delta),
-        unit=published.privacy.unit_in_words.rstrip(","),
+        unit=published.privacy.protects.words.rstrip(","),
         lines=lines,
         shown=_TABLES_SHOWN,
         tables=len(fits),

@@ -16,9 +16,8 @@ from typing import Any
 
 from dp_core.bundle.statement.citation import publication, suggested_citation, yaml_text
 from dp_core.bundle.statement.release_json import origin_of
-from dp_core.bundle.statement.sections import MEASUREMENTS, paid_currency
+from dp_core.bundle.statement.sections import MEASUREMENTS, paid_currency, stated_unit
 from dp_core.inference.combining_rules import Origin
-from dp_core.schema.privacy import unit_words
 
 REGISTRY = "registry.yaml"
 """Name of the registry entry in the bundle."""
@@ -181,10 +180,8 @@ def _privacy_loss(document: Mapping[str, Any]) -> dict[str, Any]:
     currency = paid_currency(document)
     if currency["kind"] == "zcdp" and currency["own_delta"]["exact"] == "0":
         parameters["rho"] = _up(currency["limit"]["exact"])
-    rows, members = guarantee.get("max_rows", 1), guarantee.get("max_members")
-    panel = document["method"]["schema"].get("panel")
-    waves = f"{panel['waves'][0]} to {panel['waves'][-1]}" if panel else ""
-    protected = unit_words(unit, members or rows, waves)
+    rows = guarantee.get("max_rows", 1)
+    protected = stated_unit(document).words
     change = (
         f"{protected} added or removed"
         if guarantee["neighbours"] == "add-remove"

@@ -27,10 +27,11 @@ from dp_core.bundle.statement.sections import (
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import Origin, inference_statement
+from dp_core.kernel.document import ProtectedUnit
 from dp_core.methods import registry
 from dp_core.plan.method_options import plain_options
 from dp_core.schema.panel.panel_waves import Panel
-from dp_core.schema.privacy import Relation, unit_words
+from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Domain
 from dp_core.text.canonical import canonical_json, digest
 from dp_core.wall.accounting.currency import Currency
@@ -137,11 +138,10 @@ def statement(
         },
         "guarantee": {
             "neighbours": privacy.neighbours,
-            "unit": privacy.unit,
-            **privacy.stated_limit,
+            **privacy.protects.stated,
             **guaranteed_json(
                 privacy.relation,
-                (privacy.unit, privacy.most),
+                privacy.protects,
                 (published.enforced, published.best, published.also),
                 published.totals,
                 published.adoptions,
@@ -289,7 +289,7 @@ def file_record(path: Path) -> dict[str, object]:
 
 
 def in_words(guarantee: Guarantee, neighbours: str, unit: str) -> str:
-    """Return the guarantee as a sentence; `unit` is what `unit_words` returns."""
+    """Return the guarantee as a sentence; `unit` is who is protected."""
     differ = f"{unit} added or removed" if neighbours == "add-remove" else f"{unit} replaced"
     epsilon = float(guarantee.epsilon)
     factor = f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:.4g}"
@@ -386,7 +386,7 @@ def total_json(total: Total) -> dict[str, object]:
 
 def guaranteed_json(
     relation: Relation,
-    unit: tuple[str, int],
+    protects: ProtectedUnit,
     guarantees: tuple[Guarantee, Guarantee, Guarantee | None],
     totals: Sequence[Total],
     adoptions: Sequence[Adoption] = (),
@@ -396,26 +396,25 @@ def guaranteed_json(
 
     Args:
         relation: Which files are neighbours.
-        unit: Unit of privacy, and its most rows or members.
+        protects: Who is protected.
         guarantees: Enforced, tightest, and the one that holds as well, if any.
         totals: Totals of the account that paid and of those it belongs to.
         adoptions: Adoptions of the ledger; none by default.
         panel: The waves of a panel; None (the default) if there are none.
     """
     enforced, tightest, also = guarantees
-    words = unit_words(*unit, "" if panel is None else panel.first_and_last)
     return {
         **({} if panel is None else {"unit_in_words": panel_in_words(panel)}),
-        **(household_json(relation, unit[1]) if unit[0] == "household" else {}),
+        **(household_json(relation, protects.most) if protects.word == "household" else {}),
         "enforced": guarantee_json(enforced),
         "tightest": guarantee_json(tightest),
         "also": also and guarantee_json(also),
-        "in_words": in_words(tightest, relation.neighbours, words),
+        "in_words": in_words(tightest, relation.neighbours, protects.words),
         "over_all_releases": [
             *(over_all(total) for total in totals),
             *(adopted_in_words(adoption) for adoption in adoptions),
         ],
-        "not_covered": not_covered(unit[0]),
+        "not_covered": not_covered(protects.word),
     }
 
 

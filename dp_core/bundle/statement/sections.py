@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_core.inference.formulas.declared_statistic import is_statistic
+from dp_core.kernel.document import ProtectedUnit
 from dp_core.methods.bin_density.stated import statement as densities
 from dp_core.methods.replicates.survey_weights import in_words as total_in_words
 from dp_core.plan.chosen_domain import statement as chosen
@@ -191,6 +192,17 @@ def prior_statement(plan: Mapping[str, Any]) -> dict[str, object] | None:
     stated = {str(key): str(value) for key, value in found.items()}
     words = prior_in_words(stated, protects=protected_by(plan["spec"]["privacy"]))
     return {**stated, "in_words": words}
+
+
+def stated_unit(statement: Mapping[str, Any]) -> ProtectedUnit:
+    """Return who is protected, as a statement says."""
+    guarantee, panel = statement["guarantee"], statement["method"]["schema"].get("panel")
+    return ProtectedUnit(
+        guarantee["unit"],
+        guarantee.get("identified_by", ""),
+        guarantee.get("max_members") or guarantee.get("max_rows", 1),
+        waves=(panel["waves"][0], panel["waves"][-1]) if panel else (),
+    )
 
 
 def protected_by(privacy: Mapping[str, Any]) -> str:

@@ -78,8 +78,8 @@ def check_charges(claims: Claims) -> str | tuple[str, ...]:
             )
         elif not enough:
             wrong.append(
-                f"Receipt {charge.number} assumes a smaller effect of one {claims.unit} than"
-                " neighbouring files can have."
+                f"Receipt {charge.number} assumes a smaller effect of one {claims.unit['unit']}"
+                " than neighbouring files can have."
             )
     for stage, total in spent.items():
         if total > costs.get(stage, Fraction(0)):

@@ -11,8 +11,10 @@ from typing import Any, cast, get_args
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
 from dp_core.bundle.statement.sections import MEASUREMENTS
 from dp_core.errors import BadInput
+from dp_core.kernel.document import UNIT_KEYS
 from dp_core.methods.bin_density.stated import with_statement as with_stated_densities
 from dp_core.plan.chosen_domain import read_statement, with_choices
+from dp_core.schema.compiled import kernel_document
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import on_grid
 from dp_core.schema.privacy import Neighbours, Relation
@@ -97,8 +99,7 @@ class Claims(Facts):
     Attributes:
         account: Account that paid.
         head: Stated hash of the last receipt.
-        unit: Unit of the guarantee.
-        max_members: Most members of a household; 1 if households are not the unit.
+        unit: Unit of the guarantee, as the statement has it (`ProtectedUnit.stated`).
         enforced: Enforced epsilon and delta.
         tightest: The guarantee to quote.
         also: The second guarantee; None if there is none.
@@ -120,8 +121,7 @@ class Claims(Facts):
 
     account: str
     head: str
-    unit: str
-    max_members: int
+    unit: Mapping[str, object]
     enforced: tuple[Fraction, Fraction]
     tightest: Guarantee
     also: Guarantee | None
@@ -141,9 +141,15 @@ class Claims(Facts):
     earlier: Claims | None
 
     @property
-    def most(self) -> int:
-        """Most rows of a person or members of a household, for words about the unit."""
-        return self.max_members if self.unit == "household" else self.relation.max_rows
+    def document(self) -> dict[str, Any]:
+        """The kernel's document that schema and plan give."""
+        return kernel_document(
+            self.schema,
+            release=self.name,
+            neighbours=self.relation.neighbours,
+            currency=self.plan["currency"],
+            costs=self.plan["costs"],
+        )
 
     @property
     def receipts_signed(self) -> bool:
@@ -186,8 +192,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
             _whole(guarantee.get("max_rows", 1)),
             household_shares(_whole(guarantee.get("max_members", 1))),
         ),
-        unit=_text(guarantee["unit"]),
-        max_members=_whole(guarantee.get("max_members", 1)),
+        unit={name: guarantee[name] for name in UNIT_KEYS if name in guarantee},
         enforced=_pair(guarantee["enforced"]),
         tightest=_guarantee(guarantee["tightest"]),
         also=None if guarantee["also"] is None else _guarantee(guarantee["also"]),

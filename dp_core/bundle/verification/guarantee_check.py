@@ -12,7 +12,9 @@ from dp_core.bundle.verification.unknown_methods import (
     undecided_by_method,
     unknown_selection,
 )
+from dp_core.kernel.document import UNIT_KEYS, document_hash
 from dp_core.plan.fixed_plan import fixed_beforehand
+from dp_core.schema.compiled import unit_of
 from dp_core.schema.privacy import TABLE_STAGES
 from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.guarantee import PLD, shown
@@ -32,16 +34,16 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
     wrong: list[str] = []
     if (epsilon, delta) != (exact_fraction(body["epsilon"]), exact_fraction(body["delta"])):
         wrong.append("The stated (epsilon, delta) is not the one that was reserved.")
-    limits = claims.relation.max_rows, claims.max_members
-    reserved_limits = body.get("max_rows", 1), body.get("max_members", 1)
-    stated = claims.relation.neighbours, claims.unit, limits
-    if stated != (body["neighbours"], body["unit"], reserved_limits):
+    reserved_unit = {name: body[name] for name in UNIT_KEYS if name in body}
+    if (claims.relation.neighbours, claims.unit) != (body["neighbours"], reserved_unit):
         wrong.append("The stated neighbours or unit are not those that were reserved.")
     # privacy: rows above the limit are dropped by what the schema states; the shares of a household
     # follow from its most members.
-    unit = claims.schema.unit
-    if (claims.unit, limits) != (unit.word, (unit.max_rows, unit.max_members or 1)):
+    if claims.unit != unit_of(claims.schema).stated:
         wrong.append("The stated unit is not that of the schema.")
+    # privacy: the file is coded, and units are limited, by the document that was reserved.
+    if document_hash(claims.document) != body["document"]:
+        wrong.append("The document that was reserved is not that of the schema and the plan.")
     reserved = currency(*(body["currency"][name] for name in ("kind", "limit", "own_delta")))
     if reserved != claims.currency:
         wrong.append("The stated currency or total is not the one that was reserved.")

@@ -34,13 +34,15 @@ from dp_core.bundle.verification.unknown_methods import (
     unknown_method,
 )
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
+from dp_core.kernel.document import UNIT_KEYS
 from dp_core.plan.quality_checks import verdicts
+from dp_core.schema.compiled import unit_of
 from dp_core.text.canonical import canonical_json
 from dp_core.wall.accounting.guarantee import Guarantee
 
 _STATED: Mapping[str, frozenset[str]] = {
     "release": frozenset({"name", "created", "version"}),
-    "guarantee": frozenset({"neighbours", "unit", "max_rows", "max_members"}),
+    "guarantee": frozenset({"neighbours", *UNIT_KEYS}),
     "method": frozenset({"plan", "plan_sha256", "schema", "selection"}),
     "ledger": frozenset({"id", "account", "receipts", "head", "place"}),
     "sets": frozenset({"rows", "persons"}),
@@ -115,7 +117,7 @@ def _plan_and_reservation(claims: Claims) -> Iterator[tuple[str, object, object]
     People read the plan too, so it must not show another epsilon or unit than was reserved.
     """
     reserved, paid, plan = claims.reserve.body, claims.payer.reserve.body, claims.plan
-    protects = ("epsilon", "delta", "neighbours", "unit", "max_rows", "max_members")
+    protects = ("epsilon", "delta", "neighbours", *UNIT_KEYS)
     yield (
         "privacy",
         plan["spec"]["privacy"],
@@ -148,7 +150,7 @@ def _remade(
     guarantees = enforced, claims.tightest, claims.also
     for name, value in guaranteed_json(
         claims.relation,
-        (claims.unit, claims.most),
+        unit_of(claims.schema),
         guarantees,
         claims.totals,
         claims.adoptions,

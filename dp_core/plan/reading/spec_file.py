@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dp_core.errors import BadInput, nearest
+from dp_core.kernel.document import A_ROW
 from dp_core.methods.private_domain.questions import default_share
 from dp_core.methods.replicates.noise_aware import SETS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
@@ -52,7 +53,8 @@ from dp_core.plan.reading.prior_reader import FindPrior, check_prior, no_prior, 
 from dp_core.plan.reading.share_reader import KNOWING, LOOKING, check_known, read_shares
 from dp_core.plan.reading.wanted_reader import read_wanted, refuse_wanted
 from dp_core.plan.release_spec import PUBLISH, VERSION, ReleaseSpec, spec_document
-from dp_core.schema.definition import Schema, Unit
+from dp_core.schema.compiled import unit_of
+from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, load_schema
 from dp_core.tables.public_totals import records_of
@@ -393,15 +395,11 @@ def read_schema(node: Node, folder: Path) -> Schema:
 def _read_privacy(node: Node, schema: Schema | None) -> Privacy:
     known, example = _SECTIONS["privacy"]
     keys = node.fields(known, required=("epsilon",), example=example)
-    unit, panel = (Unit(), None) if schema is None else (schema.unit, schema.panel)
     return Privacy(
         epsilon=keys["epsilon"].fraction(above=0, maximum=MAX_EPSILON),
         delta=keys["delta"].fraction(minimum=0, below=1) if "delta" in keys else Fraction(0),
         neighbours=one_of(keys.get("neighbours"), NEIGHBOURS),
-        unit=unit.word,
-        max_rows=unit.max_rows,
-        max_members=unit.max_members or 1,
-        waves="" if panel is None else panel.first_and_last,
+        protects=A_ROW if schema is None else unit_of(schema),
     )
 
 

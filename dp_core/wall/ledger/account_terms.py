@@ -94,6 +94,7 @@ class Promise:
         day: Day of the reservation, in UTC; the period of this day pays.
         publish: `at-once`, or `after-approval` if a person must decide before publication.
         sets: Number of synthetic sets; 0 for a release of tables only.
+        document: Hash of the kernel's document.
         measurements: The release whose committed results it uses instead of measuring; None if it
             measures. It then promises nothing.
     """
@@ -109,6 +110,7 @@ class Promise:
     day: datetime.date
     publish: str = "at-once"
     sets: int = 1
+    document: str = ""
     measurements: UsedMeasurements | None = None
 
 
@@ -215,6 +217,7 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
         day=datetime.date.fromisoformat(receipt.at),
         publish=body.get("publish", "at-once"),
         sets=body.get("sets", 1),
+        document=body.get("document", ""),
         measurements=_used(body.get("measurements")),
     )
 

@@ -17,8 +17,10 @@ from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
+from dp_core.kernel.document import document_hash
 from dp_core.methods.bin_density.fitting import with_densities
 from dp_core.metrics.marginal_error import Tally
+from dp_core.schema.compiled import kernel_document, unit_of
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Noise, Privacy
@@ -136,8 +138,7 @@ def make_published(
         epsilon=Fraction(1),
         delta=Fraction(0) if pure else Fraction(1, 10**9),
         neighbours="add-remove",
-        unit="row" if max_rows is None else "person",
-        max_rows=k,
+        protects=unit_of(schema),
     )
     kind: Kind = "pure" if pure else "zcdp"
     noise: Noise = "laplace" if pure else "gaussian"
@@ -147,8 +148,7 @@ def make_published(
         "epsilon": str(privacy.epsilon),
         "delta": str(privacy.delta),
         "neighbours": privacy.neighbours,
-        "unit": privacy.unit,
-        **({} if max_rows is None else {"max_rows": max_rows}),
+        **privacy.protects.stated,
     }
     plan = {
         "plan_version": 1,
@@ -166,7 +166,19 @@ def make_published(
         "costs": {stage: str(cost) for stage, cost in costs.items()},
     }
     chain = Chain([])
-    reservation = {"plan": digest(plan), "sets": sets, "mode": mode}
+    document = kernel_document(
+        schema,
+        release=RELEASE,
+        neighbours=privacy.neighbours,
+        currency=currency.to_json(),
+        costs=plan["costs"],
+    )
+    reservation = {
+        "plan": digest(plan),
+        "document": document_hash(document),
+        "sets": sets,
+        "mode": mode,
+    }
     chain.add(
         "reserve",
         {**promised, **reservation, "currency": currency.to_json(), "costs": plan["costs"]},

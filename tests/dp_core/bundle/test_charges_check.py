@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -10,6 +11,8 @@ import pytest
 from dp_core.bundle.verification.charges_check import check_charges
 from dp_core.bundle.verification.claims import currency, read_charge
 from dp_core.bundle.verification.guarantee_check import check_guarantee
+from dp_core.kernel.document import document_hash
+from dp_core.schema.definition import Unit
 from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
@@ -58,7 +61,7 @@ def checked(event, asks, neighbours=ADD, shares=1, cost=None, own_delta=Fraction
         charges=[charge],
         currency=paid,
         relation=Relation(neighbours, shares=shares),
-        unit="row" if shares == 1 else "household",
+        unit={"unit": "row" if shares == 1 else "household"},
         records=ROWS if neighbours == REPLACE and shares == 1 else None,
         settled=SimpleNamespace(body={"outcome": "finished", "spent": str(charge.cost)}),
         plan={"spec": {"synthesize": {"mode": "shared"}}},
@@ -184,12 +187,12 @@ def claims_of(receipts, stated):
     reserve, settled = receipts[0], receipts[-1]
     paid = reserve.body["currency"]
     return SimpleNamespace(
-        reserve=reserve,
+        reserve=replace(reserve, body={**reserve.body, "document": document_hash({})}),
         settled=settled,
         charges=tuple(read_charge(row) for row in receipts if row.kind == "charge"),
         currency=currency(paid["kind"], paid["limit"], paid["own_delta"]),
         relation=Relation(ADD),
-        unit="row",
+        unit={"unit": "row"},
         records=None,
         sets=1,
         enforced=(Fraction(1), Fraction(1, 10**9)),
@@ -199,8 +202,8 @@ def claims_of(receipts, stated):
             theorem=stated["theorem"],
         ),
         also=None,
-        max_members=1,
-        schema=SimpleNamespace(unit=SimpleNamespace(word="row", max_rows=1, max_members=None)),
+        schema=SimpleNamespace(unit=Unit(), panel=None, linked=None),
+        document={},
         program="dp_release 0.1.0",
         plan={
             "spec": {"synthesize": {"mode": "shared"}, "select": {"method": "mst"}},

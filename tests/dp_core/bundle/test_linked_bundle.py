@@ -143,7 +143,8 @@ def test_the_statement_says_who_is_protected_and_what_a_share_is(bundle):
     guarantee = statement_of(bundle)["guarantee"]
     assert (guarantee["unit"], guarantee["max_members"], guarantee["shares"]) == ("household", 4, S)
     assert "with all its members, at most 4" in guarantee["unit_in_words"]
-    assert "one household (at most 4 persons) added or removed" in guarantee["in_words"]
+    protects = "one household (identified by home; at most 4 persons)"
+    assert f"{protects} added or removed" in guarantee["in_words"]
 
 
 def test_the_statement_lists_both_tables_of_every_set(bundle):
@@ -312,7 +313,7 @@ def test_noisy_tables_that_state_another_unit_do_not_verify(copy, stated):
     [
         ("guarantee", "max_members", 3, "guarantee", ""),
         ("guarantee", "max_members", 10, "guarantee", ""),
-        ("guarantee", "unit", "row", "wording", ""),
+        ("guarantee", "unit", "row", "guarantee", ""),
         ("guarantee", "shares", 6, "wording", "guarantee.shares"),
         ("guarantee", "unit_in_words", "Nobody.", "wording", "guarantee.unit_in_words"),
         ("sets", "persons", [1, 1], "sets", PEOPLE),

@@ -59,7 +59,8 @@ def test_another_guarantee_in_the_plan_than_was_reserved_fails_by_name(forged, w
     found = relinked(forged, document)
     assert found["wording"].startswith(f"The plan in release.json states {named!r} ")
     if place == "plan":
-        assert set(found) == {"wording"}
+        # Budgets of stages stand in the kernel's document, whose hash was reserved.
+        assert set(found) - {"guarantee"} == {"wording"}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.document import ProtectedUnit
 from dp_core.schema.linked import linked_tables
 from dp_core.schema.privacy import MOST_ROWS, Privacy, Relation
 from dp_core.tables.dataset import Dataset
@@ -589,14 +590,12 @@ def test_shares_are_those_of_the_linked_tables():
             epsilon=Fraction(1),
             delta=Fraction(0),
             neighbours="replace-one",
-            unit="household",
-            max_members=most,
+            protects=ProtectedUnit("household", "home", most),
         )
         assert privacy.relation == Relation("replace-one", shares=tables.shares)
         assert privacy.relation.rows_public
         assert privacy.relation.of_rows == "replace-one"
         assert privacy.relation.steps == ("replace-one",)
-        assert privacy.most == most
         # The cells that one household changes of a table are covered by those of a person.
         assert most * (most - 1) < MOST_ROWS
 
@@ -610,13 +609,6 @@ def test_a_household_has_a_number_of_shares(shares):
 def test_a_unit_has_rows_or_shares_and_not_both():
     with pytest.raises(ValueError, match="max_rows is 1"):
         Relation("add-remove", 2, 6)
-    said = {"epsilon": Fraction(1), "delta": Fraction(0), "neighbours": "add-remove"}
-    with pytest.raises(ValueError, match="With households as units, max_rows is 1"):
-        Privacy(**said, unit="household", max_rows=2, max_members=3)
-    with pytest.raises(ValueError, match="With persons as units, max_members is 1"):
-        Privacy(**said, unit="person", max_rows=2, max_members=3)
-    with pytest.raises(ValueError, match="at most 1 to 20 members, not 21"):
-        Privacy(**said, unit="household", max_members=21)
 
 
 @pytest.mark.parametrize("most", [2, 5, 10, 20])

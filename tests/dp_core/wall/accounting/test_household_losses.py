@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.kernel.document import ProtectedUnit
 from dp_core.schema.privacy import Privacy, Relation
 from dp_core.tables.linked_columns import household_shares
 from dp_core.wall.accounting.currency import Currency, largest_limit
@@ -71,14 +72,14 @@ def test_the_loss_of_a_table_covers_every_way_in_which_a_households_shares_lie(k
 @pytest.mark.parametrize(
     "unit",
     [
-        {"unit": "person", "max_rows": 4},
-        *({"unit": "household", "max_members": most} for most in (2, 4, 10, 13, 20)),
+        ProtectedUnit("person", "id", 4),
+        *(ProtectedUnit("household", "home", most) for most in (2, 4, 10, 13, 20)),
     ],
-    ids=str,
+    ids=lambda unit: unit.words,
 )
 def test_tables_have_the_guarantee_of_their_noise_in_units(unit, neighbours):
     """The losses cover every spread of a unit's records, so they are those of no single cell."""
-    privacy = Privacy(epsilon=Fraction(1), delta=BILLIONTH, neighbours=neighbours, **unit)
+    privacy = Privacy(epsilon=Fraction(1), delta=BILLIONTH, neighbours=neighbours, protects=unit)
     _, l1, l2_squared = in_shares(privacy.relation, count_bounds(privacy.relation))
     zcdp = Currency("zcdp", largest_limit("zcdp", Fraction(1), BILLIONTH))
     event = zcdp.noise_event(zcdp.limit / 20, l1=l1, l2_squared=l2_squared)

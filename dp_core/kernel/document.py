@@ -1,0 +1,215 @@
+"""The document of a release: what the kernel is told about file, unit and budget, in plain JSON.
+
+It is compiled from schema and plan before the data are opened, and its hash stands in the ledger's
+reservation. What is enforced is what it says, so the statement of a release is printed from it, and
+whoever verifies the release compiles it again from the published schema and plan.
+
+    {"format": {"name": "dp-release kernel document", "version": 1},
+     "release": "survey-2026q4",
+     "neighbours": "add-remove",
+     "unit": {"word": "person", "identified_by": "person_id", "most": 4, "missing_values": [""]},
+     "columns": [...],                                   see `coding.coding_rule`
+     "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
+     "stages": {"one_way": "1/500", "measure": "9/500"}}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+from dp_core.kernel.errors import BadInput
+
+NAME, VERSION = "dp-release kernel document", 1
+MOST_BYTES = 1 << 28
+"""Most bytes of a document."""
+MOST_ROWS = 1000
+"""Most rows of a person; the accounting covers no more."""
+MOST_MEMBERS = 20
+"""Most members of a household; shares of more do not fit the counts."""
+
+Word: TypeAlias = Literal["row", "person", "household"]
+UNIT_KEYS = ("unit", "max_rows", "max_members", "identified_by")
+"""Keys that state a unit in receipts and statements."""
+_CURRENCIES = ("pure", "zcdp", "gaussian", "mixed")
+_KEYS = ("format", "release", "neighbours", "unit", "columns", "currency", "stages")
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedUnit:
+    """Who is protected.
+
+    Attributes:
+        word: A row, a person with all their rows, or a household with all its members.
+        identified_by: Column whose equal values are one unit; empty if a row is the unit.
+        most: Most rows of a person or members of a household that count; 1 for a row.
+        missing_values: Texts of the column that identify nobody.
+        waves: The first and the last wave of a panel; empty without one.
+    """
+
+    word: Word
+    identified_by: str = ""
+    most: int = 1
+    missing_values: tuple[str, ...] = ()
+    waves: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """Who is protected, for people.
+
+        >>> ProtectedUnit("row").words
+        'one row'
+        >>> ProtectedUnit("person", "id", 4).words
+        'one person (identified by id; at most 4 rows)'
+        >>> ProtectedUnit("household", "home", 10).words
+        'one household (identified by home; at most 10 persons)'
+        >>> ProtectedUnit("person", "id", waves=("2023", "2025")).words
+        'one person (identified by id), with all their rows in the waves 2023 to 2025,'
+        """
+        if self.word == "row":
+            return "one row"
+        named = f"one {self.word} (identified by {self.identified_by}"
+        if self.waves:
+            first, last = self.waves
+            return f"{named}), with all their rows in the waves {first} to {last},"
+        part = "person" if self.word == "household" else "row"
+        return f"{named}; at most {self.most} {part}{'s' * (self.most != 1)})"
+
+    @property
+    def stated(self) -> dict[str, str | int]:
+        """The unit as receipts and statements have it: the keys of `UNIT_KEYS` that apply."""
+        if self.word == "row":
+            return {"unit": "row"}
+        limit = "max_members" if self.word == "household" else "max_rows"
+        return {"unit": self.word, limit: self.most, "identified_by": self.identified_by}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, which `protected_unit` reads."""
+        if self.word == "row":
+            return {"word": "row"}
+        return {
+            "word": self.word,
+            "identified_by": self.identified_by,
+            "most": self.most,
+            "missing_values": list(self.missing_values),
+            **({"waves": list(self.waves)} if self.waves else {}),
+        }
+
+
+A_ROW = ProtectedUnit("row")
+
+
+def protected_unit(values: Any) -> ProtectedUnit:
+    """Return the unit that plain values state.
+
+    Raises:
+        BadInput: if they are no unit; the message names the key.
+    """
+    if values == {"word": "row"}:
+        return A_ROW
+    needed = {"word", "identified_by", "most", "missing_values"}
+    if not isinstance(values, dict) or not needed <= {*values} <= needed | {"waves"}:
+        raise wrong_document("unit")
+    most = {"person": MOST_ROWS, "household": MOST_MEMBERS}.get(values["word"], 0)
+    if type(values["most"]) is not int or not 1 <= values["most"] <= most:
+        raise wrong_document("unit.most")
+    if not isinstance(values["identified_by"], str) or not values["identified_by"]:
+        raise wrong_document("unit.identified_by")
+    waves = values.get("waves", [])
+    # A record of a panel has all waves of a person.
+    if not _are_texts(waves) or len(waves) not in (0, 2) or (waves and values["most"] != 1):
+        raise wrong_document("unit.waves")
+    if not _are_texts(values["missing_values"]):
+        raise wrong_document("unit.missing_values")
+    return ProtectedUnit(
+        values["word"],
+        values["identified_by"],
+        values["most"],
+        tuple(values["missing_values"]),
+        tuple(waves),
+    )
+
+
+def document_bytes(document: Mapping[str, Any]) -> bytes:
+    """Return a document as canonical JSON: equal documents have equal bytes."""
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
+
+
+def document_hash(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a document, in hex, by which the reservation binds it."""
+    return hashlib.sha256(document_bytes(document)).hexdigest()
+
+
+def check_document(document: Mapping[str, Any]) -> ProtectedUnit:
+    """Return the unit of a document that is complete and agrees with itself.
+
+    The columns are checked where their rules are read (`coding.coding_rule`).
+
+    Raises:
+        BadInput: if it is of another version, too large, or contradictory; the message names the
+            key.
+    """
+    if document.get("format") != {"name": NAME, "version": VERSION}:
+        raise wrong_document("format")
+    for key in sorted({*_KEYS} ^ {*document}):
+        raise wrong_document(key)
+    if len(document_bytes(document)) > MOST_BYTES:
+        raise wrong_document("columns")
+    if not isinstance(document["release"], str) or not document["release"]:
+        raise wrong_document("release")
+    if document["neighbours"] not in ("add-remove", "replace-one"):
+        raise wrong_document("neighbours")
+    unit = protected_unit(document["unit"])
+    _check_columns(document["columns"], unit)
+    _check_budget(document["currency"], document["stages"])
+    return unit
+
+
+def _check_columns(columns: Any, unit: ProtectedUnit) -> None:
+    if not isinstance(columns, list) or not columns:
+        raise wrong_document("columns")
+    names = [each.get("name") if isinstance(each, dict) else None for each in columns]
+    # privacy: who identifies a unit is no column of the tables.
+    if not _are_texts(names) or len({*names}) < len(names) or unit.identified_by in names:
+        raise wrong_document("columns")
+
+
+def _check_budget(currency: Any, stages: Any) -> None:
+    """Raise unless the budgets of the stages are the total."""
+    if not isinstance(currency, dict) or {*currency} != {"kind", "limit", "own_delta"}:
+        raise wrong_document("currency")
+    limit, own_delta = _amount(currency["limit"]), _amount(currency["own_delta"])
+    if currency["kind"] not in _CURRENCIES or limit is None or own_delta is None:
+        raise wrong_document("currency")
+    if not isinstance(stages, dict):
+        raise wrong_document("stages")
+    costs = [_amount(cost) for cost in stages.values()]
+    if None in costs or sum(cost or 0 for cost in costs) != limit:
+        raise wrong_document("stages")
+
+
+def _amount(text: Any) -> Fraction | None:
+    """Return the number of a text; None if it is none, or negative."""
+    try:
+        found = Fraction(text) if isinstance(text, str) else Fraction(-1)
+    except (ValueError, ZeroDivisionError):
+        return None
+    return found if found >= 0 else None
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    return isinstance(values, list) and all(isinstance(each, str) for each in values)
+
+
+def wrong_document(key: str) -> BadInput:
+    """Return the error about a key of a document."""
+    return BadInput(
+        f"The kernel's document states {key!r} in no valid form; compile it anew with the version"
+        " of dp-release that reads it."
+    )

@@ -1,0 +1,95 @@
+"""The document of a release states unit and budget; what contradicts itself is refused."""
+
+import copy
+
+import pytest
+
+from dp_core.kernel.document import (
+    A_ROW,
+    NAME,
+    VERSION,
+    ProtectedUnit,
+    check_document,
+    document_hash,
+    protected_unit,
+)
+from dp_core.kernel.errors import BadInput
+
+PERSON = ProtectedUnit("person", "id", 3, ("", "?"))
+DOCUMENT = {
+    "format": {"name": NAME, "version": VERSION},
+    "release": "town-2026",
+    "neighbours": "replace-one",
+    "unit": PERSON.to_json(),
+    "columns": [{"name": "sex"}, {"name": "age"}],
+    "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
+    "stages": {"one_way": "1/500", "measure": "9/500"},
+}
+
+
+def test_a_complete_document_states_its_unit():
+    assert check_document(DOCUMENT) == PERSON
+    assert check_document(DOCUMENT | {"unit": {"word": "row"}}) == A_ROW
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        A_ROW,
+        PERSON,
+        ProtectedUnit("household", "home", 20, ("",)),
+        ProtectedUnit("person", "id", 1, (), ("2023", "2025")),
+    ],
+    ids=lambda unit: unit.words,
+)
+def test_a_unit_comes_back_from_its_plain_values(unit):
+    assert protected_unit(unit.to_json()) == unit
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("format", {"name": NAME, "version": VERSION + 1}),
+        ("release", ""),
+        ("neighbours", "both"),
+        ("columns", []),
+        ("columns", [{"name": "sex"}, {"name": "sex"}]),
+        ("columns", [{"name": "id"}]),
+        ("columns", [["sex"]]),
+        ("currency", {"kind": "zcdp", "limit": "1/50"}),
+        ("currency", {"kind": "rho", "limit": "1/50", "own_delta": "0"}),
+        ("currency", {"kind": "zcdp", "limit": "-1", "own_delta": "0"}),
+        ("currency", {"kind": "zcdp", "limit": 1, "own_delta": "0"}),
+        ("stages", {"one_way": "1/500", "measure": "10/500"}),
+        ("stages", {"one_way": "1/500", "measure": "9/500", "checks": "-0.1"}),
+        ("stages", {"one_way": "x"}),
+        ("stages", ["1/50"]),
+        ("unit", None),
+        ("unit", PERSON.to_json() | {"most": 0}),
+        ("unit", PERSON.to_json() | {"most": 1001}),
+        ("unit", PERSON.to_json() | {"most": True}),
+        ("unit", PERSON.to_json() | {"identified_by": ""}),
+        ("unit", PERSON.to_json() | {"missing_values": ""}),
+        ("unit", PERSON.to_json() | {"word": "area"}),
+        ("unit", PERSON.to_json() | {"word": "household", "most": 21}),
+        ("unit", PERSON.to_json() | {"waves": ["2023", "2025"]}),
+        ("unit", PERSON.to_json() | {"weight": 1}),
+        ("more", 1),
+    ],
+)
+def test_a_document_with_a_wrong_value_is_refused(key, value):
+    with pytest.raises(BadInput, match="kernel's document"):
+        check_document(copy.deepcopy(DOCUMENT) | {key: value})
+
+
+@pytest.mark.parametrize("key", DOCUMENT)
+def test_a_document_without_a_key_is_refused(key):
+    with pytest.raises(BadInput, match="kernel's document"):
+        check_document({name: value for name, value in DOCUMENT.items() if name != key})
+
+
+def test_the_hash_covers_every_value_and_no_order():
+    same = dict(reversed(DOCUMENT.items()))
+    assert document_hash(same) == document_hash(DOCUMENT)
+    other = DOCUMENT | {"unit": PERSON.to_json() | {"missing_values": [""]}}
+    assert document_hash(other) != document_hash(DOCUMENT)
