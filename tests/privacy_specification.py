@@ -485,10 +485,17 @@ def conversions() -> list[str]:
     """Return the table of currencies."""
     lines = ["| currency | unit of cost | conversion of the reserved `total` | theorem |"]
     lines.append("|---|---|---|---|")
+    known: dict[str, str] = {}
     for kind in get_args(Kind):
         empty = accounting_json(Currency(kind, Fraction(1)), Relation("add-remove"), [])
         sums = empty["composition"]
-        lines.append(f"| `{kind}` | {sums['unit']} | `{sums['conversion']}` | {sums['theorem']} |")
+        formula = known.get(sums["conversion"], f"`{sums['conversion']}`")
+        known[sums["conversion"]] = f"as `{kind}`"
+        theorem = sums["theorem"]
+        for earlier, shorter in list(known.items()):
+            theorem = theorem.replace(earlier, shorter)
+        known[sums["theorem"]] = f"as `{kind}`"
+        lines.append(f"| `{kind}` | {sums['unit']} | {formula} | {theorem} |")
     return lines
 
 

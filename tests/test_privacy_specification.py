@@ -177,8 +177,11 @@ def tables(text):
 def table(first):
     """Return the rows of the table whose heading begins with some cells, by their first cell."""
     (found,) = [rows for rows in tables(TEXT) if rows[0][: len(first)] == first]
-    named = {row[0].replace("`", ""): row[1:] for row in found[1:]}
-    assert len(named) == len(found) - 1, "two rows have the same first cell"
+    named = {
+        name.replace("`", ""): row[1:] for row in found[1:] for name in row[0].split("`, `")
+    }
+    cells = [name for row in found[1:] for name in row[0].split("`, `")]
+    assert len(named) == len(cells), "two rows have the same first cell"
     return named
 
 
