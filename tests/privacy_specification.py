@@ -70,18 +70,18 @@ ROOT = trusted_core.ROOT
 PAGE = ROOT / "docs" / "privacy-specification.md"
 RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
 CONSTANTS = {
-    "accounting.curves.SMOOTHING": "variance that the Gaussian curve leaves for rounding",
-    "accounting.curves.MOST_CELLS": "cells that one unit changes in a release, at most",
-    "accounting.curves.MARGIN": "relative margin of every conversion",
-    "accounting.loss_distribution.MARGIN": "relative margin of every mass of a PLD",
-    "accounting.loss_distribution.MOST_DIFFERENT": "different scales in a PLD, at most",
-    "accounting.loss_distribution.SMALLEST_DELTA": "smallest delta of a PLD",
-    "accounting.composition.RHO_UNITS": "units of a rho of 1 in an account",
-    "statistics.histograms.cosines.GRID": "units that make up 1 in a sum of cosines",
-    "statistics.interactions.MOST_ENTRIES": "entries of all interactions of a set, at most",
-    "statistics.regressions.shortened.LONGEST": "length limit of a record's vector, at most",
-    "statistics.whole_numbers.MOST": "size at which an exact entry is cut",
-    "accounting.events.LARGEST_SCALE": "scales of added noise are below this",
+    "accounting.curves.SMOOTHING": "variance that the Gaussian curve leaves",
+    "accounting.curves.MOST_CELLS": "cells that one unit changes, at most",
+    "accounting.curves.MARGIN": "relative margin of a conversion",
+    "accounting.loss_distribution.MARGIN": "relative margin of a mass",
+    "accounting.loss_distribution.MOST_DIFFERENT": "different scales, at most",
+    "accounting.loss_distribution.SMALLEST_DELTA": "smallest delta",
+    "accounting.composition.RHO_UNITS": "units of a rho of 1",
+    "statistics.histograms.cosines.GRID": "units of a cosine of 1",
+    "statistics.interactions.MOST_ENTRIES": "entries of all interactions, at most",
+    "statistics.regressions.shortened.LONGEST": "largest `length_limit`",
+    "statistics.whole_numbers.MOST": "size at which an entry is cut",
+    "accounting.events.LARGEST_SCALE": "scales are below this",
 }
 """Constants of `dp_core.wall` that a bound or a rounding depends on, with their meanings."""
 
@@ -485,10 +485,17 @@ def conversions() -> list[str]:
     """Return the table of currencies."""
     lines = ["| currency | unit of cost | conversion of the reserved `total` | theorem |"]
     lines.append("|---|---|---|---|")
+    known: dict[str, str] = {}
     for kind in get_args(Kind):
         empty = accounting_json(Currency(kind, Fraction(1)), Relation("add-remove"), [])
         sums = empty["composition"]
-        lines.append(f"| `{kind}` | {sums['unit']} | `{sums['conversion']}` | {sums['theorem']} |")
+        formula = known.get(sums["conversion"], f"`{sums['conversion']}`")
+        known[sums["conversion"]] = f"as `{kind}`"
+        theorem = sums["theorem"]
+        for earlier, shorter in list(known.items()):
+            theorem = theorem.replace(earlier, shorter)
+        known[sums["theorem"]] = f"as `{kind}`"
+        lines.append(f"| `{kind}` | {sums['unit']} | {formula} | {theorem} |")
     return lines
 
 

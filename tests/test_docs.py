@@ -94,8 +94,9 @@ def test_the_ledger_s_table_is_the_one_in_the_code():
     assert len(cases(ledger_session.__doc__)) == 7
 
 
-def test_the_tests_that_the_ledger_s_page_names_are_there():
-    text = (DOCS / "ledger.md").read_text(encoding="utf-8")
+def test_the_tests_of_the_ledger_s_claims_are_there():
+    page = (DOCS.parent / "tests" / "README.md").read_text(encoding="utf-8")
+    text = page.partition("\n## Tests of the ledger's claims\n")[2]
     named = {
         name
         for bracket in re.findall(r"\[([^][]*)\](?!\()", text)

@@ -175,10 +175,11 @@ def tables(text):
 
 
 def table(first):
-    """Return the rows of the table whose heading begins with some cells, by their first cell."""
+    """Return the rows of the table whose heading begins with some cells, by each name in a row."""
     (found,) = [rows for rows in tables(TEXT) if rows[0][: len(first)] == first]
-    named = {row[0].replace("`", ""): row[1:] for row in found[1:]}
-    assert len(named) == len(found) - 1, "two rows have the same first cell"
+    cells = [(name, row[1:]) for row in found[1:] for name in row[0].split("`, `")]
+    named = {name.replace("`", ""): row for name, row in cells}
+    assert len(named) == len(cells), "two rows have the same name"
     return named
 
 

@@ -36,8 +36,8 @@ PAGES = (
     "deployments/README.md",
     *("docs/" + p.name for p in (ROOT / "docs").glob("*.md")),
 )
-SCHEMAS = ("survey.schema.yaml", "panel.schema.yaml")
-SPECS = ("survey.release.yaml", "panel.release.yaml")
+SCHEMAS = ("survey.schema.yaml",)
+SPECS = ("survey.release.yaml", "fixed.release.yaml")
 NAMED = (*SCHEMAS, *SPECS)
 
 
