@@ -287,7 +287,7 @@ def page() -> str:
         "To trust the privacy of a release, read these files, and no others:",
         f"{len(found)} files, {total} lines with comments and docstrings.",
         "A mistake in any other file can make a release less accurate, but not less private, as",
-        "long as these files are given what was meant. So the statement names what they were given:",
+        "long as these files are given what was meant. So the statement names what they got:",
         "unit, columns, relation and budget, of which the ledger reserves the hash.",
         "`make trusted` prints the list with the exact number of lines of each file.",
         "",

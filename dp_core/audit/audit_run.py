@@ -19,9 +19,10 @@ from dp_core.audit.tiny_households import TinyHouseholds
 from dp_core.audit.tiny_panels import TinyPanels
 from dp_core.errors import ReleaseError
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.document import ProtectedUnit
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import ask_all
-from dp_core.schema.definition import Column, Unit
+from dp_core.schema.definition import Column
 from dp_core.schema.grid import Coarsening
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.privacy import Relation
@@ -156,7 +157,7 @@ def _coded_pairs(
     columns: tuple[Column, ...],
     zeros: StructuralZeros,
     rules: tuple[ColumnRule, ...],
-    unit: Unit,
+    unit: ProtectedUnit,
     linked: LinkedTables | None,
     relation: Relation,
 ) -> tuple[dict[str, tuple[Codes, ...]], dict[str, list[Pair]]]:

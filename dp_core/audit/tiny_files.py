@@ -17,7 +17,8 @@ from dp_core.confidential.coding import Coding
 from dp_core.confidential.encoding import encoder_of
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.coding.encoder import Encoder
-from dp_core.schema.definition import Column, Schema, Unit
+from dp_core.kernel.document import ProtectedUnit
+from dp_core.schema.definition import Column, Schema
 from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -55,7 +56,7 @@ class TinyFiles(NeighbourFiles[Texts]):
         self,
         columns: tuple[Column, ...],
         zeros: StructuralZeros,
-        unit: Unit,
+        unit: ProtectedUnit,
         relation: Relation,
         seed: int,
         rules: tuple[ColumnRule, ...] = (),

@@ -14,7 +14,8 @@ from dp_core.audit.tiny_files import MANY, RANDOM_FILES
 from dp_core.confidential.linked.linked_source import LinkedSource, read_households
 from dp_core.confidential.sources.frame_source import frame_source
 from dp_core.kernel.codes import Codes
-from dp_core.schema.definition import Column, Schema, Unit
+from dp_core.kernel.document import ProtectedUnit
+from dp_core.schema.definition import Column, Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
@@ -67,7 +68,7 @@ class TinyHouseholds(NeighbourFiles[Household]):
         columns: tuple[Column, ...],
         zeros: StructuralZeros,
         rules: tuple[ColumnRule, ...],
-        unit: Unit,
+        unit: ProtectedUnit,
         linked: LinkedTables,
         relation: Relation,
         seed: int,

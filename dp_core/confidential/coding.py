@@ -22,7 +22,6 @@ from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.coding.encoder import Encoded, Encoder
-from dp_core.schema.compiled import unit_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.row_rules import row_rules
 from dp_core.tables.dataset import Dataset
@@ -129,10 +128,7 @@ class Coding:
 
     def __init__(self, schema: Schema, folder: Path | None) -> None:
         self._schema, self._folder = schema, folder
-        # privacy: who is protected is compiled as for the document that the statement prints. The
-        # records of a panel, and linked tables, are of one unit each.
-        self._unit = unit_of(schema)
-        self._person = self._unit.identified_by if schema.unit.column is not None else ""
+        self._unit, self._person = schema.unit, schema.unit.column
         self._dependencies = DependencyCheck(schema)
         self._rules = RuleCheck(schema)
         self._misfits: dict[str, int] = {}
@@ -196,7 +192,7 @@ class Coding:
             self._limit_persons(records, codes)
 
     def _limit_persons(self, records: pa.RecordBatch, codes: Sequence[Codes]) -> None:
-        if self._limit is None:
+        if self._limit is None or self._person is None:
             return
         found = records.column(self._person)
         persons, without = hashes(self._person, found, self._unit.missing_values)

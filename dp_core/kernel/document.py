@@ -58,6 +58,16 @@ class ProtectedUnit:
     waves: tuple[str, ...] = ()
 
     @property
+    def column(self) -> str | None:
+        """Column that identifies persons; None if rows or households are protected."""
+        return self.identified_by if self.word == "person" else None
+
+    @property
+    def max_rows(self) -> int:
+        """Most rows of a person; 1 if rows or households are protected."""
+        return self.most if self.word == "person" else 1
+
+    @property
     def words(self) -> str:
         """Who is protected, for people.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dp_core.kernel.document import A_ROW, NAME, VERSION, ProtectedUnit
+from dp_core.kernel.document import NAME, VERSION
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 
@@ -31,24 +31,11 @@ def kernel_document(
         "format": {"name": NAME, "version": VERSION},
         "release": release,
         "neighbours": neighbours,
-        "unit": unit_of(schema).to_json(),
+        "unit": schema.unit.to_json(),
         "columns": [coding_document(column) for column in schema.stored.columns],
         "currency": dict(currency),
         "stages": dict(costs),
     }
-
-
-def unit_of(schema: Schema) -> ProtectedUnit:
-    """Return who is protected in a file of the schema."""
-    unit, panel, linked = schema.unit, schema.panel, schema.linked
-    missing = unit.missing_values
-    if linked is not None:
-        return ProtectedUnit(unit.word, linked.key, unit.most, missing)
-    if panel is not None:
-        return ProtectedUnit("person", panel.person, 1, missing, (panel.waves[0], panel.waves[-1]))
-    if unit.column is None:
-        return A_ROW
-    return ProtectedUnit("person", unit.column, unit.max_rows, missing)
 
 
 def coding_document(column: Column) -> dict[str, Any]:

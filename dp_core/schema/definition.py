@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from dp_core.kernel.coding.problems import Problem, refused_problems
+from dp_core.kernel.document import A_ROW, ProtectedUnit
 from dp_core.schema.bin_pieces import BinPieces, Pieces
 from dp_core.schema.code_list import CodeList, Grouping
 from dp_core.schema.column_types.column_type import ColumnType, ValueType
@@ -21,7 +22,6 @@ from dp_core.schema.column_types.registry import Kind, column_type
 from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.linked.linked_tables import NO_MEMBER, LinkedTables
 from dp_core.schema.panel.panel_waves import Panel
-from dp_core.schema.privacy import UnitWord
 from dp_core.schema.publication import UNSTATED, Publication
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.survey.survey_design import NO_SURVEY, Survey
@@ -246,37 +246,6 @@ class Column:
         return (*names, *missing, *((NO_MEMBER,) if self.nobody else ()))
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """The unit of privacy.
-
-    Attributes:
-        column: Column that identifies persons and is not synthesised; None (the default) if a row
-            is the unit.
-        max_rows: Most rows of a person, 1 by default; further rows are dropped before counting.
-        missing_values: Texts that are not identifiers; by default the empty text.
-        max_members: Most members of a household, if a household with its members is the unit;
-            otherwise None.
-    """
-
-    column: str | None = None
-    max_rows: int = 1
-    missing_values: tuple[str, ...] = ("",)
-    max_members: int | None = None
-
-    @property
-    def word(self) -> UnitWord:
-        """The word for the unit in receipts and statements."""
-        if self.max_members is not None:
-            return "household"
-        return "row" if self.column is None else "person"
-
-    @property
-    def most(self) -> int:
-        """Most rows of a person, or most members of a household."""
-        return self.max_rows if self.max_members is None else self.max_members
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependentColumn:
     """A column that a public rule computes from another column; nothing is measured for it.
@@ -325,7 +294,7 @@ class Schema:
         zeros: Structural zeros, in codes: those that are stated, and those that follow from rules.
         document: The schema as plain values, for the statement and the hash.
         description: Description for the report.
-        unit: Unit of privacy.
+        unit: Who is protected; a row by default.
         publication: Who publishes the releases and under which terms.
         coarse: The schema as written, if `columns` and `zeros` are on a grid; otherwise None.
         dependents: Dependent columns, each after its source.
@@ -350,7 +319,7 @@ class Schema:
     zeros: StructuralZeros
     document: Mapping[str, object]
     description: str = ""
-    unit: Unit = Unit()
+    unit: ProtectedUnit = A_ROW
     publication: Publication = UNSTATED
     coarse: Schema | None = None
     dependents: tuple[DependentColumn, ...] = ()
@@ -565,7 +534,7 @@ class Schema:
             ignore=ignore,
             zeros=StructuralZeros(zeros).of_codes(codes),
             document=document,
-            unit=Unit(),
+            unit=A_ROW,
             order=names,
             rules=rules,
             linked=None,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput
 from dp_core.schema.bin_values import legal_range
-from dp_core.schema.compiled import unit_of
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.text.documents.strict_yaml import Document, parse
@@ -39,7 +38,7 @@ class OpenSchema(Schema):
     def page(self) -> Page:
         """Return title, unit of privacy and columns."""
         about = f"; about {self.rows_about:,} rows" if self.rows_about else ""
-        words = unit_of(self).words.rstrip(",")
+        words = self.unit.words.rstrip(",")
         ignored = (Fact("Ignored", ", ".join(self.ignore)),) if self.ignore else ()
         rules = "; ".join(f"{{{rule.text}}}" for rule in self.zeros.rules)
         return (

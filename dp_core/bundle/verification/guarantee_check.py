@@ -14,7 +14,6 @@ from dp_core.bundle.verification.unknown_methods import (
 )
 from dp_core.kernel.document import UNIT_KEYS, document_hash
 from dp_core.plan.fixed_plan import fixed_beforehand
-from dp_core.schema.compiled import unit_of
 from dp_core.schema.privacy import TABLE_STAGES
 from dp_core.text.exact import exact_fraction
 from dp_core.wall.accounting.guarantee import PLD, shown
@@ -39,7 +38,7 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
         wrong.append("The stated neighbours or unit are not those that were reserved.")
     # privacy: rows above the limit are dropped by what the schema states; the shares of a household
     # follow from its most members.
-    if claims.unit != unit_of(claims.schema).stated:
+    if claims.unit != claims.schema.unit.stated:
         wrong.append("The stated unit is not that of the schema.")
     # privacy: the file is coded, and units are limited, by the document that was reserved.
     if document_hash(claims.document) != body["document"]:

@@ -36,7 +36,6 @@ from dp_core.bundle.verification.unknown_methods import (
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
 from dp_core.kernel.document import UNIT_KEYS
 from dp_core.plan.quality_checks import verdicts
-from dp_core.schema.compiled import unit_of
 from dp_core.text.canonical import canonical_json
 from dp_core.wall.accounting.guarantee import Guarantee
 
@@ -150,7 +149,7 @@ def _remade(
     guarantees = enforced, claims.tightest, claims.also
     for name, value in guaranteed_json(
         claims.relation,
-        unit_of(claims.schema),
+        claims.schema.unit,
         guarantees,
         claims.totals,
         claims.adoptions,

@@ -53,7 +53,6 @@ from dp_core.plan.reading.prior_reader import FindPrior, check_prior, no_prior, 
 from dp_core.plan.reading.share_reader import KNOWING, LOOKING, check_known, read_shares
 from dp_core.plan.reading.wanted_reader import read_wanted, refuse_wanted
 from dp_core.plan.release_spec import PUBLISH, VERSION, ReleaseSpec, spec_document
-from dp_core.schema.compiled import unit_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, load_schema
@@ -399,7 +398,7 @@ def _read_privacy(node: Node, schema: Schema | None) -> Privacy:
         epsilon=keys["epsilon"].fraction(above=0, maximum=MAX_EPSILON),
         delta=keys["delta"].fraction(minimum=0, below=1) if "delta" in keys else Fraction(0),
         neighbours=one_of(keys.get("neighbours"), NEIGHBOURS),
-        protects=A_ROW if schema is None else unit_of(schema),
+        protects=A_ROW if schema is None else schema.unit,
     )
 
 

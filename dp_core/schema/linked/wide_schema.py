@@ -6,7 +6,8 @@ import itertools
 from dataclasses import replace
 from math import prod
 
-from dp_core.schema.definition import Column, Level, Schema, Unit
+from dp_core.kernel.document import ProtectedUnit
+from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.linked.linked_tables import NO_OTHER, LinkedTables, other
 from dp_core.schema.linked.member_counts import zeros_of_counts
 from dp_core.schema.rules.column_rules import AtMost, ColumnRule
@@ -51,7 +52,7 @@ def widen_schema(flat: Schema, linked: LinkedTables, missing_values: tuple[str, 
         flat,
         columns=columns,
         zeros=StructuralZeros((*flat.zeros.rules, *also, *counted, *empty)),
-        unit=Unit(missing_values=missing_values, max_members=linked.max_members),
+        unit=ProtectedUnit("household", linked.key, linked.max_members, missing_values),
         order=linked.columns,
         linked=linked,
     )

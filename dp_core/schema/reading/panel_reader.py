@@ -68,7 +68,9 @@ class StatedPanel:
     def of(self, schema: Schema) -> Schema:
         """Return the schema of records, which was read from `flat`, with its waves."""
         document = {"panel": _document(self.panel), **schema.document}
-        return replace(schema, panel=self.panel, document=document)
+        waves = (self.panel.waves[0], self.panel.waves[-1])
+        unit = replace(schema.unit, waves=waves)
+        return replace(schema, panel=self.panel, unit=unit, document=document)
 
 
 def is_panel(root: Node) -> bool:

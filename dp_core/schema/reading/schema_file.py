@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from dp_core.errors import BadInput
+from dp_core.kernel.document import A_ROW, ProtectedUnit
 from dp_core.schema.column_types.registry import column_type, words
-from dp_core.schema.definition import Column, DependentColumn, Schema, Unit
+from dp_core.schema.definition import Column, DependentColumn, Schema
 from dp_core.schema.privacy import MOST_ROWS
 from dp_core.schema.publication import UNSTATED, read_publication
 from dp_core.schema.reading.calibration_reader import read_margins
@@ -164,7 +165,7 @@ def _read_flat(
     roles = {name: of(None, _unread, node) for name, node in definitions.items()}
     identifiers = tuple(name for name, role in roles.items() if role == "id")
     replicates = tuple(name for name, role in roles.items() if role == "replicate_weight")
-    unit = Unit()
+    unit = A_ROW
     if "unit" in keys:
         ignored: tuple[str, ...] = ()
         if "ignore" in keys and of_file is None:
@@ -306,14 +307,14 @@ def check_version(node: Node, version: int) -> None:
 
 def _read_unit(
     node: Node, missing_values: tuple[str, ...], columns: Sequence[str], ignored: Sequence[str]
-) -> Unit:
+) -> ProtectedUnit:
     example = "{column: person_id, max_rows: 4}"
     if isinstance(node.content, str):
         if node.content != "row":
             raise node.error(
                 f"{shown(node.content)} is not a unit; write row, or {example} for persons."
             )
-        return Unit()
+        return A_ROW
     keys = node.fields(("column", "max_rows"), required=("column", "max_rows"), example=example)
     column = keys["column"].name()
     if column in columns:
@@ -325,7 +326,7 @@ def _read_unit(
             f"{shown(column)} identifies persons, so it is read; remove it from `ignore`."
         )
     most = keys["max_rows"].integer(minimum=1, maximum=MOST_ROWS)
-    return Unit(column, most, missing_values)
+    return ProtectedUnit("person", column, most, missing_values)
 
 
 def _read_ignore(node: Node | None, columns: Mapping[str, Node]) -> tuple[str, ...]:

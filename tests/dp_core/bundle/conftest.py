@@ -20,7 +20,7 @@ from dp_core.bundle.writer import write_bundle
 from dp_core.kernel.document import document_hash
 from dp_core.methods.bin_density.fitting import with_densities
 from dp_core.metrics.marginal_error import Tally
-from dp_core.schema.compiled import kernel_document, unit_of
+from dp_core.schema.compiled import kernel_document
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Noise, Privacy
@@ -138,7 +138,7 @@ def make_published(
         epsilon=Fraction(1),
         delta=Fraction(0) if pure else Fraction(1, 10**9),
         neighbours="add-remove",
-        protects=unit_of(schema),
+        protects=schema.unit,
     )
     kind: Kind = "pure" if pure else "zcdp"
     noise: Noise = "laplace" if pure else "gaussian"

@@ -11,8 +11,7 @@ import pytest
 from dp_core.bundle.verification.charges_check import check_charges
 from dp_core.bundle.verification.claims import currency, read_charge
 from dp_core.bundle.verification.guarantee_check import check_guarantee
-from dp_core.kernel.document import document_hash
-from dp_core.schema.definition import Unit
+from dp_core.kernel.document import A_ROW, document_hash
 from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
@@ -202,7 +201,7 @@ def claims_of(receipts, stated):
             theorem=stated["theorem"],
         ),
         also=None,
-        schema=SimpleNamespace(unit=Unit(), panel=None, linked=None),
+        schema=SimpleNamespace(unit=A_ROW, panel=None),
         document={},
         program="dp_release 0.1.0",
         plan={

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
-from dp_core.schema.definition import Level, Unit
+from dp_core.kernel.document import A_ROW, ProtectedUnit
+from dp_core.schema.definition import Level
 from dp_core.schema.grid import on_grid
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from tests.schema_texts import RAND, read, refusal
@@ -114,7 +115,7 @@ def test_any_change_of_a_value_gives_a_schema_or_one_sentence(data):
 def test_the_units_column_is_read_and_not_synthesised(declared):
     text = "version: 1\ntitle: t\nunit: {column: id, max_rows: 4}\nmissing_values: ['', '?']\n"
     schema = read(text + AGE + declared)
-    assert schema.unit == Unit("id", 4, ("", "?"))
+    assert schema.unit == ProtectedUnit("person", "id", 4, ("", "?"))
     assert schema.domain.columns == schema.names == ("age",)
     assert schema.reads == ("age", "id")
     assert schema.ignore == ()
@@ -122,4 +123,4 @@ def test_the_units_column_is_read_and_not_synthesised(declared):
     again = parse_schema(schema.document)
     assert (again.unit, again.document) == (schema.unit, schema.document)
     assert on_grid(schema, 2**10).unit == schema.unit
-    assert read("version: 1\ntitle: t\n" + AGE).unit == Unit()
+    assert read("version: 1\ntitle: t\n" + AGE).unit == A_ROW
