@@ -6,8 +6,12 @@ a whole number, although `bool` is a subclass of `int` in Python.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+Described = TypeVar("Described")
 
 
 def whole(document: Mapping[str, Any], key: str, *, least: int = 0) -> int:
@@ -38,3 +42,46 @@ def typed(document: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, A
     if set(document) != set(kinds) or any(type(document[key]) is not kinds[key] for key in kinds):
         raise ValueError(f"Expected {', '.join(kinds)}.")
     return dict(document)
+
+
+def fields_json(question: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, with lists instead of tuples."""
+    each = dataclasses.fields(question)
+    return {field.name: _listed(getattr(question, field.name)) for field in each}
+
+
+def fields_from_json(kind: type[Described], values: Mapping[str, Any]) -> Described:
+    """Return the dataclass whose fields `fields_json` returned.
+
+    Args:
+        kind: A dataclass with fields of texts, whole numbers, and tuples of such.
+        values: Its fields.
+
+    Raises:
+        ValueError: if a value has another type.
+        TypeError: if a field is unknown or missing.
+        KeyError: if a field is unknown.
+    """
+    hints = get_type_hints(kind)
+    return kind(**{name: _of_type(hints[name], value) for name, value in values.items()})
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _of_type(hint: Any, value: Any) -> Any:
+    inner = get_args(hint)
+    if get_origin(hint) is tuple:
+        if type(value) is not list:
+            raise ValueError("Expected a list.")
+        kinds = inner[:1] * len(value) if inner[-1:] == (...,) else inner
+        return tuple(_of_type(*pair) for pair in zip(kinds, value, strict=True))
+    if get_origin(hint) is UnionType:
+        if value is None and NoneType in inner:
+            return None
+        return _of_type(next(each for each in inner if each is not NoneType), value)
+    # privacy: True is 1 to Python, and a float may equal a whole number.
+    if type(value) is not (str if get_origin(hint) is Literal else hint):
+        raise ValueError(f"Expected {hint}.")
+    return value
