@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 Described = TypeVar("Described")
 
@@ -55,15 +55,16 @@ def fields_from_json(kind: type[Described], values: Mapping[str, Any]) -> Descri
 
     Args:
         kind: A dataclass with fields of texts, whole numbers, and tuples of such.
-        values: Its fields.
+        values: Its fields, and maybe a `name`.
 
     Raises:
-        ValueError: if a value has another type.
-        TypeError: if a field is unknown or missing.
-        KeyError: if a field is unknown.
+        ValueError: if a field is missing or unknown, or a value has another type.
     """
     hints = get_type_hints(kind)
-    return kind(**{name: _of_type(hints[name], value) for name, value in values.items()})
+    fields = [field.name for field in dataclasses.fields(cast(Any, kind))]
+    if {*values} - {"name"} != {*fields}:
+        raise ValueError(f"Expected {', '.join(fields)}.")
+    return kind(**{name: _of_type(hints[name], values[name]) for name in fields})
 
 
 def _listed(value: Any) -> Any:

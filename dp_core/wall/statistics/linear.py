@@ -14,11 +14,11 @@ are computed here, and no question needs a proof of its own.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
-from dp_core.wall.statistics.descriptions import fields_from_json, fields_json
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum
 from dp_core.wall.statistics.whole_numbers import MOST, cut
 
@@ -284,14 +283,6 @@ class Linear(Sum):
 
     def claimed_codes(self) -> Sequence[ClaimedCodes]:
         return self.codes
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.NAME, **fields_json(self)}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        values = {key: value for key, value in document.items() if key != "name"}
-        return fields_from_json(cls, values)
 
 
 @lru_cache(maxsize=4096)

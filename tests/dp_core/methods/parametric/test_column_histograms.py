@@ -26,8 +26,7 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import CosineSums
-from dp_core.wall.statistics.binned_counts import BinnedCounts
-from dp_core.wall.statistics.histograms.cosines import GRID
+from dp_core.wall.statistics.linear_questions import GRID, BinnedCounts
 from tests.full import pairwise
 from tests.measured import curator_of, method_inputs, noisy_sums
 
