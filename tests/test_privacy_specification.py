@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections import Counter
 from fractions import Fraction
 from typing import get_args
 
@@ -298,21 +297,18 @@ def most_counted(queries, records):
             for size in range(len(columns) + 1)
             for t in itertools.combinations(columns, size)
         )
-    cells = Counter(
-        frozenset(zip(clique, codes, strict=True))
-        for clique, codes in zip(queries.of, queries.codes, strict=True)
-    )
-    by_columns = {}
-    for cell, times in cells.items():
-        by_columns.setdefault(frozenset(column for column, _ in cell), []).append(times)
-    return max(
-        1,
-        sum(
-            sum(sorted(times)[-records:])
-            for columns, times in by_columns.items()
-            if columns or records == 1
-        ),
-    )
+    columns = sorted({column for clique in queries.of for column in clique})
+    most = max(code for cell in queries.codes for code in cell)
+    rows = itertools.product(range(most + 2), repeat=len(columns))
+    counted = [
+        [
+            all(row[columns.index(name)] == code for name, code in zip(clique, cell, strict=True))
+            for clique, cell in zip(queries.of, queries.codes, strict=True)
+        ]
+        for row in rows
+    ]
+    found = of_vectors(np.array(counted, dtype=int))
+    return found["U" if records == 1 else "X"]
 
 
 def contrasts(sizes):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,154 +57,132 @@ class Norms(NamedTuple):
     l2_squared_apart: int
 
 
-class Rows(Protocol):
-    """The public rows of a block, shape (`count`, `width`), in a form that fits their pattern."""
-
-    @property
-    def count(self) -> int:
-        """Number of rows."""
-
-    @property
-    def width(self) -> int:
-        """Number of entries of each row."""
-
-    @property
-    def reach(self) -> int:
-        """Largest absolute value of an entry, at least 1."""
-
-    @property
-    def norms(self) -> Norms:
-        """What they contribute to a sensitivity."""
-
-    def of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return rows by their numbers, shape (numbers, width)."""
-
-    def times(self, table: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of rows times counts, shape (width, ...).
-
-        Args:
-            table: Whole numbers, shape (count, ...). The absolute values of them all, times the
-                largest entry of a row, add up to less than 2^62, or they are Python's integers.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Units:
-    """Unit vectors: a record is counted in one entry, or in none.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Rows:
+    """The public rows of a block, in a form that fits their pattern.
 
     Attributes:
-        width: Number of entries.
-        none: Whether a further row, the last, is 0.
+        count: Number of rows.
+        width: Number of entries of each row.
+        reach: Largest absolute value of an entry, at least 1.
+        norms: Returns what they contribute to a sensitivity.
+        of: Returns rows by their numbers, shape (numbers, width).
+        times: Returns the sum of rows times whole numbers, shape (width, ...). These have the shape
+            (count, ...); the sum of their absolute values, times `reach`, is below 2^62, or they
+            are Python's integers.
+        unit: Whether the rows are unit vectors; by default not.
     """
 
+    count: int
     width: int
-    none: bool = False
-
-    @property
-    def count(self) -> int:
-        return self.width + self.none
-
-    @property
-    def reach(self) -> int:
-        return 1
-
-    @property
-    def norms(self) -> Norms:
-        apart = 2 if self.width > 1 else int(self.none)
-        return Norms(1, 1, 0 if self.count > 1 else 1, apart, apart)
-
-    def of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.asarray(numbers[:, None] == np.arange(self.width), dtype=np.int64)
-
-    def times(self, table: NDArray[Any]) -> NDArray[Any]:
-        return table[: self.width]
+    reach: int
+    norms: Callable[[], Norms]
+    of: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    times: Callable[[NDArray[Any]], NDArray[Any]]
+    unit: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Matrix:
-    """Rows of any integers.
+def units(width: int, *, none: bool = False) -> Rows:
+    """Return unit vectors: a record is counted in one entry, or in none.
 
-    Attributes:
-        rows: Shape (count, width), of 64-bit integers.
+    Args:
+        width: Number of entries.
+        none: Whether a further row, the last, is 0; by default not.
     """
+    count = width + none
+    apart = 2 if width > 1 else int(none)
+    return Rows(
+        count=count,
+        width=width,
+        reach=1,
+        norms=lambda: Norms(1, 1, 0 if count > 1 else 1, apart, apart),
+        of=lambda numbers: (numbers[:, None] == np.arange(width)).astype(np.int64),
+        times=lambda table: table[:width],
+        unit=True,
+    )
 
-    rows: NDArray[np.int64]
 
-    @property
-    def count(self) -> int:
-        return len(self.rows)
+def matrix(rows: NDArray[np.int64]) -> Rows:
+    """Return rows of any integers, from an array of shape (count, width)."""
+    reach = max(1, _largest_size(rows))
 
-    @property
-    def width(self) -> int:
-        return int(self.rows.shape[1])
-
-    @property
-    def reach(self) -> int:
-        return max(1, _largest_size(self.rows))
-
-    @property
-    def norms(self) -> Norms:
-        return norms_of(self.rows)
-
-    def of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self.rows[numbers]
-
-    def times(self, table: NDArray[Any]) -> NDArray[Any]:
+    def times(table: NDArray[Any]) -> NDArray[Any]:
         flat = table.reshape(len(table), -1)
-        if flat.dtype == object:
-            found = self.rows.T.astype(object) @ flat
-        elif int(np.abs(flat).sum()) * self.reach < _MOST_IN_FLOATS:
-            # privacy: exact, because no partial sum is beyond the whole numbers of a float.
-            found = (self.rows.T.astype(np.float64) @ flat.astype(np.float64)).astype(np.int64)
-        else:
-            found = self.rows.T @ flat
-        return np.asarray(found.reshape(self.width, *table.shape[1:]))
+        # privacy: floats are exact, because no partial sum is beyond their whole numbers.
+        exact = flat.dtype != object and int(np.abs(flat).sum()) * reach < _MOST_IN_FLOATS
+        kind = np.float64 if exact else flat.dtype
+        found = rows.T.astype(kind) @ flat.astype(kind)
+        return np.asarray(found.astype(flat.dtype).reshape(-1, *table.shape[1:]))
+
+    return Rows(
+        count=rows.shape[0],
+        width=rows.shape[1],
+        reach=reach,
+        norms=lambda: norms_of(rows),
+        of=lambda numbers: rows[numbers],
+        times=times,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Contrasts:
-    """Helmert's contrasts of a column's codes, each times a positive weight.
+@lru_cache(maxsize=1024)
+def contrasts(weights: tuple[int, ...]) -> Rows:
+    """Return Helmert's contrasts of a column's codes, each times a positive weight w_j.
 
     Row x has the entry -x w_x in contrast x, w_j in every contrast j > x, and 0 before, for
-    contrasts j = 1, 2, ... (row 0 has no entry of its own). Their pattern gives the norms in time
-    proportional to the number of rows. For rows x < y, with S(y) the sum of w_j^2 over j > y:
+    contrasts j = 1, 2, ... (row 0 has no entry of its own).
+    """
+    w, steps = np.array(weights, dtype=np.int64), np.arange(1, len(weights) + 1)
+
+    def of(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        own = numbers[:, None]
+        return np.asarray(w * np.where(own < steps, 1, -steps * (own == steps)))
+
+    def times(table: NDArray[Any]) -> NDArray[Any]:
+        along = (-1, *[1] * (table.ndim - 1))
+        before = np.cumsum(table, axis=0)[:-1]
+        return np.asarray(w.reshape(along) * (before - steps.reshape(along) * table[1:]))
+
+    norms = _norms_of_contrasts(weights)
+    return Rows(
+        count=len(weights) + 1,
+        width=len(weights),
+        reach=int((w * steps).max()),
+        norms=lambda: norms,
+        of=of,
+        times=times,
+    )
+
+
+def _norms_of_contrasts(weights: tuple[int, ...]) -> Norms:
+    """Return the norms of contrasts, exactly, in time proportional to their number.
+
+    For rows x < y, with S(y) the sum of w_j^2 over j > y:
 
         u(x)u(x) = x^2 w_x^2 + S(x)
         u(x)u(y) = S(y) - y w_y^2
         |u(x) - u(y)|_1 = x w_x + (the sum of w_j over x < j < y) + (y + 1) w_y
-
-    Attributes:
-        weights: Weight w_j of each contrast, positive.
     """
-
-    weights: tuple[int, ...]
-
-    @property
-    def count(self) -> int:
-        return len(self.weights) + 1
-
-    @property
-    def width(self) -> int:
-        return len(self.weights)
-
-    @property
-    def reach(self) -> int:
-        return max(j * weight for j, weight in enumerate(self.weights, start=1))
-
-    @property
-    def norms(self) -> Norms:
-        return _contrast_norms(self.weights)
-
-    def of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        steps = np.arange(1, self.count)
-        signs = np.where(numbers[:, None] < steps, 1, -steps * (numbers[:, None] == steps))
-        return np.asarray(signs * np.array(self.weights, dtype=np.int64))
-
-    def times(self, table: NDArray[Any]) -> NDArray[Any]:
-        shape = (-1, *[1] * (table.ndim - 1))
-        weights = np.array(self.weights, dtype=np.int64).reshape(shape)
-        steps = np.arange(1, self.count).reshape(shape)
-        return np.asarray(weights * (np.cumsum(table, axis=0)[:-1] - steps * table[1:]))
+    w = (0, *weights)
+    own: list[int] = []
+    own_l1: list[int] = []
+    with_lower: list[int] = []
+    l1_after = l2_after = 0  # sums over j > x of the weights, and of their squares
+    for x in range(len(weights), -1, -1):
+        own.append((x * w[x]) ** 2 + l2_after)
+        own_l1.append(x * w[x] + l1_after)
+        with_lower.append(l2_after - x * w[x] ** 2)
+        l1_after += w[x]
+        l2_after += w[x] ** 2
+    own.reverse()
+    with_lower.reverse()
+    l1_apart = l2_squared_apart = 0
+    below_l1, below, passed = 0, own[0], 0  # largest over x < y; sum of the weights up to y - 1
+    for y in range(1, len(w)):
+        l1_apart = max(l1_apart, below_l1 + passed + (y + 1) * w[y])
+        l2_squared_apart = max(l2_squared_apart, below + own[y] - 2 * with_lower[y])
+        passed += w[y]
+        below_l1, below = max(below_l1, y * w[y] - passed), max(below, own[y])
+    return Norms(max(own_l1), max(own), min(with_lower[1:]), l1_apart, l2_squared_apart)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,10 +225,12 @@ Term = tuple[Block, ...]
 class Linear(Sum):
     """A question of the linear family. A subclass names its terms and the columns' codes.
 
-    Unit: that of the rows.
+    Unit: that of the rows. S times the counts give S times the answer.
     """
 
     __slots__ = ()
+
+    IN_SHARES: ClassVar[bool] = True
 
     @abstractmethod
     def terms(self) -> Sequence[Term]:
@@ -397,7 +377,7 @@ def sum_of_term(
     """
     numbers = [block.numbers(cells, columns) for block in term]
     counted = [block.rows.count for block in term]
-    dense = [place for place, block in enumerate(term) if not isinstance(block.rows, Units)]
+    dense = [place for place, block in enumerate(term) if not block.rows.unit]
     width = prod(term[place].rows.width for place in dense)
     if not dense or prod(counted) <= min(2 * len(cells) * width, MOST_CELLS):
         table = np.zeros(prod(counted), dtype=np.int64)
@@ -437,8 +417,7 @@ def _sum_by_cell(
         some = slice(start, start + step)
         each = weights[None, some]
         for place in dense:
-            rows = term[place].rows.of(numbers[place][some])
-            each = (each[:, None] * rows.T).reshape(-1, len(rows))
+            each = _outer(each, term[place].rows.of(numbers[place][some]))
         for entry, values in zip(found, each, strict=True):
             np.add.at(entry, where[some], values)
     order = [*dense, *unit]
@@ -466,7 +445,7 @@ def _exact_counts(term: Term, counts: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def _norms_of_term(term: Term) -> Norms:
-    each = [block.rows.norms for block in term]
+    each = [block.rows.norms() for block in term]
     if len(each) == 1:
         return each[0]
     l1 = prod(norms.l1 for norms in each)
@@ -494,13 +473,17 @@ def _joint_vectors(terms: Sequence[Term], sizes: dict[str, int]) -> NDArray[np.i
     joint = np.indices([sizes[name] for name in names], dtype=np.int64).reshape(len(names), cells).T
     parts = []
     for term in terms:
-        found = np.ones((cells, 1), dtype=np.int64)
+        found = np.ones((1, cells), dtype=np.int64)
         for block in term:
-            rows = block.rows.of(block.numbers(joint, names))
-            found = (found[:, :, None] * rows[:, None, :]).reshape(cells, -1)
+            found = _outer(found, block.rows.of(block.numbers(joint, names)))
         parts.append(found)
-    distinct = np.unique(np.concatenate(parts, axis=1), axis=0)
+    distinct = np.unique(np.concatenate(parts).T, axis=0)
     return distinct if distinct.size * len(distinct) <= MOST_COMPARED else None
+
+
+def _outer(entries: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the outer product of each record's entries and row, shape (entries, records)."""
+    return np.asarray((entries[:, None] * rows.T).reshape(-1, len(rows)))
 
 
 def _exactly(values: NDArray[np.int64]) -> NDArray[Any]:
@@ -511,27 +494,3 @@ def _exactly(values: NDArray[np.int64]) -> NDArray[Any]:
 
 def _largest_size(values: NDArray[np.int64]) -> int:
     return max(int(values.max(initial=0)), -int(values.min(initial=0)))
-
-
-@lru_cache(maxsize=1024)
-def _contrast_norms(weights: tuple[int, ...]) -> Norms:
-    own: list[int] = []
-    own_l1: list[int] = []
-    with_lower: list[int] = []
-    l1_after = l2_after = 0  # sums over j > x of the weights, and of their squares
-    w = (0, *weights)
-    for x in range(len(weights), -1, -1):
-        own.append((x * w[x]) ** 2 + l2_after)
-        own_l1.append(x * w[x] + l1_after)
-        with_lower.append(l2_after - x * w[x] ** 2)
-        l1_after += w[x]
-        l2_after += w[x] ** 2
-    own, own_l1, with_lower = own[::-1], own_l1[::-1], with_lower[::-1]
-    l1_apart = l2_squared_apart = 0
-    below_l1, below, passed = 0, own[0], 0  # largest over x < y; sum of the weights up to y - 1
-    for y in range(1, len(w)):
-        l1_apart = max(l1_apart, below_l1 + passed + (y + 1) * w[y])
-        l2_squared_apart = max(l2_squared_apart, below + own[y] - 2 * with_lower[y])
-        passed += w[y]
-        below_l1, below = max(below_l1, y * w[y] - passed), max(below, own[y])
-    return Norms(max(own_l1), max(own), min(with_lower[1:]), l1_apart, l2_squared_apart)

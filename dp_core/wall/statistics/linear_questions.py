@@ -24,13 +24,13 @@ from dp_core.errors import BadInput
 from dp_core.wall.statistics.linear import (
     MOST_CELLS,
     Block,
-    Contrasts,
     Linear,
-    Matrix,
     Term,
-    Units,
+    contrasts,
+    matrix,
     reach_of,
     sum_of_table,
+    units,
 )
 from dp_core.wall.statistics.statistic import ClaimedCodes, claims
 from dp_core.wall.statistics.whole_numbers import MOST_CODES, MOST_POSITIONS, cut
@@ -66,16 +66,24 @@ column without bins, whose codes are separate levels."""
 
 def levels(column: str, size: int) -> Block:
     """Return a block that counts each code of a column."""
-    return Block((column,), Units(size), _own)
+    return Block((column,), units(size), _own)
 
 
 def _own(codes: NDArray[np.int64]) -> NDArray[np.int64]:
     return codes
 
 
-def bins(column: str, edges: tuple[int, ...]) -> Block:
-    """Return a block that counts the codes of each bin."""
-    return Block((column,), Units(len(edges) - 1), lambda codes: bin_of(codes, edges))
+def bins(column: str, edges: tuple[int, ...], rows: NDArray[np.int64] | None = None) -> Block:
+    """Return a block with a row for each bin, by default a count of its records.
+
+    Args:
+        column: The column.
+        edges: First code of each bin, then the number of codes.
+        rows: Shape (bins, width), or (bins + 1, width): the last row is then for all codes from
+            the last edge on.
+    """
+    own = units(len(edges) - 1) if rows is None else matrix(rows)
+    return Block((column,), own, lambda codes: bin_of(codes, edges))
 
 
 def bin_of(codes: NDArray[np.int64], edges: Sequence[int]) -> NDArray[np.int64]:
@@ -85,7 +93,7 @@ def bin_of(codes: NDArray[np.int64], edges: Sequence[int]) -> NDArray[np.int64]:
 
 def missing(column: str, positions: int) -> Block:
     """Return a block that counts the records with a number, and those without."""
-    return Block((column,), Units(2), lambda codes: (codes >= positions).astype(np.int64))
+    return Block((column,), units(2), lambda codes: (codes >= positions).astype(np.int64))
 
 
 def numbers(column: str, rows: NDArray[np.int64]) -> Block:
@@ -93,7 +101,7 @@ def numbers(column: str, rows: NDArray[np.int64]) -> Block:
     zero = np.zeros((1, rows.shape[1]), dtype=np.int64)
     return Block(
         (column,),
-        Matrix(np.concatenate([rows, zero])),
+        matrix(np.concatenate([rows, zero])),
         lambda codes: np.minimum(codes, len(rows)),
     )
 
@@ -121,7 +129,6 @@ class CellCounts(Linear):
     """
 
     NAME: ClassVar[str] = "cell-counts"
-    IN_SHARES: ClassVar[bool] = True
 
     by: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -138,10 +145,6 @@ class CellCounts(Linear):
         return (*self.sizes, *[2] * len(self.numbers))
 
     @property
-    def length(self) -> int:
-        return prod(self.shape)
-
-    @property
     def codes(self) -> list[ClaimedCodes]:
         return claims(self.by, self.sizes) + claims(self.numbers, self.positions, or_missing=True)
 
@@ -150,8 +153,18 @@ class CellCounts(Linear):
         return ((*by, *map(missing, self.numbers, self.positions)),)
 
 
+@dataclass(frozen=True, slots=True)
+class _OfColumns(Linear):
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def codes(self) -> list[ClaimedCodes]:
+        return claims(self.columns, self.sizes)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BinnedCounts(Linear):
+class BinnedCounts(_OfColumns):
     """Numbers of records by levels of some columns and bins of others. Unit: records.
 
     The entries are a table with an axis for each column, flattened row by row.
@@ -163,10 +176,7 @@ class BinnedCounts(Linear):
     """
 
     NAME: ClassVar[str] = "binned-counts"
-    IN_SHARES: ClassVar[bool] = True
 
-    columns: tuple[str, ...]
-    sizes: tuple[int, ...]
     edges: Edges
 
     def __post_init__(self) -> None:
@@ -179,14 +189,6 @@ class BinnedCounts(Linear):
     def shape(self) -> tuple[int, ...]:
         """Number of levels or bins of each column."""
         return binned_shape(self.sizes, self.edges)
-
-    @property
-    def length(self) -> int:
-        return prod(self.shape)
-
-    @property
-    def codes(self) -> list[ClaimedCodes]:
-        return claims(self.columns, self.sizes)
 
     def terms(self) -> tuple[Term]:
         each = zip(self.columns, self.sizes, self.edges, strict=True)
@@ -243,7 +245,7 @@ def binned(codes: NDArray[np.int64], edges: Edges) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoxCounts(Linear):
+class BoxCounts(_OfColumns):
     """Numbers of records in boxes of codes, no two of which overlap. Unit: records.
 
     A record is in a box if each of its codes is in the box's range of that column. A record in no
@@ -257,10 +259,7 @@ class BoxCounts(Linear):
     """
 
     NAME: ClassVar[str] = "box-counts"
-    IN_SHARES: ClassVar[bool] = True
 
-    columns: tuple[str, ...]
-    sizes: tuple[int, ...]
     boxes: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
@@ -278,19 +277,11 @@ class BoxCounts(Linear):
         if _overlap(np.array(self.boxes, dtype=np.int64)):
             raise ValueError("Two boxes overlap.")
 
-    @property
-    def length(self) -> int:
-        return len(self.boxes)
-
-    @property
-    def codes(self) -> list[ClaimedCodes]:
-        return claims(self.columns, self.sizes)
-
     def terms(self) -> tuple[Term]:
-        return ((Block(self.columns, Units(self.length, none=True), self._box_of),),)
+        return ((Block(self.columns, units(len(self.boxes), none=True), self._box_of),),)
 
     def _box_of(self, *codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        found = np.full(len(codes[0]), self.length, dtype=np.int64)
+        found = np.full(len(codes[0]), len(self.boxes), dtype=np.int64)
         for number, box in enumerate(self.boxes):
             inside = np.arange(len(found))
             for column, low, high in zip(codes, box[::2], box[1::2], strict=True):
@@ -331,7 +322,6 @@ class CellSums(Linear):
     """
 
     NAME: ClassVar[str] = "cell-sums"
-    IN_SHARES: ClassVar[bool] = True
 
     column: str
     positions: int
@@ -341,10 +331,6 @@ class CellSums(Linear):
     def __post_init__(self) -> None:
         check_columns(self.by, self.sizes)
         check_columns((self.column,), (self.positions,), most=MOST_POSITIONS, others=self.by)
-
-    @property
-    def length(self) -> int:
-        return prod(self.sizes)
 
     @property
     def codes(self) -> list[ClaimedCodes]:
@@ -373,7 +359,6 @@ class MiddleProducts(Linear):
     """
 
     NAME: ClassVar[str] = "products"
-    IN_SHARES: ClassVar[bool] = True
 
     columns: tuple[str, str]
     positions: tuple[int, int]
@@ -395,10 +380,6 @@ class MiddleProducts(Linear):
     def squares(self) -> bool:
         """Whether both numbers are the same."""
         return self.columns[0] == self.columns[1]
-
-    @property
-    def length(self) -> int:
-        return 1
 
     @property
     def codes(self) -> list[ClaimedCodes]:
@@ -436,7 +417,6 @@ class KernelCounts(Linear):
     """
 
     NAME: ClassVar[str] = "kernel-counts"
-    IN_SHARES: ClassVar[bool] = True
 
     column: str
     positions: int
@@ -459,16 +439,11 @@ class KernelCounts(Linear):
         return len(self.edges) - 1
 
     @property
-    def length(self) -> int:
-        return self.bins + 1
-
-    @property
     def codes(self) -> list[ClaimedCodes]:
         return claims((self.column,), (self.positions,), or_missing=True)
 
     def terms(self) -> tuple[Term]:
-        rows = Matrix(_kernel(self.bins, self.weights))
-        return ((Block((self.column,), rows, lambda codes: bin_of(codes, self.edges)),),)
+        return ((bins(self.column, self.edges, _kernel(self.bins, self.weights)),),)
 
 
 @lru_cache(maxsize=4)
@@ -501,6 +476,7 @@ class CosineSums(Linear):
     """
 
     NAME: ClassVar[str] = "cosine-sums"
+    IN_SHARES: ClassVar[bool] = False
     NOT_IN_SHARES: ClassVar[str] = (
         "Its bounds are for one table of records; measure tables of linked files."
     )
@@ -539,12 +515,7 @@ class CosineSums(Linear):
         rows[: self.bins, : self.kept] = cosines(self.bins, np.arange(self.kept)).T
         if self.missing:
             rows[-1, -1] = GRID
-        block = Block((self.column,), Matrix(rows), lambda codes: bin_of(codes, self._all_edges))
-        return ((block,),)
-
-    @property
-    def _all_edges(self) -> tuple[int, ...]:
-        return self.edges if self.missing else self.edges[:-1]
+        return ((bins(self.column, self.edges if self.missing else self.edges[:-1], rows),),)
 
     def histogram(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the histogram whose further coefficients are 0, from (noisy) entries. Public.
@@ -575,7 +546,7 @@ def cosines(bins: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Interaction(Linear):
+class Interaction(_OfColumns):
     """The part of a table that is orthogonal to all of its margins. Unit: `unit` steps a record.
 
     A table of p x q cells spends most of its budget on repeating its margins. Its interaction has
@@ -596,10 +567,6 @@ class Interaction(Linear):
     """
 
     NAME: ClassVar[str] = "interaction"
-    IN_SHARES: ClassVar[bool] = True
-
-    columns: tuple[str, ...]
-    sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -627,16 +594,12 @@ class Interaction(Linear):
     def length(self) -> int:
         return prod(size - 1 for size in self.sizes)
 
-    @property
-    def codes(self) -> list[ClaimedCodes]:
-        return claims(self.columns, self.sizes)
-
     def terms(self) -> tuple[Term]:
         return (self._blocks(),)
 
     def _blocks(self) -> Term:
         return tuple(
-            Block((column,), _contrasts(size, len(self.sizes)), _own)
+            Block((column,), contrasts(_weights(size, len(self.sizes))), _own)
             for column, size in zip(self.columns, self.sizes, strict=True)
         )
 
@@ -690,7 +653,7 @@ class Interaction(Linear):
         for axis, size in enumerate(self.sizes):
             along = (-1, *[1] * (table.ndim - 1))
             steps = np.arange(1, size).reshape(along)
-            weights = np.array(_contrasts(size, len(self.sizes)).weights).reshape(along)
+            weights = np.array(_weights(size, len(self.sizes))).reshape(along)
             part = np.moveaxis(table, axis, 0) / (weights * steps * (steps + 1))
             found = np.zeros((size, *part.shape[1:]))
             found[:-1] = np.cumsum(part[::-1], axis=0)[::-1]
@@ -732,10 +695,10 @@ def _squared_norm(size: int, columns: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _contrasts(size: int, columns: int) -> Contrasts:
-    """Return the contrasts of a column of `size` codes, one of so many columns."""
+def _weights(size: int, columns: int) -> tuple[int, ...]:
+    """Return the weights of a column of `size` codes, one of so many columns."""
     square = _squared_norm(size, columns)
-    return Contrasts(tuple((isqrt(4 * square // (j * (j + 1))) + 1) // 2 for j in range(1, size)))
+    return tuple((isqrt(4 * square // (j * (j + 1))) + 1) // 2 for j in range(1, size))
 
 
 def check_columns(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.wall.statistics import linear
-from dp_core.wall.statistics.linear import Block, Contrasts, Matrix, Units, largest, sum_of_term
+from dp_core.wall.statistics.linear import Block, contrasts, largest, matrix, sum_of_term, units
 from tests.dp_core.wall.statistics.neighbours import RELATIONS
 
 SIZES = {"a": 3, "b": 2, "c": 4}
@@ -18,12 +18,12 @@ def blocks(draw, columns):
     count, width = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     kind = draw(st.sampled_from(["units", "matrix", "contrasts"]))
     if kind == "units":
-        rows = Units(width, none=draw(st.booleans()))
+        rows = units(width, none=draw(st.booleans()))
     elif kind == "contrasts":
-        rows = Contrasts(tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))))
+        rows = contrasts(tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))))
     else:
         entries = st.lists(st.integers(-4, 4), min_size=width, max_size=width)
-        rows = Matrix(np.array(draw(st.lists(entries, min_size=count, max_size=count)), np.int64))
+        rows = matrix(np.array(draw(st.lists(entries, min_size=count, max_size=count)), np.int64))
     shape = tuple(SIZES[name] for name in columns)
     cells = int(np.prod(shape))
     numbers = draw(st.lists(st.integers(0, rows.count - 1), min_size=cells, max_size=cells))
@@ -59,7 +59,7 @@ def test_a_sum_is_that_of_the_records_vectors(term, seed, most):
     cells = every_cell()[: rng.integers(0, 25)]
     counts = rng.integers(1, most, len(cells))
     expected = counts.astype(object) @ vectors_of(term)[: len(cells)].astype(object)
-    dense = [place for place, each in enumerate(term) if not isinstance(each.rows, Units)]
+    dense = [place for place, each in enumerate(term) if not each.rows.unit]
     numbers = [each.numbers(cells, tuple(SIZES)) for each in term]
     found = [sum_of_term(term, tuple(SIZES), cells, counts)]
     found.append(linear._sum_by_cell(term, numbers, dense, counts))
@@ -117,21 +117,21 @@ def test_norms_bound_rows_and_are_exact_where_they_are_compared(most, data):
 def test_contrasts_have_the_norms_of_their_rows():
     rng = np.random.default_rng(4)
     for size in (1, 2, 3, 10, 40):
-        rows = Contrasts(tuple(map(int, rng.integers(1, 100, size))))
+        rows = contrasts(tuple(map(int, rng.integers(1, 100, size))))
         each = rows.of(np.arange(rows.count))
-        assert rows.norms == linear.norms_of(each)
+        assert rows.norms() == linear.norms_of(each)
         assert rows.reach == np.abs(each).max()
 
 
 def test_a_code_without_a_row_is_refused():
-    block = Block(("a",), Units(2), lambda codes: codes - 1)
+    block = Block(("a",), units(2), lambda codes: codes - 1)
     for code in (0, 3):
         with pytest.raises(ValueError, match="row"):
             block.numbers(np.array([[code]]), ("a",))
 
 
 def test_sums_beyond_64_bits_are_exact():
-    block = Block(("a",), Matrix(np.array([[2**33], [-(2**33) + 1]])), lambda codes: codes)
+    block = Block(("a",), matrix(np.array([[2**33], [-(2**33) + 1]])), lambda codes: codes)
     cells, counts = np.array([[0], [1]]), np.array([2**50, 2**50 - 1])
     (found,) = sum_of_term((block,), ("a",), cells, counts)
     assert found == 2**83 + (1 - 2**33) * (2**50 - 1)
