@@ -20,6 +20,7 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.statistics import CosineSums, CosineTails, CutDeviations, InDif, Quantile
 from dp_core.wall.statistics.counting_queries import Cells, Parities
+from dp_core.wall.statistics.linear import Linear
 from dp_core.wall.statistics.linear_questions import (
     BinnedCounts,
     BoxCounts,
@@ -66,7 +67,6 @@ SQUARES = Products(columns=("x", "x"), positions=(P, P), **BY)
 PRODUCTS = Products(columns=("x", "y"), positions=(P, Q), **BY)
 ONE_CELL = Products(columns=("x", "y"), positions=(P, Q), about="cells")
 TOP = (P - 1, Q - 1)
-COUNTING = (BinnedCounts, BoxCounts, KernelCounts, CosineSums, CellSums, CellCounts, Products)
 
 # -- regressions
 
@@ -178,7 +178,7 @@ def told(patch, name, kind, cost, times=1):
     statistic, neighbours, *files = FAR[name]
     session = PaysAlways(Currency(kind, cost), neighbours)
     domain = REGRESSED
-    if isinstance(statistic, COUNTING):
+    if isinstance(statistic, (Linear, Products)):
         domain = WAVES if isinstance(statistic, CosineSums) else COUNTED
     curators = [Curator(domain, Observed(file), session) for file in files]
     with patch.context() as fault:

@@ -330,9 +330,8 @@ def norms_of(rows: NDArray[np.int64]) -> Norms:
 def _norms_of_all(rows: NDArray[np.int64]) -> Norms:
     sizes = _exactly(np.abs(rows))
     l1, l2_squared = int(sizes.sum(axis=1).max()), int((sizes**2).sum(axis=1).max())
-    distinct = np.unique(rows, axis=0) if rows.size <= MOST_COMPARED else rows
-    if distinct.size * len(distinct) <= MOST_COMPARED:
-        each = _exactly(distinct)
+    if rows.size * len(rows) <= MOST_COMPARED:
+        each = _exactly(rows)
         apart = np.abs(each[:, None] - each)
         return Norms(
             l1,

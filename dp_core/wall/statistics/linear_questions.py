@@ -512,7 +512,7 @@ class CosineSums(Linear):
 
     def terms(self) -> tuple[Term]:
         rows = np.zeros((self.bins + self.missing, self.length), dtype=np.int64)
-        rows[: self.bins, : self.kept] = cosines(self.bins, np.arange(self.kept)).T
+        rows[: self.bins, : self.kept] = _first_cosines(self.bins, self.kept).T
         if self.missing:
             rows[-1, -1] = GRID
         return ((bins(self.column, self.edges if self.missing else self.edges[:-1], rows),),)
@@ -525,8 +525,18 @@ class CosineSums(Linear):
         """
         factors = np.full(self.kept, 2.0 / (self.bins * GRID))
         factors[0] /= 2
-        table = cosines(self.bins, np.arange(self.kept))
+        table = _first_cosines(self.bins, self.kept)
         return np.asarray((values[: self.kept] * factors) @ table / GRID)
+
+
+def _first_cosines(bins: int, kept: int) -> NDArray[np.int64]:
+    return _cosine_table(bins, -(-kept // 256) * 256)[:kept]
+
+
+@lru_cache(maxsize=2)
+def _cosine_table(bins: int, kept: int) -> NDArray[np.int64]:
+    # Methods ask for the sensitivities of every number of coefficients.
+    return cosines(bins, np.arange(kept))
 
 
 def cosines(bins: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
