@@ -114,10 +114,16 @@ def test_norms_bound_rows_and_are_exact_where_they_are_compared(most, data):
         assert found == true
 
 
-def test_contrasts_have_the_norms_of_their_rows():
+def test_a_last_row_apart_from_the_others_is_orthogonal_to_them():
+    found = linear.norms_of(np.array([[3, 0], [2, 0], [0, 5]]))
+    assert found == (5, 25, 0, 8, 34)
+
+
+def test_rows_of_a_pattern_have_the_norms_of_their_entries():
     rng = np.random.default_rng(4)
-    for size in (1, 2, 3, 10, 40):
-        rows = contrasts(tuple(map(int, rng.integers(1, 100, size))))
+    some = [units(width, none=none) for width in (1, 2, 5) for none in (False, True)]
+    some += [contrasts(tuple(map(int, rng.integers(1, 100, size)))) for size in (1, 2, 3, 10, 40)]
+    for rows in some:
         each = rows.of(np.arange(rows.count))
         assert rows.norms() == linear.norms_of(each)
         assert rows.reach == np.abs(each).max()
@@ -130,8 +136,9 @@ def test_a_code_without_a_row_is_refused():
             block.numbers(np.array([[code]]), ("a",))
 
 
-def test_sums_beyond_64_bits_are_exact():
-    block = Block(("a",), matrix(np.array([[2**33], [-(2**33) + 1]])), lambda codes: codes)
-    cells, counts = np.array([[0], [1]]), np.array([2**50, 2**50 - 1])
+@pytest.mark.parametrize(("row", "count"), [(3, 2**53 + 1), (2**33 + 1, 2**50 + 1)])
+def test_sums_beyond_floats_and_64_bits_are_exact(row, count):
+    block = Block(("a",), matrix(np.array([[row], [1]])), lambda codes: codes)
+    cells, counts = np.array([[0], [1]]), np.array([count, 1])
     (found,) = sum_of_term((block,), ("a",), cells, counts)
-    assert found == 2**83 + (1 - 2**33) * (2**50 - 1)
+    assert found == row * count + 1
