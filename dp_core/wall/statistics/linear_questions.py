@@ -547,9 +547,29 @@ def cosines(bins: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         numbers: The coefficients.
     """
     angles = np.outer(numbers, 2 * np.arange(bins) + 1) % (4 * bins)
-    rounded = np.rint(GRID * np.cos(np.pi * angles / (2 * bins)))
-    # privacy: the bounds of the sums follow from this line, whatever the cosine of the machine.
-    return np.asarray(np.clip(rounded, -GRID, GRID), dtype=np.int64)
+    return _of_angles(bins)[angles]
+
+
+@lru_cache(maxsize=4)
+def _of_angles(bins: int) -> NDArray[np.int64]:
+    """Return cos(pi a/(2 bins)) for a = 0 to 4 bins - 1 as the nearest whole numbers of 1/GRID.
+
+    Every machine finds the same, because the series is summed in whole numbers of 2^-100; so
+    whoever verifies a receipt computes the sensitivity that was charged.
+    """
+    one = 1 << 100
+    pi = (314159265358979323846264338327950288419716939937511 << 100) // 10**50
+    quarter = []
+    for a in range(bins + 1):
+        square = (pi * a // (2 * bins)) ** 2 >> 100
+        found, size, step = 0, one, 0  # size of the term, whose signs alternate
+        while size:
+            found += size if step % 4 == 0 else -size
+            step += 2
+            size = (size * square >> 100) // (step * (step - 1))
+        quarter.append((2 * GRID * found + one) // (2 * one))
+    half = [*quarter, *(-value for value in quarter[-2::-1])]
+    return np.array([*half, *half[-2:0:-1]], dtype=np.int64)
 
 
 # -- interactions
