@@ -446,7 +446,7 @@ class KernelCounts(Linear):
         return ((bins(self.column, self.edges, _kernel(self.bins, self.weights)),),)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=1)
 def _kernel(bins: int, weights: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the weights of records by bin, those without a number last, shape (bins + 1,) * 2."""
     by_distance = np.zeros(bins, dtype=np.int64)
