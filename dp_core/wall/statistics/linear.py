@@ -23,8 +23,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Neighbours
-from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum
 from dp_core.wall.statistics.whole_numbers import MOST, cut
