@@ -39,7 +39,7 @@ from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.tables.domain import Clique
 from dp_core.wall.accounting.currency import largest_limit
 from dp_core.wall.released import Measurement, Released, Totals
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 DELTA = Fraction(1, 10**9)
 DEMO = Path(__file__).parents[1] / "flows" / "demo"

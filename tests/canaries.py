@@ -53,7 +53,7 @@ from dp_core.wall.accounting.events import Event
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.noise import granted_noise, stability, threaded_noise
 from dp_core.wall.released import Measurement, SparseTable, Totals
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 from tests.canary_files import (
     CANARY,
     ROWS,

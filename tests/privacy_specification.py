@@ -49,13 +49,18 @@ from dp_core.wall.statistics import (
     TableDistance,
     bounds,
 )
-from dp_core.wall.statistics.binned_counts import BinnedCounts
-from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-from dp_core.wall.statistics.interactions import Interaction
-from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.limited.limited_sums import LimitedSums
-from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
+from dp_core.wall.statistics.linear_questions import (
+    BinnedCounts,
+    BoxCounts,
+    CellCounts,
+    CellSums,
+    Interaction,
+    KernelCounts,
+    MiddleProducts,
+)
+from dp_core.wall.statistics.products import Products
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
     COEFFICIENT,
@@ -77,8 +82,9 @@ CONSTANTS = {
     "accounting.loss_distribution.MOST_DIFFERENT": "different scales, at most",
     "accounting.loss_distribution.SMALLEST_DELTA": "smallest delta",
     "accounting.composition.RHO_UNITS": "units of a rho of 1",
-    "statistics.histograms.cosines.GRID": "units of a cosine of 1",
-    "statistics.interactions.MOST_ENTRIES": "entries of all interactions, at most",
+    "statistics.linear_questions.GRID": "units of a cosine of 1",
+    "statistics.linear.MOST_COMPARED": "entries compared pair by pair, at most",
+    "statistics.linear_questions.MOST_ENTRIES": "entries of all interactions, at most",
     "statistics.regressions.shortened.LONGEST": "largest `length_limit`",
     "statistics.whole_numbers.MOST": "size at which an entry is cut",
     "accounting.events.LARGEST_SCALE": "scales are below this",
@@ -202,14 +208,14 @@ EXAMPLES = (
         "products, about the middle",
         "`positions` 3 and 4",
         {"x": 4, "y": 5},
-        Products(columns=("x", "y"), positions=(3, 4)),
+        MiddleProducts(columns=("x", "y"), positions=(3, 4)),
         rows=2,
     ),
     Example(
         "products, about the middle",
         "squares, `positions` 5",
         {"x": 6},
-        Products(columns=("x", "x"), positions=(5, 5)),
+        MiddleProducts(columns=("x", "x"), positions=(5, 5)),
     ),
     Example(
         "products, about the cells",
@@ -224,9 +230,9 @@ EXAMPLES = (
         {"g": 2, "x": 4},
         Products(columns=("x", "x"), positions=(4, 4), about="cells", by=("g",), sizes=(2,)),
     ),
-    Example("interaction, one column", "`sizes` 3", {"a": 3}, Interaction(("a",), (3,))),
+    Example("interaction", "`sizes` 3", {"a": 3}, Interaction(("a",), (3,))),
     Example(
-        "interaction, several columns",
+        "interaction",
         "`sizes` 2 and 3",
         {"a": 2, "b": 3},
         Interaction(("a", "b"), (2, 3)),

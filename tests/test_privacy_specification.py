@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections import Counter
 from fractions import Fraction
 from typing import get_args
 
@@ -38,10 +37,14 @@ from dp_core.wall.statistics import (
     QueryCounts,
 )
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-from dp_core.wall.statistics.interactions import Interaction
-from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.limited.limited_sums import LimitedSums
-from dp_core.wall.statistics.moments import CellSums, Products
+from dp_core.wall.statistics.linear_questions import (
+    CellSums,
+    Interaction,
+    KernelCounts,
+    MiddleProducts,
+)
+from dp_core.wall.statistics.products import Products
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
     COEFFICIENT,
@@ -80,8 +83,8 @@ def larger(row, ask, **more):
 LARGER = (
     larger("cell-sums", CellSums(column="x", positions=1)),
     larger("cell-sums", CellSums(column="x", positions=1000)),
-    larger("products, about the middle", Products(columns=("x", "y"), positions=(1, 7))),
-    larger("products, about the middle", Products(columns=("x", "y"), positions=(300, 7))),
+    larger("products, about the middle", MiddleProducts(columns=("x", "y"), positions=(1, 7))),
+    larger("products, about the middle", MiddleProducts(columns=("x", "y"), positions=(300, 7))),
     larger(
         "products, about the cells",
         Products(columns=("x", "y"), positions=(300, 70), about="cells"),
@@ -93,10 +96,10 @@ LARGER = (
     larger(
         "cut-deviations", CutDeviations(column="x", edges=(*range(9), 50), low=2, high=8, left=3)
     ),
-    larger("interaction, one column", Interaction(("a",), (2,))),
-    larger("interaction, one column", Interaction(("a",), (17,))),
-    larger("interaction, several columns", Interaction(("a", "b"), (5, 9))),
-    larger("interaction, several columns", Interaction(("a", "b", "c"), (2, 3, 4))),
+    larger("interaction", Interaction(("a",), (2,))),
+    larger("interaction", Interaction(("a",), (17,))),
+    larger("interaction", Interaction(("a", "b"), (5, 9))),
+    larger("interaction", Interaction(("a", "b", "c"), (2, 3, 4))),
     larger(
         "query-counts",
         QueryCounts(
@@ -222,24 +225,33 @@ def symbols_of(ask):
             most = max(f * max(abs(x - c) for x in (low, high)) for low, high, c, f in cells)
             span = max(f * (high - low) for low, high, _, f in cells)
             found |= {"u": max(1, most), "d": max(1, most, span), "q": min(2, len(cells))}
+        case MiddleProducts(positions=(one, other)):
+            found |= {"r": one - 1, "s": other - 1}
         case Products(columns=columns, positions=(one, other), sizes=sizes):
             several = columns[0] != columns[1] and math.prod(sizes) > 1
             found |= {"r": one - 1, "s": other - 1, "h": 2 if several else 1}
-        case KernelCounts(weights=weights):
+        case KernelCounts(weights=weights, bins=bins):
+            places = range(bins)
             vectors = [
-                [weights[abs(g - b)] for g in range(ask.bins) if abs(g - b) < len(weights)]
-                for b in range(ask.bins)
+                [*(dict(enumerate(weights)).get(abs(g - b), 0) for g in places), 0] for b in places
             ]
-            found |= {
-                "A": max(map(sum, vectors)),
-                "B": max(sum(each**2 for each in vector) for vector in vectors),
-            }
-        case CosineSums(kept=kept, edges=edges, size=size):
-            found |= {"D": 2**20, "k": kept, "t": int(edges[-1] < size)}
+            found |= of_vectors([*vectors, [0] * bins + [weights[0]]])
+        case CosineSums(kept=kept, bins=n, missing=missing):
+            vectors = [
+                [
+                    *(
+                        round(2**20 * math.cos(math.pi * j * (2 * b + 1) / (2 * n)))
+                        for j in range(kept)
+                    ),
+                    *[0] * missing,
+                ]
+                for b in range(n)
+            ]
+            found |= of_vectors([*vectors, *[[0] * kept + [2**20]] * missing])
         case CosineTails():
             found |= {"D": 2**20}
         case Interaction(sizes=sizes):
-            found |= of_interaction(sizes)
+            found |= of_vectors(contrasts(sizes))
         case ClassGradient(classes=classes, features=features, at=at):
             q = PROBABILITY
             norms = (q, q**2) if classes == 2 else (2 * q, 2 * q**2)
@@ -285,56 +297,43 @@ def most_counted(queries, records):
             for size in range(len(columns) + 1)
             for t in itertools.combinations(columns, size)
         )
-    cells = Counter(
-        frozenset(zip(clique, codes, strict=True))
-        for clique, codes in zip(queries.of, queries.codes, strict=True)
-    )
-    by_columns = {}
-    for cell, times in cells.items():
-        by_columns.setdefault(frozenset(column for column, _ in cell), []).append(times)
-    return max(
-        1,
-        sum(
-            sum(sorted(times)[-records:])
-            for columns, times in by_columns.items()
-            if columns or records == 1
-        ),
-    )
+    columns = sorted({column for clique in queries.of for column in clique})
+    most = max(code for cell in queries.codes for code in cell)
+    rows = itertools.product(range(most + 2), repeat=len(columns))
+    counted = [
+        [
+            all(row[columns.index(name)] == code for name, code in zip(clique, cell, strict=True))
+            for clique, cell in zip(queries.of, queries.codes, strict=True)
+        ]
+        for row in rows
+    ]
+    found = of_vectors(np.array(counted, dtype=int))
+    return found["U" if records == 1 else "X"]
 
 
-def of_interaction(sizes):
-    """Return U, V, W, X and Y from the contrasts as the page defines them."""
-    columns = []
+def contrasts(sizes):
+    """Return the vector of every cell from the contrasts as the page defines them."""
+    vectors = [[1]]
     for p in sizes:
         squared = 32 if p == 2 else max(32 * p, 2 ** min(12, 32 // len(sizes))) ** 2
         weights = [round(math.sqrt(squared / (j * (j + 1)))) for j in range(1, p)]
-        columns.append(
-            [
-                [w * (1 if x < j else -j if x == j else 0) for j, w in enumerate(weights, start=1)]
-                for x in range(p)
-            ]
-        )
+        rows = [
+            [w * (1 if x < j else -j if x == j else 0) for j, w in enumerate(weights, start=1)]
+            for x in range(p)
+        ]
+        vectors = [[a * b for a in u for b in row] for u in vectors for row in rows]
+    return vectors
 
-    def inner(one, other):
-        return sum(a * b for a, b in zip(one, other, strict=True))
 
-    apart = [
-        [a - b for a, b in zip(one, other, strict=True)]
-        for one, other in itertools.permutations(columns[0], 2)
-    ]
-    ends = [
-        (
-            min(inner(one, other) for one, other in itertools.combinations(codes, 2)),
-            max(inner(one, one) for one in codes),
-        )
-        for codes in columns
-    ]
+def of_vectors(vectors):
+    """Return U, V, X and Y of a question with few vectors: their largest norms and distances."""
+    each = np.array(vectors, dtype=object)
+    apart = (each[:, None] - each).reshape(-1, each.shape[1])
     return {
-        "U": math.prod(max(sum(map(abs, code)) for code in codes) for codes in columns),
-        "V": math.prod(max(inner(code, code) for code in codes) for codes in columns),
-        "W": min(map(math.prod, itertools.product(*ends))),
-        "X": max(sum(map(abs, each)) for each in apart),
-        "Y": max(inner(each, each) for each in apart),
+        "U": np.abs(each).sum(axis=1).max(),
+        "V": (each**2).sum(axis=1).max(),
+        "X": max(1, np.abs(apart).sum(axis=1).max()),
+        "Y": max(1, (apart**2).sum(axis=1).max()),
     }
 
 
@@ -404,7 +403,7 @@ def test_the_search_finds_a_bound_that_is_too_small():
         for relation in example.relations
         if 2 * largest_changes(example, relation)[1] > example.bounds(Relation(relation))[1]
     ]
-    assert {"table", "cell-sums", "f-score", "interaction, several columns"} <= set(beyond)
+    assert {"table", "cell-sums", "f-score", "interaction"} <= set(beyond)
     assert len(beyond) > len(EXAMPLES)
 
 

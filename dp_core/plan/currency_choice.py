@@ -42,7 +42,7 @@ from dp_core.wall.accounting.currency import Currency, choose_currency, threshol
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.released import noise_variance
 from dp_core.wall.statistics import Sum, TableChecks, sensitivities
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 Planned: TypeAlias = tuple[Fraction, int, int, float]
 """Share of the budget, L1 and squared L2 sensitivity, and weight of a planned statistic."""

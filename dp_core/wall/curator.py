@@ -59,7 +59,7 @@ from dp_core.wall.statistics import (
     check_codes,
 )
 from dp_core.wall.statistics.counting_queries import Queries
-from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
+from dp_core.wall.statistics.linear_questions import MOST_ENTRIES, Interaction
 
 
 class Curator:

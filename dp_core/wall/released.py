@@ -15,7 +15,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.statistics import Sum
 from dp_core.wall.statistics.counting_queries import Queries
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

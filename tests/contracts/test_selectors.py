@@ -26,7 +26,7 @@ from dp_core.wall.accounting.events import NoisyMaxEvent
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import tables_of
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 from tests.full import pairwise, some
 from tests.measured import method_inputs
 

@@ -19,12 +19,18 @@ from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.statistics import CosineSums, CosineTails, CutDeviations, InDif, Quantile
-from dp_core.wall.statistics.binned_counts import BinnedCounts
-from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-from dp_core.wall.statistics.interactions import Interaction
-from dp_core.wall.statistics.kernel_counts import KernelCounts
-from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
+from dp_core.wall.statistics.linear import Linear
+from dp_core.wall.statistics.linear_questions import (
+    BinnedCounts,
+    BoxCounts,
+    CellCounts,
+    CellSums,
+    Interaction,
+    KernelCounts,
+    MiddleProducts,
+)
+from dp_core.wall.statistics.products import Products
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
     COEFFICIENT,
@@ -54,14 +60,13 @@ COSINES = CosineSums(column="x", size=64, edges=tuple(range(65)), kept=5)
 TWO_COSINES = CosineSums(column="x", size=64, edges=tuple(range(65)), kept=2)
 SUMS = CellSums(column="x", positions=P, by=("h",), sizes=(2,))
 COUNTS = CellCounts(by=("h",), sizes=(2,), numbers=("x",), positions=(P,))
-MIDDLE_SQUARES = Products(columns=("x", "x"), positions=(P, P))
-MIDDLE = Products(columns=("x", "y"), positions=(P, Q))
+MIDDLE_SQUARES = MiddleProducts(columns=("x", "x"), positions=(P, P))
+MIDDLE = MiddleProducts(columns=("x", "y"), positions=(P, Q))
 BY = {"about": "cells", "by": ("h",), "sizes": (2,)}
 SQUARES = Products(columns=("x", "x"), positions=(P, P), **BY)
 PRODUCTS = Products(columns=("x", "y"), positions=(P, Q), **BY)
 ONE_CELL = Products(columns=("x", "y"), positions=(P, Q), about="cells")
 TOP = (P - 1, Q - 1)
-COUNTING = (BinnedCounts, BoxCounts, KernelCounts, CosineSums, CellSums, CellCounts, Products)
 
 # -- regressions
 
@@ -173,7 +178,7 @@ def told(patch, name, kind, cost, times=1):
     statistic, neighbours, *files = FAR[name]
     session = PaysAlways(Currency(kind, cost), neighbours)
     domain = REGRESSED
-    if isinstance(statistic, COUNTING):
+    if isinstance(statistic, (Linear, Products)):
         domain = WAVES if isinstance(statistic, CosineSums) else COUNTED
     curators = [Curator(domain, Observed(file), session) for file in files]
     with patch.context() as fault:

@@ -21,7 +21,7 @@ from dp_core.text.pages.page import Listing, Page, Sentence, numbers, texts
 from dp_core.text.pages.printed import Printed
 from dp_core.wall.released import Answers, Measurement, Paid, SparseTable, Totals
 from dp_core.wall.statistics.counting_queries import Cells
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -45,7 +45,7 @@ from dp_core.text.canonical import canonical_json
 from dp_core.wall.released import Answers, Measurement, Records, Released, SparseTable, Totals
 from dp_core.wall.statistics import Sum, sum_from_json
 from dp_core.wall.statistics.counting_queries import Cells, Parities, Queries
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {

@@ -31,9 +31,7 @@ from dp_core.wall.released import (
     interactions_of,
     tables_of,
 )
-from dp_core.wall.statistics.binned_counts import BinnedCounts
-from dp_core.wall.statistics.interactions import Interaction
-from dp_core.wall.statistics.moments import CellCounts
+from dp_core.wall.statistics.linear_questions import BinnedCounts, CellCounts, Interaction
 
 STANDARD_ERRORS = 3.0
 """A count below so many standard errors is biased upwards, because a set has no negative counts.

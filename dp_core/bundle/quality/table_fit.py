@@ -31,7 +31,7 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.accounting.currency import NoiseScale
 from dp_core.wall.household_values import in_households, stored_shares
 from dp_core.wall.released import Measurement, Released, Totals
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 _NORMAL = 1.959963984540054
 

@@ -43,7 +43,7 @@ from dp_core.wall.ledger.session import (
 )
 from dp_core.wall.released import Answers, SparseTable, Totals
 from dp_core.wall.statistics import SUMS, QueryCounts, required
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 
 def check_charges(claims: Claims) -> str | tuple[str, ...]:

@@ -20,7 +20,7 @@ from dp_core.methods.declared_statistics.value_table import Edges, ValueTable
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 from dp_core.schema.definition import Column
 from dp_core.wall.released import Totals
-from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.linear_questions import BinnedCounts
 
 Floats = NDArray[np.float64]
 

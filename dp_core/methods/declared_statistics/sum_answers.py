@@ -18,8 +18,8 @@ from dp_core.methods.declared_statistics.tail_counts import TailCounts, tail_cou
 from dp_core.methods.declared_statistics.value_table import ValueTable
 from dp_core.wall.released import Totals
 from dp_core.wall.statistics import Sum
-from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.limited.limited_sums import LimitedSums
+from dp_core.wall.statistics.linear_questions import BinnedCounts
 
 Floats = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.methods.declared_statistics.layers import Layers, layers_of
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.values.stored_values import StoredValues, stored_values
-from dp_core.wall.statistics.binned_counts import BinnedCounts, binned_shape
+from dp_core.wall.statistics.linear_questions import BinnedCounts, binned_shape
 
 Edges = tuple[int, ...]
 

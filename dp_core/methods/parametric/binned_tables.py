@@ -15,7 +15,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Table, Totals
-from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.linear_questions import BinnedCounts
 
 Edges = tuple[tuple[int, ...] | None, ...]
 """For each column the first code of every bin, then the number of codes; None for levels."""

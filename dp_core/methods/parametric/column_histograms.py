@@ -23,7 +23,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, Table, Totals, tables_of
-from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.linear_questions import BinnedCounts
 
 Floats = NDArray[np.float64]
 

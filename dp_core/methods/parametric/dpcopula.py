@@ -28,7 +28,7 @@ from dp_core.schema.variables import Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Totals, tables_of
-from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.linear_questions import BinnedCounts
 
 _LARGEST = 0.995
 """Largest correlation of a pair."""

@@ -28,8 +28,7 @@ from dp_core.schema.variables import Variables
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, Table, Totals, tables_of
-from dp_core.wall.statistics.binned_counts import BinnedCounts
-from dp_core.wall.statistics.box_counts import MOST_BOXES, BoxCounts
+from dp_core.wall.statistics.linear_questions import MOST_BOXES, BinnedCounts, BoxCounts
 
 CELLS = Fraction(3, 4)
 """Part of the budget for the table of all columns; the boxes get the rest. It is 1/2 in the paper,

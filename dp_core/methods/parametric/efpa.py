@@ -20,7 +20,7 @@ from dp_core.methods.parametric.column_histograms import (
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Released, Totals
 from dp_core.wall.statistics import CosineSums, CosineTails
-from dp_core.wall.statistics.histograms.cosines import GRID
+from dp_core.wall.statistics.linear_questions import GRID
 
 CHOOSING = Fraction(1, 8)
 """Part of a column's budget for the number of coefficients. It is 1/2 in the paper, but a number

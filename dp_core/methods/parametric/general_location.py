@@ -14,7 +14,8 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
+from dp_core.wall.statistics.linear_questions import CellCounts, CellSums, MiddleProducts
+from dp_core.wall.statistics.products import Products
 
 EMPTY = 1.0
 """Smallest noisy count, in records, of a cell with a mean of its own."""
@@ -169,16 +170,13 @@ class Layout:
 
     def products(
         self, first: Variable, second: Variable, about: Literal["middle", "cells"]
-    ) -> Products:
+    ) -> MiddleProducts | Products:
         """Return the question for the products of two numbers."""
-        cells = about == "cells"
-        return Products(
-            columns=(first.name, second.name),
-            positions=(first.positions, second.positions),
-            about=about,
-            by=self.by if cells else (),
-            sizes=self.sizes if cells else (),
-        )
+        columns = (first.name, second.name)
+        positions = (first.positions, second.positions)
+        if about == "middle":
+            return MiddleProducts(columns=columns, positions=positions)
+        return Products(columns=columns, positions=positions, by=self.by, sizes=self.sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -14,7 +14,7 @@ from dp_core.methods.parametric.column_histograms import ColumnHistograms, Estim
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Totals
-from dp_core.wall.statistics.kernel_counts import KernelCounts
+from dp_core.wall.statistics.linear_questions import KernelCounts
 
 _SCALE = 1 << 12
 """Weight at distance 0."""

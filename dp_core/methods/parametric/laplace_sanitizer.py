@@ -30,7 +30,7 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Table, Totals, tables_of
 from dp_core.wall.statistics import Quantile
-from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.linear_questions import BinnedCounts
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator

@@ -26,7 +26,8 @@ from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Totals
-from dp_core.wall.statistics.moments import Products
+from dp_core.wall.statistics.linear_questions import MiddleProducts
+from dp_core.wall.statistics.products import Products
 
 MOST_CELLS = 2**20
 """Largest number of cells of the categorical columns and patterns of missing numbers."""
@@ -158,7 +159,7 @@ class Modips(Synthesizer):
         )
 
 
-def _product(layout: Layout, first: Variable, second: Variable) -> Products:
+def _product(layout: Layout, first: Variable, second: Variable) -> MiddleProducts | Products:
     """Return the question for the products of two numbers, or for the squares of one."""
     # If one of two numbers may be missing, cell means are not over the records that have both.
     whole = first == second or not (first.missing or second.missing)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dp_core.schema.variables import Variables
 from dp_core.wall.released import Released, Totals
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from dp_core.methods.private_domain.quantile_tree import group_edges, widths
 from dp_core.schema.definition import Column, Schema
 from dp_core.wall.accounting.currency import Currency, NoiseScale
-from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.linear_questions import BinnedCounts
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator

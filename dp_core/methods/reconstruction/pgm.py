@@ -43,7 +43,7 @@ from dp_core.wall.released import (
     interactions_of,
     tables_of,
 )
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 _LOG = logging.getLogger(__name__)
 SMOOTHING = 0.3

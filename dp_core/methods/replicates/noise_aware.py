@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dp_core.methods.replicates.centred_draws import centred
 from dp_core.schema.privacy import Noise
 from dp_core.wall.released import Answers, Measurement, Released, Totals
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 SETS = 20
 """Default number of sets: intervals from noise alone are within 7 % of the width for many sets."""

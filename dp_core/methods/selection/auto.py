@@ -68,7 +68,7 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.released import ReleasedKind, tables_of
 from dp_core.wall.statistics import InDif
-from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
+from dp_core.wall.statistics.linear_questions import MOST_ENTRIES, Interaction
 
 _TRIPLE_PART = 0.05  # a triple's own deviation, relative to the mean of its pairs
 _LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to sampling

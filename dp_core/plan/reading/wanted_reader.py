@@ -18,7 +18,7 @@ from dp_core.schema.dependencies import origin
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
-from dp_core.wall.statistics.interactions import MOST_CELLS
+from dp_core.wall.statistics.linear import MOST_CELLS
 
 EXAMPLE = "[{of: [sex, age], weight: 3}, {of: [income, region]}]"
 _ENTRY = "{of: [sex, age], weight: 3}"

@@ -22,9 +22,9 @@ MOST_CELLS = 2**31
 
 A unit changes one or two cells of each table for each of its rows (at most
 `dp_core.schema.privacy.MOST_ROWS`; a household for each of its pair rows, at most 20 x 19, however
-many shares they have), all scores of a vector, and all entries of an interaction (at
-most 2^20 in each set, `dp_core.wall.statistics.interactions.MOST_ENTRIES`). The total is far below
-this bound in every release.
+many shares they have), all scores of a vector, and all entries of an interaction (at most 2^20 in
+each set, `dp_core.wall.statistics.linear_questions.MOST_ENTRIES`). The total is far below this
+bound in every release.
 """
 
 TINIEST = 1e-290

@@ -8,8 +8,9 @@ from dp_core.wall.statistics.dependence.f_score import FScore
 from dp_core.wall.statistics.dependence.indif import InDif
 from dp_core.wall.statistics.dependence.mutual_information import MutualInformation
 from dp_core.wall.statistics.dependence.r_score import RScore
-from dp_core.wall.statistics.histograms.cosines import CosineSums, CosineTails
+from dp_core.wall.statistics.histograms.cosines import CosineTails
 from dp_core.wall.statistics.histograms.cuts import CutDeviations
+from dp_core.wall.statistics.linear_questions import CosineSums
 from dp_core.wall.statistics.quantile import Quantile
 from dp_core.wall.statistics.query_scores import QueryCounts, QueryDistance, SignedQueries
 from dp_core.wall.statistics.statistic import Statistic, Sum, TableStatistic, check_codes

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
+from dp_core.wall.statistics.linear import Block, largest, units
 
 ENUMERATED_COLUMNS = 20
 """Largest number of columns for which the sensitivity of parities is found by enumeration."""
@@ -101,35 +102,12 @@ class Cells:
         return counts
 
     def l1(self, neighbours: Neighbours) -> int:
-        """Count how many of the cells one row can leave and enter.
-
-        The cells of one set of columns exclude one another, in whatever order the columns are
-        named. So one row more or less changes, of each set of columns, the queries about one cell,
-        by 1: at most as many as are equal to one another (one, if none is repeated). A row replaced
-        changes the queries about the cell it leaves and those about the cell it enters, by 1 each:
-        at most the two largest groups of equal queries. The number of rows (no columns) is then
-        the same. The sum over all sets of columns bounds the list.
-        """
-        groups: dict[Clique, dict[tuple[int, ...], int]] = {}
-        for clique, cell in zip(self.of, self.codes, strict=True):
-            # privacy: (a, b) and (b, a) are the same table, so a row is in one cell of both.
-            order = sorted(range(len(clique)), key=clique.__getitem__)
-            group = groups.setdefault(tuple(clique[axis] for axis in order), {})
-            key = tuple(cell[axis] for axis in order)
-            group[key] = group.get(key, 0) + 1
-        moved = 1 if neighbours == "add-remove" else 2
-        return max(
-            1,
-            sum(
-                sum(sorted(group.values(), reverse=True)[:moved])
-                for clique, group in groups.items()
-                if clique or neighbours == "add-remove"
-            ),
-        )
+        """Return the bound of the linear family: a row is in one cell of each set of columns."""
+        return _largest_of_cells(self, neighbours)[0]
 
     def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return `l1`: every changed count changes by 1, and 1 squared is 1."""
-        return self.l1(neighbours)
+        """Return the bound of the linear family."""
+        return _largest_of_cells(self, neighbours)[1]
 
     def to_json(self) -> dict[str, object]:
         number = {clique: index for index, clique in enumerate(self.cliques)}
@@ -234,6 +212,42 @@ def _whole(number: object) -> int:
     if type(number) is not int or number < 0:
         raise ValueError("Cells are given by whole numbers.")
     return number
+
+
+@lru_cache(maxsize=64)
+def _largest_of_cells(queries: Cells, neighbours: Neighbours) -> tuple[int, int]:
+    """Return the L1 and the squared L2 sensitivity of queries about cells.
+
+    Equal queries are in terms of their own, so that no cell occurs twice in a term. Codes that no
+    query names are one further code.
+    """
+    sizes: dict[str, int] = {}
+    asked: dict[Clique, Counter[tuple[int, ...]]] = {}
+    for clique, cell in zip(queries.of, queries.codes, strict=True):
+        for name, code in zip(clique, cell, strict=True):
+            sizes[name] = max(sizes.get(name, 0), int(code) + 2)
+        # privacy: (a, b) and (b, a) are the same table, so a row is in one cell of both.
+        names, codes = (
+            zip(*sorted(zip(clique, cell, strict=True)), strict=True) if clique else ((), ())
+        )
+        asked.setdefault(names, Counter())[codes] += 1
+    terms = []
+    for names, cells in asked.items():
+        for equal in range(max(cells.values())):
+            several = [cell for cell, times in cells.items() if times > equal]
+            terms.append((_cells_block(names, several),) if names else ())
+    return largest(terms, sizes, neighbours)
+
+
+def _cells_block(names: Clique, cells: list[tuple[int, ...]]) -> Block:
+    """Return a block that counts the records of each of some different cells."""
+    number = {cell: index for index, cell in enumerate(cells)}
+
+    def numbers(*codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        each = zip(*(axis.tolist() for axis in codes), strict=True)
+        return np.array([number.get(cell, len(cells)) for cell in each], dtype=np.int64)
+
+    return Block(names, units(len(cells), none=True), numbers)
 
 
 @lru_cache(maxsize=64)

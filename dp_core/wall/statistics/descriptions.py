@@ -6,8 +6,12 @@ a whole number, although `bool` is a subclass of `int` in Python.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+
+Described = TypeVar("Described")
 
 
 def whole(document: Mapping[str, Any], key: str, *, least: int = 0) -> int:
@@ -19,22 +23,57 @@ def whole(document: Mapping[str, Any], key: str, *, least: int = 0) -> int:
     return value
 
 
-def wholes(document: Any) -> tuple[int, ...]:
-    """Return a list of whole numbers."""
-    if not isinstance(document, list) or any(type(number) is not int for number in document):
-        raise ValueError("Expected a list of whole numbers.")
-    return tuple(document)
+def fields_json(question: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, with lists instead of tuples."""
+    each = dataclasses.fields(question)
+    return {field.name: _plain(getattr(question, field.name)) for field in each}
 
 
-def names(document: Any) -> tuple[str, ...]:
-    """Return a list of column names."""
-    if not isinstance(document, list) or any(type(name) is not str for name in document):
-        raise ValueError("Expected a list of column names.")
-    return tuple(document)
+def fields_from_json(kind: type[Described], values: Mapping[str, Any]) -> Described:
+    """Return the dataclass whose fields `fields_json` returned.
+
+    Args:
+        kind: A dataclass with fields of texts, whole numbers, truth values, tuples, and dataclasses
+            of such or with an own `from_json`.
+        values: Its fields, and maybe the `name` of a question.
+
+    Raises:
+        ValueError: if a field is missing or unknown, or a value has another type.
+    """
+    hints = get_type_hints(kind)
+    fields = [field.name for field in dataclasses.fields(cast(Any, kind))]
+    if not isinstance(values, Mapping) or {*values} | {"name"} != {*fields, "name"}:
+        raise ValueError(f"Expected {', '.join(fields)}.")
+    return kind(**{name: of_type(hints[name], values[name]) for name in fields})
 
 
-def typed(document: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Return the values of a description with exactly these keys, of exactly these types."""
-    if set(document) != set(kinds) or any(type(document[key]) is not kinds[key] for key in kinds):
-        raise ValueError(f"Expected {', '.join(kinds)}.")
-    return dict(document)
+def of_type(hint: Any, value: Any) -> Any:
+    """Return a value of a field of this type from its JSON; see `fields_from_json`."""
+    inner = get_args(hint)
+    if get_origin(hint) is tuple:
+        if type(value) is not list:
+            raise ValueError("Expected a list.")
+        kinds = inner[:1] * len(value) if inner[-1:] == (...,) else inner
+        return tuple(of_type(*pair) for pair in zip(kinds, value, strict=True))
+    if get_origin(hint) is UnionType:
+        if value is None and NoneType in inner:
+            return None
+        kinds = tuple(each for each in inner if each is not NoneType)
+        # Of several dataclasses it is the one with these fields.
+        fits = [each for each in kinds if len(kinds) == 1 or {*get_type_hints(each)} == {*value}]
+        return of_type(fits[0] if fits else kinds[0], value)
+    if dataclasses.is_dataclass(hint):
+        own = getattr(hint, "from_json", None)
+        return own(value) if own else fields_from_json(cast(Any, hint), value)
+    # privacy: True is 1 to Python, and a float may equal a whole number.
+    if type(value) is not (str if get_origin(hint) is Literal else hint):
+        raise ValueError(f"Expected {hint}.")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if dataclasses.is_dataclass(value):
+        return value.to_json() if hasattr(value, "to_json") else fields_json(value)
+    return value

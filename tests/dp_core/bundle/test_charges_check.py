@@ -27,7 +27,7 @@ from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.ledger.receipts import Receipt
 from dp_core.wall.ledger.session import TABLE, drawn_asks, drawn_cells_asks, sparse_asks
 from dp_core.wall.statistics import required
-from dp_core.wall.statistics.moments import CellSums
+from dp_core.wall.statistics.linear_questions import CellSums
 from tests.vectors.make import receipt_case
 
 ADD, REPLACE = "add-remove", "replace-one"

@@ -16,9 +16,7 @@ from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Totals
-from dp_core.wall.statistics.binned_counts import BinnedCounts
-from dp_core.wall.statistics.interactions import Interaction
-from dp_core.wall.statistics.moments import CellCounts
+from dp_core.wall.statistics.linear_questions import BinnedCounts, CellCounts, Interaction
 from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))

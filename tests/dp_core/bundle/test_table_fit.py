@@ -19,7 +19,7 @@ from dp_core.plan.quality_checks import Threshold, public_figures, verdicts
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Totals
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))

@@ -24,8 +24,7 @@ from dp_core.wall.accounting.currency import NoiseScale
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import interactions_of
-from dp_core.wall.statistics.interactions import Interaction
-from dp_core.wall.statistics.moments import CellCounts
+from dp_core.wall.statistics.linear_questions import CellCounts, Interaction
 from flows.answers.plan_answers import plan_answer
 from tasks.stages.measure_marginals import read_selections, write_selections
 from tests.measured import noisy_sums

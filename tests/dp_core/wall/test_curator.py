@@ -20,7 +20,7 @@ from dp_core.wall.noise import drawn_cells, granted_noise, perturbed_draws, stab
 from dp_core.wall.statistics import (
     InDif,
 )
-from dp_core.wall.statistics.moments import CellSums
+from dp_core.wall.statistics.linear_questions import CellSums
 from tests.conftest import DatasetCounter
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))

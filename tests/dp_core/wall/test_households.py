@@ -42,15 +42,21 @@ from dp_core.wall.statistics import (
     bounds,
     required,
 )
-from dp_core.wall.statistics.binned_counts import BinnedCounts
-from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-from dp_core.wall.statistics.histograms.cosines import CosineSums, CosineTails
+from dp_core.wall.statistics.histograms.cosines import CosineTails
 from dp_core.wall.statistics.histograms.cuts import CutDeviations
-from dp_core.wall.statistics.interactions import Interaction
-from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.limited.limited_sums import LimitedSums
-from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
+from dp_core.wall.statistics.linear_questions import (
+    BinnedCounts,
+    BoxCounts,
+    CellCounts,
+    CellSums,
+    CosineSums,
+    Interaction,
+    KernelCounts,
+    MiddleProducts,
+)
+from dp_core.wall.statistics.products import Products
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
@@ -179,7 +185,7 @@ def asked():
         CellCounts(by=("h", "p"), sizes=(2, 3), numbers=("members",), positions=(4,)),
         CellSums(column="members", positions=4, by=("p",), sizes=(3,)),
         LIMITED,
-        Products(columns=("members", "members"), positions=(4, 4)),
+        MiddleProducts(columns=("members", "members"), positions=(4, 4)),
         Products(columns=("members", "q"), positions=(4, 3), about="cells"),
         Interaction(("p", "other.p"), (3, 3)),
         ClassGradient(column="h", classes=2, features=LEVELS, at=(0,) * LEVELS.width),
@@ -273,7 +279,7 @@ OF_HOUSEHOLDS = [
     (CellCounts(by=("h",), sizes=(2,), numbers=("members",), positions=(4,)), 0),
     (CellSums(column="members", positions=4, by=("h",), sizes=(2,)), 0),
     (replace(LIMITED, by=("h",), sizes=(2,), edges=(None,)), 0),
-    (Products(columns=("members", "members"), positions=(4, 4)), 0),
+    (MiddleProducts(columns=("members", "members"), positions=(4, 4)), 0),
     (Interaction(("h", "members"), (2, 4)), 0),
     (NumberGradient(target=NUMBER, features=Features((Levels(name="h", size=2),)), at=(9, 9)), 0),
     (InDif((("h", "members"),)), Fraction(1, 2)),

@@ -349,11 +349,10 @@ def sum_of(kind, **about):
 def test_relations_that_only_sums_hold_are_told_as_such():
     from dp_core.analysis.regression.interval_warnings import lost_relations, relation_warnings
     from dp_core.inference.formulas.formula import read_formula
-    from dp_core.wall.statistics.binned_counts import BinnedCounts
-    from dp_core.wall.statistics.moments import Products
+    from dp_core.wall.statistics.linear_questions import BinnedCounts, MiddleProducts
 
     formula = read_formula("pay ~ age", ("pay", "age", "sex"))
-    product = sum_of(Products, by=(), sizes=(), columns=("pay", "age"), positions=(9, 9))
+    product = sum_of(MiddleProducts, by=(), sizes=(), columns=("pay", "age"), positions=(9, 9))
     binned = sum_of(BinnedCounts, columns=("pay", "age"), sizes=(9, 9), edges=(None, (0, 9)))
 
     (said,) = relation_warnings(measured_as(), formula)

@@ -40,7 +40,7 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import NoiseScale
 from dp_core.wall.released import Measurement, Released, Table, Totals, interactions_of
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 _MOST_COLUMNS = 10
 """Largest number of columns of a table whose parts are computed."""

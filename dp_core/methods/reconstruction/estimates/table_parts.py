@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Totals
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 
 def beyond(table: NDArray[np.float64]) -> NDArray[np.float64]:

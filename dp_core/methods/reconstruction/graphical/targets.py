@@ -17,7 +17,7 @@ from dp_core.methods.reconstruction.graphical.junction_fit import Target
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Table, Totals
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 _LEAST_PENALTY = 1e-3  # records; keeps the log factor of an empty target cell finite
 _SETTLING = 3e-4  # penalty of a shrunk table relative to its variance; resolves contradictions

@@ -46,7 +46,7 @@ from dp_core.wall.accounting.currency import Currency, NoiseScale
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.released import noise_variance
 from dp_core.wall.statistics import sensitivities
-from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
+from dp_core.wall.statistics.linear_questions import MOST_ENTRIES, Interaction
 
 MOST_PARTS = 1500
 """Largest number of parts of all wanted tables together, each of which may be one charge."""

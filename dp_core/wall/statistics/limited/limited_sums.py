@@ -6,11 +6,10 @@ of a group of small firms is not hidden by the noise that a group of large firms
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +17,12 @@ from numpy.typing import NDArray
 from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
-from dp_core.wall.statistics.binned_counts import (
+from dp_core.wall.statistics.linear_questions import (
     Edges,
     binned,
     binned_shape,
     check_bins,
-    read_edges,
 )
-from dp_core.wall.statistics.descriptions import names, wholes
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
 from dp_core.wall.statistics.whole_numbers import (
     MOST_POSITIONS,
@@ -190,33 +187,3 @@ class LimitedSums(Sum):
     def claimed_codes(self) -> list[ClaimedCodes]:
         own = ClaimedCodes(self.column, self.positions, or_missing=True)
         return [*claims(self.by, self.sizes), own]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.NAME,
-            "by": list(self.by),
-            "sizes": list(self.sizes),
-            "edges": [None if each is None else list(each) for each in self.edges],
-            "column": self.column,
-            "positions": self.positions,
-            "runs": list(self.runs),
-            "lows": list(self.lows),
-            "highs": list(self.highs),
-            "centres": list(self.centres),
-            "factors": list(self.factors),
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        return cls(
-            by=names(document["by"]),
-            sizes=wholes(document["sizes"]),
-            edges=read_edges(document["edges"]),
-            column=names([document["column"]])[0],
-            positions=wholes([document["positions"]])[0],
-            runs=wholes(document["runs"]),
-            lows=wholes(document["lows"]),
-            highs=wholes(document["highs"]),
-            centres=wholes(document["centres"]),
-            factors=wholes(document["factors"]),
-        )

@@ -9,14 +9,13 @@ features have an L1 norm of at most 1 + p and a squared L2 norm of at most 1 + p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.wall.statistics.descriptions import typed
+from dp_core.wall.statistics.descriptions import fields_json, of_type
 from dp_core.wall.statistics.statistic import ClaimedCodes
 from dp_core.wall.statistics.whole_numbers import MOST_CODES, MOST_POSITIONS
 
@@ -76,16 +75,6 @@ class Number:
         """Return the codes that its bounds assume."""
         return ClaimedCodes(self.name, self.positions, or_missing=True)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values that define it."""
-        return {
-            "name": self.name,
-            "positions": self.positions,
-            "centre": self.centre,
-            "reach": self.reach,
-            "missing": self.missing,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
@@ -115,10 +104,6 @@ class Levels:
     def claimed_codes(self) -> ClaimedCodes:
         """Return the codes that its bounds assume."""
         return ClaimedCodes(self.name, self.size, or_missing=False)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values that define it."""
-        return {"name": self.name, "size": self.size}
 
 
 Predictor = Number | Levels
@@ -169,7 +154,7 @@ class Features:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return plain values that define them."""
-        return [each.to_json() for each in self.all]
+        return [fields_json(each) for each in self.all]
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
@@ -178,29 +163,4 @@ class Features:
         Raises:
             ValueError: or another error of its kind, if it is not what `to_json` returns.
         """
-        if not isinstance(document, list):
-            raise ValueError("Predictors must be a list.")
-        return cls(tuple(_predictor(each) for each in document))
-
-
-def _predictor(document: Mapping[str, Any]) -> Predictor:
-    return Levels(**typed(document, LEVELS)) if "size" in document else number(document)
-
-
-def number(document: Mapping[str, Any]) -> Number:
-    """Return the column of numbers that its `to_json` described.
-
-    Raises:
-        ValueError: or another error of its kind, if it is not what `to_json` returns.
-    """
-    return Number(**typed(document, NUMBER))
-
-
-NUMBER: Mapping[str, type] = {
-    "name": str,
-    "positions": int,
-    "centre": int,
-    "reach": int,
-    "missing": bool,
-}
-LEVELS: Mapping[str, type] = {"name": str, "size": int}
+        return cls(of_type(tuple[Predictor, ...], document))

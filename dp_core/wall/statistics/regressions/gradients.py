@@ -10,10 +10,9 @@ no stopping rule, no convexity, no exact minimiser is needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,7 @@ from numpy.typing import NDArray
 from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
-from dp_core.wall.statistics.descriptions import typed, wholes
-from dp_core.wall.statistics.regressions.features import ONE, Features, Number, number
+from dp_core.wall.statistics.regressions.features import ONE, Features, Number
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum
 from dp_core.wall.statistics.whole_numbers import MOST, cut
 
@@ -131,37 +129,6 @@ class ClassGradient(Sum):
         )
         return [own, *self.features.claimed_codes()]
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.NAME,
-            "column": self.column,
-            "classes": self.classes,
-            "missing_from": self.missing_from,
-            "features": self.features.to_json(),
-            "at": list(self.at),
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        values = typed(
-            document,
-            {
-                "name": str,
-                "column": str,
-                "classes": int,
-                "missing_from": int,
-                "features": list,
-                "at": list,
-            },
-        )
-        return cls(
-            column=values["column"],
-            classes=values["classes"],
-            missing_from=values["missing_from"],
-            features=Features.from_json(values["features"]),
-            at=wholes(values["at"]),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberGradient(Sum):
@@ -229,23 +196,6 @@ class NumberGradient(Sum):
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         return [self.target.claimed_codes(), *self.features.claimed_codes()]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.NAME,
-            "target": self.target.to_json(),
-            "features": self.features.to_json(),
-            "at": list(self.at),
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        values = typed(document, {"name": str, "target": dict, "features": list, "at": list})
-        return cls(
-            target=number(values["target"]),
-            features=Features.from_json(values["features"]),
-            at=wholes(values["at"]),
-        )
 
 
 def linear(matrix: NDArray[np.int64], at: tuple[int, ...]) -> NDArray[np.int64]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
-from dp_core.wall.statistics.descriptions import typed
 from dp_core.wall.statistics.regressions.exact_minimum import minimise
 from dp_core.wall.statistics.regressions.features import ONE, Features
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum
@@ -142,34 +140,3 @@ class ClassMinimiser(Sum):
             self.column, self.missing_from or self.classes, or_missing=bool(self.missing_from)
         )
         return [own, *self.features.claimed_codes()]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.NAME,
-            "column": self.column,
-            "classes": self.classes,
-            "missing_from": self.missing_from,
-            "features": self.features.to_json(),
-            "ridge": self.ridge,
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        values = typed(
-            document,
-            {
-                "name": str,
-                "column": str,
-                "classes": int,
-                "missing_from": int,
-                "features": list,
-                "ridge": int,
-            },
-        )
-        return cls(
-            column=values["column"],
-            classes=values["classes"],
-            missing_from=values["missing_from"],
-            features=Features.from_json(values["features"]),
-            ridge=values["ridge"],
-        )

@@ -11,10 +11,10 @@ Records that lack a value in one of the columns add 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,7 @@ from numpy.typing import NDArray
 from dp_core.kernel.codes import Codes
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
-from dp_core.wall.statistics.descriptions import typed, wholes
-from dp_core.wall.statistics.regressions.features import LEVELS, ONE, Features, Levels, Number
-from dp_core.wall.statistics.regressions.features import number as number_of
+from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
     COEFFICIENT,
     LARGEST_COEFFICIENT,
@@ -126,25 +124,6 @@ class SecondMoments(Sum):
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         return _claimed(self.features)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.NAME,
-            "features": self.features.to_json(),
-            "transform": list(self.transform),
-            "length_limit": self.length_limit,
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        values = typed(
-            document, {"name": str, "features": list, "transform": list, "length_limit": int}
-        )
-        return cls(
-            features=Features.from_json(values["features"]),
-            transform=wholes(values["transform"]),
-            length_limit=values["length_limit"],
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,38 +248,6 @@ class Scores(Sum):
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         return [*_claimed(Features((self.outcome,))), *_claimed(self.features)]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.NAME,
-            "outcome": self.outcome.to_json(),
-            "features": self.features.to_json(),
-            "transform": list(self.transform),
-            "at": list(self.at),
-            "length_limit": self.length_limit,
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        values = typed(
-            document,
-            {
-                "name": str,
-                "outcome": dict,
-                "features": list,
-                "transform": list,
-                "at": list,
-                "length_limit": int,
-            },
-        )
-        outcome = values["outcome"]
-        return cls(
-            outcome=Levels(**typed(outcome, LEVELS)) if "size" in outcome else number_of(outcome),
-            features=Features.from_json(values["features"]),
-            transform=wholes(values["transform"]),
-            at=wholes(values["at"]),
-            length_limit=values["length_limit"],
-        )
 
 
 def transformed(

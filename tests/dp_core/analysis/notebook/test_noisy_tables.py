@@ -14,8 +14,7 @@ from dp_core.metrics.noise_size import half_width
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.released import Answers, Measurement, SparseTable, Totals
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-from dp_core.wall.statistics.interactions import Interaction
-from dp_core.wall.statistics.moments import CellCounts
+from dp_core.wall.statistics.linear_questions import CellCounts, Interaction
 
 SCHEMA = parse_schema(
     {

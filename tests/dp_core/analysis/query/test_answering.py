@@ -15,7 +15,7 @@ from dp_core.metrics.noise_size import half_width
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.released import Totals
 from dp_core.wall.statistics.counting_queries import Parities
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 from tests.dp_core.analysis.query.survey import (
     DOMAIN,
     FILE,

@@ -13,7 +13,7 @@ from dp_core.methods.parametric.dpcube import DPCube, partition
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.statistics.box_counts import MOST_BOXES
+from dp_core.wall.statistics.linear_questions import MOST_BOXES
 from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()

@@ -19,7 +19,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.curves import SMOOTHING
-from dp_core.wall.statistics.moments import Products
+from dp_core.wall.statistics.linear_questions import MiddleProducts
 from tests.full import pairwise
 from tests.measured import curator_of, method_inputs, noisy_sums, noisy_table
 from tests.memory_measurement import measure_in_memory
@@ -163,7 +163,7 @@ def test_the_noise_of_a_mean_does_not_make_the_variance_smaller():
     # a variance of 0 is near, where something would be cut.
     codes = np.repeat(np.uint16([800, 1_800]), n // 2)
     value = 2.0 * codes - 2_000
-    squares = Products(columns=("x", "x"), positions=(2_001, 2_001))
+    squares = MiddleProducts(columns=("x", "x"), positions=(2_001, 2_001))
     exact = int((2 * value**2 - 2_000**2).sum())
     scale = 1_600.0  # of the sum's noise: 80 half steps of the mean
 

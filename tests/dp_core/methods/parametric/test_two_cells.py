@@ -19,7 +19,7 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import sensitivities
-from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.linear_questions import BinnedCounts
 from tests.measured import method_inputs
 
 ONE = Variables((Variable(name="x", size=2),))

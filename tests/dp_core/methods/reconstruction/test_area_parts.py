@@ -28,7 +28,7 @@ from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.tables.domain import Domain
 from dp_core.tables.nested_columns import NestedColumns
 from dp_core.wall.released import Measurement, Totals
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 
 COUNTIES, REGIONS = (0, 0, 0, 1, 2, 2, 3, 3), (0, 0, 0, 1)
 NESTED = NestedColumns(("region", "county", "district"), (REGIONS, COUNTIES))

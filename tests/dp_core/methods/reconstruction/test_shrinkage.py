@@ -11,7 +11,7 @@ from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Totals
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.linear_questions import Interaction
 from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (6, 8, 5, 3))

@@ -268,8 +268,7 @@ def test_noise_of_a_histogram_below_its_sensitivity_is_refused(kind):
 
 def test_the_histograms_are_the_questions_whose_every_record_is_in_one_entry():
     from dp_core.wall.ledger.session import TABLE as ASKED
-    from dp_core.wall.statistics.binned_counts import BinnedCounts
-    from dp_core.wall.statistics.moments import CellCounts
+    from dp_core.wall.statistics.linear_questions import BinnedCounts, CellCounts
 
     assert {ASKED["name"], BinnedCounts.NAME, CellCounts.NAME} == HISTOGRAMS
 

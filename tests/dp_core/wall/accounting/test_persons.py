@@ -22,7 +22,7 @@ from dp_core.wall.ledger.session import differing_draws, drawn_asks
 from dp_core.wall.statistics import MutualInformation, QueryCounts, bounds, sensitivities
 from dp_core.wall.statistics.counting_queries import Cells
 from dp_core.wall.statistics.dependence.indif import InDif
-from dp_core.wall.statistics.moments import CellSums
+from dp_core.wall.statistics.linear_questions import CellSums
 
 KS = (1, 2, 5)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dp_core.wall.statistics import sum_from_json
+from dp_core.wall.statistics.descriptions import fields_json
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
     COEFFICIENT,
@@ -220,12 +221,12 @@ def test_features_are_within_their_bound():
         ("two classes", {"column": "x"}),
         ("two classes", {"features": "x"}),
         ("two classes", {"features": [{"name": "x", "size": 2.0}]}),
-        ("two classes", {"features": [{**X.to_json(), "reach": 0}, G.to_json()]}),
-        ("two classes", {"features": [{**X.to_json(), "missing": 1}, G.to_json()]}),
-        ("two classes", {"features": [G.to_json(), G.to_json()]}),
+        ("two classes", {"features": [{**fields_json(X), "reach": 0}, fields_json(G)]}),
+        ("two classes", {"features": [{**fields_json(X), "missing": 1}, fields_json(G)]}),
+        ("two classes", {"features": [fields_json(G), fields_json(G)]}),
         ("two classes", {"l1": 1}),
-        ("number", {"target": {**TARGET.to_json(), "positions": 0}}),
-        ("number", {"target": X.to_json()}),
+        ("number", {"target": {**fields_json(TARGET), "positions": 0}}),
+        ("number", {"target": fields_json(X)}),
     ],
 )
 def test_a_description_that_is_none_is_refused(name, change):

@@ -12,6 +12,7 @@ import pytest
 
 from dp_core.schema.privacy import Relation
 from dp_core.wall.statistics import required, sum_from_json
+from dp_core.wall.statistics.descriptions import fields_json
 from dp_core.wall.statistics.regressions import shortened
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
@@ -463,14 +464,14 @@ WIDE = Features((Levels(name="x", size=MOST_PREDICTORS + 1),))
         (MOMENTS, {"transform": [[1, 1, 1, 1]]}),
         (MOMENTS, {"transform": [1] * 4 * (MOST_PREDICTORS + 1)}),
         (MOMENTS, {"features": WIDE.to_json(), "transform": [1] * WIDE.width}),
-        (MOMENTS, {"features": [{**X.to_json(), "missing": True}], "transform": [1] * 3}),
-        (MOMENTS, {"features": [X.to_json(), X.to_json()], "transform": [1] * 3}),
-        (MOMENTS, {"features": [{**G.to_json(), "size": 0}], "transform": [1]}),
+        (MOMENTS, {"features": [{**fields_json(X), "missing": True}], "transform": [1] * 3}),
+        (MOMENTS, {"features": [fields_json(X), fields_json(X)], "transform": [1] * 3}),
+        (MOMENTS, {"features": [{**fields_json(G), "size": 0}], "transform": [1]}),
         (MOMENTS, {"at": [0]}),
-        (NUMBER, {"outcome": X.to_json()}),
-        (NUMBER, {"outcome": {**Y.to_json(), "missing": True}}),
-        (NUMBER, {"outcome": {**Y.to_json(), "size": 2}}),
-        (NUMBER, {"outcome": [Y.to_json()]}),
+        (NUMBER, {"outcome": fields_json(X)}),
+        (NUMBER, {"outcome": {**fields_json(Y), "missing": True}}),
+        (NUMBER, {"outcome": {**fields_json(Y), "size": 2}}),
+        (NUMBER, {"outcome": [fields_json(Y)]}),
         (NUMBER, {"at": [0] * 5}),
         (NUMBER, {"at": [0] * 8}),
         (NUMBER, {"at": [0] * 3 + [LARGEST_COEFFICIENT + 1]}),
