@@ -1,7 +1,5 @@
 """The script for the papers of the multivariate methods: what it counts, and that it releases."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
