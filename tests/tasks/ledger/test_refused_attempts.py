@@ -1,7 +1,5 @@
 """Attempts that the confidential data refuse: counted, stated, and stopped after three."""
 
-from __future__ import annotations
-
 import pytest
 
 from dp_core.bundle.statement.sections import refusals_statement
