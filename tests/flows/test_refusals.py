@@ -33,7 +33,7 @@ def refused(project):
 
 
 def test_rules_ask_nothing_that_the_sentence_would_answer(project):
-    """Every rule is a question; formerly the message named the cells that are occupied."""
+    """Every rule is a question about the data."""
     rules = [
         f'  - {{age: "<{bound}", sex: {sex}, marital: {level}, income: "<{income}"}}'
         for bound in (15, 40)
@@ -239,8 +239,6 @@ def test_a_refused_run_and_the_next_plan_say_how_many_attempts_were_refused(
 
 
 def test_status_of_a_stopped_release_says_who_must_act_before_it_can_be_resumed(project, command):
-    """Formerly it named `resume`, which the ledger refuses."""
-
     with pytest.raises(KeyboardInterrupt):
         project.release(perform=stopping("measure"))
     assert "stopped" not in command("status", "town", "--json").json

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from dp_core.schema.column_types.registry import words as column_types
-from dp_core.wall.accounting.stability_thresholds import threshold_for
 from tests.flows.conftest import as_csv, survey
 
 ROOT = Path(__file__).parents[3]
@@ -65,43 +64,6 @@ def test_plan_names_the_methods_where_they_are_not_the_presets(project, command)
     )
     project.write_spec("reconstruct: {method: dense}\n", method="independent")
     assert ": independent with one_way + dense, epsilon 1," in command("plan", project.spec).out
-
-
-def test_plan_says_where_the_method_does_not_draw_by_the_bins_it_buys(project, command):
-    schema = project.folder / "town.schema.yaml"
-    private = "  pay: {type: number, min: 0, max: 500, bins: {private: 5}}\n"
-    schema.write_text(schema.read_text().replace("columns:\n", "columns:\n" + private))
-    said = {}
-    for method in ("modips", "laplace-sanitizer", "privsyn"):
-        project.write_spec(method=method)
-        said[method] = " ".join(command("plan", project.spec).out.split())
-    assert "modips uses the bins of pay for plots and checks only" in said["modips"]
-    assert not any("not by these bins" in said[method] for method in said if method != "modips")
-    project.write_spec("synthesize: {models: [modips, slomag]}\n", method="average")
-    assert command("plan", project.spec, "--json").json["bins_unused"] == ["pay"]
-
-
-def test_plan_states_the_threshold_and_what_it_costs(project, command):
-    project.write_spec(method="sba")
-    found = command("plan", project.spec, "--json").json["threshold"]
-    # 49/50 of epsilon 1, delta 1e-6: the noise is of scale 50/49.
-    assert found["kept_from"] == threshold_for(Fraction(50, 49), Fraction(1, 10**6))
-    assert found["tables"] == 1
-    text = " ".join(command("plan", project.spec).out.split())
-    assert f"cells of {found['kept_from']} records or more are kept" in text
-    assert found["rare_lost"] is None
-    assert "are lost" not in text
-
-    schema = project.folder / "town.schema.yaml"
-    few = found["most_cells"] - 1
-    schema.write_text(re.sub(r"rows_about: \d+", f"rows_about: {few}", schema.read_text()))
-    text = " ".join(command("plan", project.spec).out.split())
-    assert f"The table has {few + 1:,} cells for about {few:,} rows: combinations that" in text
-    schema.write_text(schema.read_text().replace(f"rows_about: {few}", f"rows_about: {few + 1}"))
-    assert "are lost" not in command("plan", project.spec).out
-
-    project.write_spec(method="independent")
-    assert command("plan", project.spec, "--json").json["threshold"] is None
 
 
 def test_plan_opens_no_door_to_a_second_account_under_a_misspelt_name(project, command):
@@ -391,13 +353,3 @@ def test_a_missing_spec_says_how_to_write_one_and_names_no_schema(project, comma
         answer = command(words[0], project.folder / "town.release.yaml", *words[1:])
         assert_refused(answer, 2, "no such file", "`privacy: {epsilon: 1, delta: 1e-9}`", "spec.md")
         assert "Did you mean" not in answer.err
-
-
-def test_a_mistyped_folder_of_a_bundle_and_a_codebook_are_suggested(command, tmp_path):
-    (tmp_path / "first").mkdir()
-    (tmp_path / "codes.csv").write_text("a\n")
-    assert_refused(command("verify", "frist"), 2, "Did you mean 'first'?")
-    assert "Did you mean" not in command("verify", "zebra").err
-    draft = ("schema", "draft", "--codebook")
-    assert_refused(command(*draft, "coeds.csv"), 2, "Did you mean 'codes.csv'?")
-    assert "Did you mean" not in command(*draft, "nope.csv").err

@@ -1,7 +1,6 @@
 """`dp-release infer`: right numbers, the report's code beside them, a sentence for a mistake."""
 
 import dataclasses
-import json
 import re
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 import dp_core as dp
 from dp_core.inference.combine import combine
-from dp_core.inference.combining_rules import COVERAGE, OFF, WARNED_COVERAGE
+from dp_core.inference.combining_rules import OFF
 from dp_core.methods.replicates.posterior import posterior_tables
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 from tests.flows.cli.test_cli import assert_refused
@@ -241,24 +240,6 @@ def test_relations_that_only_sums_hold_are_told_as_such():
     assert lost_relations(measured_as(product), both) == (("pay", "sex"), ("age", "sex"))
     assert lost_relations(measured_as(product), formula) == ()
     assert "noisy sums" in some
-
-
-def test_the_coverage_to_expect_is_what_was_measured_for_such_intervals(bundles, command):
-    asked = {"posterior": "height ~ sex + age", "split": "height ~ sex", "shared": "height ~ sex"}
-    for mode, formula in asked.items():
-        answer = command("infer", bundles(mode), formula, "--json").json
-        for row in answer["coefficients"]:
-            warned = {*row["concerns"]} - {"few-sets"}
-            measured = WARNED_COVERAGE.get(mode) if warned else COVERAGE[mode]
-            wanted = None if answer["rule"]["invalid_because"] else measured
-            assert row["expected_coverage"] == (wanted and [*wanted])
-        words = " ".join(command("infer", bundles(mode), formula).out.split())
-        assert ("Coverage In tests, 95 % intervals" in words) is (mode != "shared")
-        if mode == "posterior":
-            assert "0.95 to 0.97 of the coefficients without a warning" in words
-            assert "0.76 to 0.98 of the coefficients with a warning" in words
-    declared = json.dumps(command("infer", bundles("shared"), "height ~ sex", "--json").json)
-    assert "honest" not in declared
 
 
 def test_few_degrees_of_freedom_are_warned_of_wherever_the_answer_is_read(bundles, command):

@@ -207,7 +207,7 @@ def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
 def test_a_wrong_file_and_then_a_missing_one_do_not_keep_a_release_from_its_end(
     project, stops_before, missing
 ):
-    """Formerly it could never charge again, or one wrong file counted as two refused attempts."""
+    """One wrong file is one refused attempt, and the release can still charge."""
     with pytest.raises(StageFailed, match="outside"):
         project.release(perform=failing(stops_before, StageFailed("outside"), after=False))
     data = project.folder / "town.csv"
