@@ -174,6 +174,23 @@ def test_what_was_stopped_is_run_again_only_with_more_time(command, spec, monkey
     assert tried == [2, 0, 0, 1]
 
 
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
+def test_who_declares_may_change_and_the_day_stays_with_the_words(command, spec, tmp_path):
+    out = tmp_path / "out"
+    assert command("compare", spec, *SURE, "--runs", "1", "--out", "out").code == 0
+    mark = json.loads((out / "comparison.json").read_text())
+    mark["declaration"]["day"] = "2020-02-02"
+    (out / "comparison.json").write_text(json.dumps(mark))
+    assert command("compare", spec, *SURE, "--runs", "1", "--out", "out").code == 0
+    assert " on 2020-02-02: " in (out / "table.md").read_text().splitlines()[0]
+    other = ("--public-data", "--by", "B. Person", "--reason", "two\nlines | more")
+    assert command("compare", spec, *other, "--runs", "1", "--out", "out").code == 0
+    first = (out / "table.md").read_text().splitlines()[0]
+    assert first.startswith("Data declared public by B. Person on ")
+    assert first.endswith(": two lines \\| more")
+    assert "2020" not in first
+
+
 @pytest.mark.usefixtures("home", "quick", "unseen")
 def test_ctrl_c_keeps_what_is_finished(command, spec, tmp_path, monkeypatch):
     def interrupted(jobs, store, declaration, **_):
