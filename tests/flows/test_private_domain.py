@@ -201,3 +201,12 @@ def test_a_release_goes_on_with_the_same_choice(project, after):
     assert sum(charge.cost for charge in charges) == held.currency.limit
     assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
     assert project.redraws() == 0
+
+
+def test_a_comparison_does_not_choose(project, command):
+    answer = command(
+        *("compare", project.spec, "--public-data", "--by", "me", "--reason", "test"),
+        *("--out", project.folder / "comparison"),
+    )
+    assert answer.code == 2
+    assert "privately" in answer.err

@@ -120,3 +120,10 @@ def test_another_number_of_records_is_found(made, tmp_path):
     document["sets"]["records"]["value"] += 1
     reseal(copy, document)
     assert {*failed(verify(copy))} == {"checks"}
+
+
+def test_infer_says_that_there_are_no_sets_and_names_query(made, command):
+    answer = command("infer", made.out, "age ~ sex")
+    assert answer.code == 2
+    assert "no sets" in answer.err
+    assert "dp-release query" in answer.err

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dp_core.schema.column_types.registry import words as column_types
+from dp_core.wall.accounting.stability_thresholds import threshold_for
 from tests.flows.conftest import as_csv, survey
 
 ROOT = Path(__file__).parents[3]
@@ -64,6 +65,16 @@ def test_plan_names_the_methods_where_they_are_not_the_presets(project, command)
     )
     project.write_spec("reconstruct: {method: dense}\n", method="independent")
     assert ": independent with one_way + dense, epsilon 1," in command("plan", project.spec).out
+
+
+def test_plan_states_the_threshold(project, command):
+    project.write_spec(method="sba")
+    found = command("plan", project.spec, "--json").json["threshold"]
+    # 49/50 of epsilon 1, delta 1e-6: the noise is of scale 50/49.
+    assert found["kept_from"] == threshold_for(Fraction(50, 49), Fraction(1, 10**6))
+    assert found["rare_lost"] is None
+    text = " ".join(command("plan", project.spec).out.split())
+    assert f"cells of {found['kept_from']} records or more are kept" in text
 
 
 def test_plan_opens_no_door_to_a_second_account_under_a_misspelt_name(project, command):

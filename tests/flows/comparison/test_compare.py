@@ -338,3 +338,13 @@ def test_scores_subgroups_and_attacks_are_columns_of_the_table(command, spec, tm
     heads = (tmp_path / "out" / "table.md").read_text()
     assert "| k-marginal |" in heads
     assert "risk of linkability" in heads
+
+
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
+def test_two_comparisons_in_one_folder_are_refused(command, spec, tmp_path):
+    out = tmp_path / "out"
+    assert command("compare", spec, *SURE, "--runs", "1", "--out", out).code == 0
+    with comparison.lock_folder(out):
+        answer = command("compare", spec, *SURE, "--runs", "1", "--out", out)
+    assert answer.code == 4
+    assert "Another comparison is running" in answer.err

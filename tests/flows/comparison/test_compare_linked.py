@@ -95,3 +95,20 @@ def test_the_tables_of_an_account_are_recognised_together_and_alone(command, tmp
     answer = command("compare", spec, *SURE)
     assert answer.code == 2
     assert "belong to account 'town'" in answer.err
+
+
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--target", "tenure"),
+        ("--group", "tenure"),
+        ("--attacks",),
+        ("--formula", "income ~ tenure"),
+    ],
+)
+def test_figures_that_assume_independent_records_are_refused(command, spec, words):
+    answer = command("compare", spec, *SURE, *words)
+    assert answer.code == 2
+    assert f"leave out {words[0]}" in answer.err
+    assert len(answer.err.strip().splitlines()) == 1

@@ -95,6 +95,15 @@ def test_a_table_is_answered_with_its_noise_and_paid_exactly(office):
     assert (spec["data"], spec["synthesize"]["sets"]) == ("files/town.csv", 0)
 
 
+def test_a_regression_is_planned_and_answered_from_its_sums(office):
+    """That such sums give the file's own coefficients is tested in test_declared_values.py."""
+    wide, narrow = (office.plan("income ~ age", each).expected_width for each in ("0.1", "1"))
+    assert wide > narrow > 1
+    found = office.ask("income ~ age + sex").answer
+    assert found.answered_from == "declared"
+    assert {each.name for each in found.coefficients} == {"Intercept", "age", "sex[T.female]"}
+
+
 def test_only_the_columns_of_the_question_are_in_its_bundle(office):
     found = office.ask("count by sex")
     schema = json.loads((found.folder / "release.json").read_text())

@@ -18,7 +18,7 @@ from dp_core.errors import BadInput
 from flows.cli.commands.server_commands import listening
 from flows.monitoring.metrics import read_metrics
 from tasks.run.home import open_ledger
-from tests.ledgers import monthly, on, open_town, reserve, spend
+from tests.ledgers import monthly, on, open_town, reserve, spend, zcdp
 from tests.specs import plan_of
 
 ROOT = Path(__file__).parents[3]
@@ -191,3 +191,30 @@ def test_metrics_are_served_until_the_process_is_ended(ledger, home):
             assert process.wait(120) == 0
         finally:
             process.kill()
+
+
+def test_days_left_are_at_the_rate_of_the_last_year(ledger, tmp_path, monkeypatch):
+    open_town(ledger)
+    spend(ledger, plan(tmp_path, "first", privacy="{epsilon: 0.5}"))
+    assert ("account_days_left", "town") not in values()
+    for day, name in (("2026-12-20", "second"), ("2027-01-19", "third")):
+        on(monkeypatch, day)
+        spend(ledger, plan(tmp_path, name, privacy="{epsilon: 0.25}"))
+    # Three quarters of an epsilon in 60 days, and 1 is left.
+    assert values()["account_days_left", "town"] == 80
+    # What was long ago says nothing of the rate now: a quarter in 30 days.
+    on(monkeypatch, "2027-11-30")
+    assert values()["account_days_left", "town"] == 120
+    on(monkeypatch, "2028-01-25")
+    assert ("account_days_left", "town") not in values()
+
+
+def test_a_zcdp_account_is_told_in_rho_as_well(ledger, tmp_path):
+    open_town(ledger, terms=zcdp())
+    spend(ledger, plan(tmp_path, "first", privacy="{epsilon: 1, delta: 1e-6}"))
+    account = ledger.account("town")
+    found = values()
+    for part, amount in (("spent", account.balance.spent), ("left", account.total_left)):
+        assert found["account_rho", "town", part] == float(amount.main)
+        assert found["account_epsilon", "town", part] == float(account.terms.epsilon_of(amount))
+    assert 0 < found["account_rho", "town", "spent"] < found["account_epsilon", "town", "spent"]

@@ -1,6 +1,7 @@
 """What a manager reads at night: stages, budget, accuracy, how it ended; public values only."""
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import get_args
 
@@ -8,10 +9,12 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.quality.table_fit import MOST_FACTS, TableFit, fit_facts
+from dp_core.wall.accounting.composition import Amount
 from flows.monitoring.outcome import Outcome, OutcomeName
 from flows.monitoring.prefect_artifacts import (
     account_page,
     accuracy_rows,
+    bar,
     outcome_page,
     stage_rows,
 )
@@ -157,3 +160,21 @@ def test_the_pages_name_retry_only_where_prefect_has_that_button(name, release):
     by_hand = outcome_page(outcome, release=release, out=out)
     assert "press Retry" not in by_hand
     assert ("no Retry" in by_hand) == ("dp-release resume" in by_hand)
+
+
+@pytest.mark.parametrize(
+    ("spent", "reserved", "signs"),
+    [
+        (0, 0, "░" * 40),
+        (1, 0, "█" * 40),
+        (Fraction(1, 1000), Fraction(1, 1000), "█▒" + "░" * 38),
+        (Fraction(1, 2), Fraction(1, 2), "█" * 20 + "▒" * 20),
+        # Never longer than the bar.
+        (Fraction(999, 1000), Fraction(1, 1000), "█" * 40),
+    ],
+)
+def test_the_bar_is_as_long_as_what_was_used_and_shows_the_least_of_it(spent, reserved, signs):
+    def amount(main):
+        return Amount(Fraction(main), Fraction(0))
+
+    assert bar(amount(1), amount(spent), amount(reserved)).split("`")[1] == signs

@@ -117,3 +117,10 @@ def test_nothing_of_a_release_that_awaits_approval_is_made_again(project):
         project.release()
     with pytest.raises(BadInput, match="awaits approval, so none of its stages can be repeated"):
         again(project, "synthesize")
+
+
+def test_a_stage_that_is_not_finished_is_not_made_again(project):
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing("reconstruct", StageFailed("outside"), after=False))
+    with pytest.raises(BadInput, match="is not finished yet; `dp-release resume town`"):
+        again(project, "reconstruct")

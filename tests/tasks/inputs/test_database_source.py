@@ -622,3 +622,17 @@ def test_a_view_that_sorts_writes_no_row_to_a_temporary_file(in_sqlite):
     opened = reading(parse_table(VARIABLE, "sorted"), files_while_read)
     assert any("survey.db" in name for name in opened)
     assert not [name for name in opened if "etilqs" in name]
+
+
+def test_a_database_that_is_not_there_is_not_made(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path}/new.db")
+    refusal(tmp_path / "run")
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_draft_refuses_what_is_no_variable_without_showing_it():
+    url = f"postgresql://u:{MARKER}@host/db"
+    for database, table in ((url, "persons"), (VARIABLE, url)):
+        with pytest.raises(BadInput) as caught:
+            draft(table, database)
+        assert MARKER not in caught.value.message

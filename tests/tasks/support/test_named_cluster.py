@@ -6,6 +6,7 @@ import logging
 import pickle
 import pickletools
 import re
+import shutil
 import time
 import urllib.error
 import urllib.request
@@ -344,3 +345,10 @@ def test_a_dashboard_for_other_machines_is_refused(monkeypatch, address):
     monkeypatch.setenv(named_cluster.DASHBOARD, address)
     with pytest.raises(BadInput, match="no password"):
         named_cluster.dashboard()
+
+
+def test_a_queue_without_its_command_is_named(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    cluster = asked("dask_jobqueue.SLURMCluster", cores=1, memory="1GB")
+    with pytest.raises(StageFailed, match="'sbatch'"), dask_client(None, cluster):
+        pass
