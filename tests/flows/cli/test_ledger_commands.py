@@ -617,3 +617,53 @@ def test_at_a_terminal_a_large_total_is_asked_about(project, command, monkeypatc
     monkeypatch.setattr("flows.cli.arguments._at_a_terminal", lambda: True)
     assert command("ledger", "open", "new", "--epsilon", "1e6", *WHO).code == code
     assert entries(project) == before + (code == 0)
+
+
+def test_restating_states_what_a_period_may_use_of_delta(project, command):
+    words = ("--per", "month", "--period-epsilon", "1/2", *WHO)
+    zcdp = ("--epsilon", "2", "--delta", "1e-5", "--composition", "zcdp")
+    command("ledger", "open", "m", *zcdp, *words)
+    count = entries(project)
+    to_basic = ("ledger", "restate", "m", "--composition", "basic", *WHO)
+    said = "give --period-delta, what one month may use of the delta 1e-05, or 0 for pure"
+    assert_refused(command(*to_basic), 2, said)
+    assert_refused(command(*to_basic, "--period-delta", "1e-4"), 2, "above the account's whole")
+    assert entries(project) == count
+    spec = project.write_spec(account="m", privacy="{epsilon: 0.5, delta: 1e-6}")
+    supposed = command("ledger", "forecast", spec, "--json").json["forecasts"][1]
+    assert (supposed["releases"], supposed["note"]) == (4, " (with --period-delta 1e-05)")
+    answer = command(*to_basic, "--period-delta", "1e-6", "--json").json
+    assert answer["after"]["calendar"]["delta"] == 1e-6
+    assert "restated as basic (epsilon 0.5, delta 1e-06 per month) by Ada" in (
+        command("ledger", "show", "m").out
+    )
+    assert command("ledger", "forecast", spec, "--json").json["forecasts"][0]["releases"] == 4
+    # Back: all of the own delta, of which there is none.
+    command("ledger", "restate", "m", "--composition", "zcdp", *WHO)
+    assert command("ledger", "show", "m", "--json").json["calendar"]["delta"] == 0
+    none = ("--composition", "zcdp", "--period-delta", "0", *WHO)
+    assert_refused(command("ledger", "restate", "town", *none), 2, "has no allowance per period")
+    assert command("ledger", "verify").code == 0
+
+
+def test_a_total_and_an_allowance_are_raised_and_never_lowered(project, command):
+    words = ("--per", "month", "--period-epsilon", "1/4", "--period-delta", "1e-7")
+    command("ledger", "open", "m", "--epsilon", "1", "--delta", "1e-6", *words, *WHO)
+    answer = command(
+        "ledger", "raise", "m", "--epsilon", "2", "--period-epsilon", "1/2", *WHO, "--json"
+    ).json
+    assert (answer["total"]["epsilon"], answer["calendar"]["epsilon"]) == (2, 0.5)
+    assert answer["calendar"]["delta"] == 1e-7
+    text = command("ledger", "show", "m").out
+    assert "raised to epsilon 2, delta 1e-06 (epsilon 0.5, delta 1e-07 per month) by Ada" in text
+    count = entries(project)
+    for option, value, said in (
+        ("--period-epsilon", "0.1", "can only be raised, not lowered to 0.1"),
+        ("--period-delta", "1e-8", "can only be raised"),
+        ("--period-epsilon", "0.5", "has that allowance already"),
+        ("--period-epsilon", "3", "above the account's whole epsilon of 2"),
+    ):
+        assert_refused(command("ledger", "raise", "m", option, value, *WHO), 2, said)
+    assert entries(project) == count
+    text = command("ledger", "raise", "m", "--delta", "1e-5", *WHO).out
+    assert "total      epsilon 2, delta 1e-06    epsilon 2, delta 1e-05" in text
