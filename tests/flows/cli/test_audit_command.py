@@ -26,6 +26,14 @@ def test_it_gives_the_ratio_of_every_bound(command):
     assert {*said["unasked"]} == {*QUESTIONS, *MECHANISMS.values()} - asked - mechanisms
 
 
+def test_it_prints_a_table_for_people(command):
+    answer = command(*FEW)
+    assert answer.code == 0
+    assert "1.000" in answer.out
+    assert "table" in answer.out
+    assert "dp-release audit" in answer.out  # only a part was audited
+
+
 def test_a_charge_that_is_too_small_ends_it_with_1(command, monkeypatch):
     monkeypatch.setattr(sensitivity, "_count", lambda _rows: (1, 1, 1))
     answer = command("audit", "--quick", "--method", "independent", "--json")
