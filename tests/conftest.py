@@ -93,9 +93,7 @@ gc.disable()
 
 HEAVY = (
     "tests/crashes/test_kill_matrix.py",
-    "tests/flows/releases/test_killed.py",
     "tests/flows/test_database_gone.py",
-    "tests/crashes/test_scheduled.py",
     "tests/distributions/test_whole_audit.py",
     "tests/deployments/test_site.py",
     "tests/test_tutorial_notebook.py",
@@ -129,7 +127,6 @@ HEAVY = (
 """Files that take most, the longest first: the last to begin decides when the suite ends."""
 FORKING = (
     "tests/crashes/test_kill_matrix.py",
-    "tests/flows/releases/test_killed.py",
     "tests/flows/test_database_gone.py",
 )
 """Files that use `fork_server`, which one process then starts, and not each."""

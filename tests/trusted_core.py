@@ -87,7 +87,6 @@ TESTS = (
     "tests/flows/engine/test_forked_server.py",
     "tests/flows/engine/test_own_server.py",
     "tests/flows/engine/test_prefect_tables.py",
-    "tests/flows/releases/test_killed.py",
     "tests/flows/test_counting.py",
     "tests/flows/test_database_gone.py",
     "tests/flows/test_leak_fence.py",

@@ -5,8 +5,6 @@ simulations, which a right one misses four times in a hundred million. Shares, w
 are compared by the exact test of two of them, at a level of 1e-8.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -16,8 +14,6 @@ from scipy import stats
 from benchmarks.papers.simulation1 import (
     KNOWN,
     KNOWN_REPEATS,
-    TABLE_1,
-    file_of,
     judge,
     released,
     simulate,
@@ -61,27 +57,11 @@ def test_bias_error_coverage_and_width_are_those_of_the_paper(method, n, pi, log
     assert abs(found.width - width) < off * width / 3 + rounding
 
 
-@pytest.mark.statistical
-def test_usable_repeats_are_those_of_the_supplement():
-    """At epsilon e^-4 noise moves all five sets to one bound in 4 of 100 repeats."""
-    paper, *_ = TABLE_1[40, 0.25]
-    found = simulate("Laplace", 40, 0.25, math.exp(-4), 200).usable
-    assert agree(found, 200, paper)
-
-
 def test_a_set_drawn_twice_would_be_told_apart():
     """A beta-binomial set that is resampled covers .170 (measured), and .077 is the paper's."""
     known = KNOWN["BB-MR", 100, 0.25, 0][2]
     assert agree(known, HERE["BB-MR"], known)
     assert not agree(0.170, HERE["BB-MR"], known)
-
-
-def test_every_release_has_its_own_records():
-    ones = np.full(20, 10)
-    found = released("modips", 2)(ones, 40, 1000.0)
-    assert found.shape == (2, 20)
-    assert len(np.unique(found)) > 5
-    assert file_of(40, 10).codes.sum() == 10
 
 
 def test_sets_are_combined_by_the_rule_of_releases():

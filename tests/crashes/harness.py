@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
@@ -20,8 +19,6 @@ from tests.crashes.job import Place, recorded_points
 from tests.crashes.points import Point
 
 ROOT = Path(__file__).parents[2]
-LONGEST = 300.0
-"""Seconds after which a command is taken to hang, and killed."""
 
 
 class ForkServer:
@@ -115,60 +112,6 @@ class ForkServer:
         return answer
 
 
-class CommandLine:
-    """Does jobs with the command line, each in an interpreter of its own under Prefect's engine."""
-
-    def __init__(self, server: ForkServer, prefect: Path) -> None:
-        """Prepare.
-
-        Args:
-            server: Looks at what is left.
-            prefect: Prefect's folder, shared by all jobs: to make its database takes seconds.
-        """
-        self._server = server
-        self._prefect = prefect
-
-    def ask(
-        self, do: str, place: Place, *, point: Point | None = None, delay: float | None = None
-    ) -> Ended:
-        """Do a job; kill it after a delay, if one is given."""
-        if do == "inspect":
-            return self._server.ask(do, place)
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PREFECT_", "DP_RELEASE_", "DO_NOT_TRACK", "GX_"))
-        }
-        words = [do, str(place.folder), place.url or ""]
-        if point is not None:
-            words.append(json.dumps(astuple(point)))
-        began = time.monotonic()
-        # A file and no pipe: a server that outlives a killed command would hold its end open.
-        with (place.folder / "said.txt").open("wb") as said:
-            process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "tests.crashes.command", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=said,
-                cwd=ROOT,
-                env={
-                    **kept,
-                    **place.environment(),
-                    "PREFECT_HOME": str(self._prefect),
-                    "PYTHONPATH": str(ROOT),
-                    "PYTHONWARNINGS": "ignore",
-                },
-            )
-        try:
-            code = process.wait(timeout=LONGEST if delay is None else delay)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            code = process.wait()
-        told = (place.folder / "said.txt").read_text()
-        failed = (told or f"The command ended with {code}.") if code > 0 else None
-        return Ended(-code if code < 0 else None, time.monotonic() - began, None, failed)
-
-
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a child ended: by which signal, after how long, with what answer or traceback."""
@@ -223,7 +166,7 @@ class Matrix:
 
     def __init__(
         self,
-        server: ForkServer | CommandLine,
+        server: ForkServer,
         folder: Path,
         url: Url = in_the_home,
         kind: str = "plain",

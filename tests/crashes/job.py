@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from fractions import Fraction
@@ -277,21 +276,6 @@ def _decide(place: Place, ledger: Ledger) -> None:
         publication_decisions.publish(place.home, ledger, RELEASE, out=None, **BY)
     else:
         publication_decisions.withdraw(place.home, ledger, RELEASE, **BY)
-
-
-def work_under_prefect(place: Place) -> None:
-    """Do the same with the command line, whose flow runs under Prefect's engine."""
-    from flows.cli.main import main
-    from tasks.run.home import home
-    from tasks.support.run_folder import RunFolder
-
-    if RunFolder(home(), RELEASE).exists():
-        words = ["resume", RELEASE]
-    else:
-        _open_account(place)
-        words = ["run", str(place.spec), "--out", str(place.out)]
-    sys.argv = ["dp-release", *words]
-    main()
 
 
 def _open_account(place: Place) -> None:

@@ -1,9 +1,9 @@
 """The whole kill matrix as a command, which prints a table.
 
-    python -m tests.crashes.matrix --all --random 200 --prefect 10
+    python -m tests.crashes.matrix --all --random 200
 
-kills a release at every point that was found, at 200 random times, and ten times under Prefect's
-engine, and ends with 1 if anything was lost, repeated or left behind after one of them.
+kills a release at every point that was found and at 200 random times, and ends with 1 if anything
+was lost, repeated or left behind after one of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.crashes.harness import (
-    CommandLine,
     ForkServer,
     Matrix,
     Outcome,
@@ -113,7 +112,6 @@ def main() -> int:
     parser.add_argument("--gate", action="store_true", help="only points from the gate on")
     parser.add_argument("--points", type=int, default=40, help="how many points otherwise")
     parser.add_argument("--random", type=int, default=0, help="kills at random times")
-    parser.add_argument("--prefect", type=int, default=0, help="kills under Prefect's engine")
     parser.add_argument("--kind", choices=list(KINDS), default="plain", help="how it is to end")
     parser.add_argument("--postgres", action="store_true", help="not SQLite; it is started here")
     parser.add_argument("--folder", type=Path, help="where to work; what fails is left there")
@@ -139,9 +137,6 @@ def main() -> int:
             failed += _show("as it goes on", lambda: kill_as_it_goes_on(matrix, tell=_say))
         if asked.random:
             failed += _show("at random times", lambda: kill_at_random_times(matrix, asked.random))
-        if asked.prefect:
-            engine = Matrix(CommandLine(server, folder / "prefect"), folder / "engine", url)
-            failed += _show("under Prefect", lambda: kill_at_points(engine, asked.prefect))
     return 1 if failed else 0
 
 

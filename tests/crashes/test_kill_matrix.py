@@ -1,15 +1,15 @@
 """A release that is killed anywhere goes on: nothing is paid twice, or measured unpaid.
 
 With `--full` it is killed at 40 points and at ten random times. With `DP_RELEASE_EXHAUSTIVE=1`
-besides, it is killed at every point, at 200 random times, and ten times under Prefect's engine,
-which takes long; `python -m tests.crashes.matrix` prints the same.
+besides, it is killed at every point and at 200 random times, which takes long; `python -m
+tests.crashes.matrix` prints the same.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.crashes.harness import CommandLine, ForkServer, Matrix, changed, changing, spread
+from tests.crashes.harness import ForkServer, Matrix, changed, changing, spread
 from tests.crashes.job import Place
 from tests.crashes.matrix import (
     kill_as_it_goes_on,
@@ -184,13 +184,6 @@ def test_a_release_on_postgresql_that_is_killed_goes_on(
     assert_nothing_wrong(killed, number)
     times = 200 if EXHAUSTIVE else 2
     assert_nothing_wrong(kill_at_random_times(matrix, times), times)
-
-
-@exhaustive
-@pytest.mark.full
-def test_a_release_under_prefects_engine_that_is_killed_goes_on(server, tmp_path):
-    engine = Matrix(CommandLine(server, tmp_path / "prefect"), tmp_path / "engine")
-    assert_nothing_wrong(kill_at_points(engine, 10), 10)
 
 
 @pytest.mark.full

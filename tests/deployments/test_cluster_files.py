@@ -1,7 +1,5 @@
 """Files and commands for a cluster: what Dask and the program really take, and as few rights."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os
@@ -56,14 +54,6 @@ COMMANDS = [
     *in_text(FOLDER / "slurm.sh"),
     *in_text(ROOT / "docs" / "cluster.md"),
 ]
-
-
-def test_a_worker_of_slurm_gets_the_processors_that_it_has_threads_for():
-    text = re.sub(r"\\\n\s*", " ", (FOLDER / "slurm.sh").read_text())
-    (step,) = re.findall(r"^srun .*", text, re.MULTILINE)
-    words = shlex.split(step)
-    assert "--cpus-per-task=$SLURM_CPUS_PER_TASK" in words[: words.index("dask")]
-    assert words[words.index("--nthreads") + 1] == "$SLURM_CPUS_PER_TASK"
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -147,14 +137,6 @@ def test_kubernetes_would_refuse_a_mistake():
     assert faults(part)
 
 
-def test_kubernetes_takes_the_claims_of_the_page():
-    page = (ROOT / "docs" / "cluster.md").read_text()
-    claims = list(yaml.safe_load_all(re.search(r"<<'END'\n(.*?)\nEND", page, re.DOTALL)[1]))
-    assert len(claims) == 3
-    for claim in claims:
-        assert faults(claim) == []
-
-
 def test_an_evicted_release_goes_on_and_a_refused_one_is_not_repeated():
     from dp_core import errors
 
@@ -173,24 +155,6 @@ def test_an_evicted_release_goes_on_and_a_refused_one_is_not_repeated():
     assert set(failed["onExitCodes"]["values"]) == codes - resumable
     # The same command resumes a release that stopped.
     assert CONTAINERS_BY_NAME["release"]["args"][:2] == ["dp-release", "run"]
-
-
-def test_what_a_rule_names_is_a_container_of_its_pod():
-    for part in WORKLOADS:
-        names = {each["name"] for each in job(part)["template"]["spec"]["containers"]}
-        for rule in job(part).get("podFailurePolicy", {}).get("rules", []):
-            assert rule.get("onExitCodes", {}).get("containerName", min(names)) in names
-
-
-def test_every_part_that_stays_is_probed_and_its_name_selects_it():
-    for part in of_kind("Deployment"):
-        spec = part["spec"]
-        assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
-        (container,) = spec["template"]["spec"]["containers"]
-        ports = {each["containerPort"] for each in container["ports"]}
-        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            (how,) = container[probe].keys() & {"tcpSocket", "httpGet"}
-            assert container[probe][how]["port"] in ports, part["metadata"]["name"]
 
 
 def test_only_what_needs_it_may_speak_with_the_outside():
@@ -221,15 +185,6 @@ def test_the_cron_jobs_run_commands_that_there_are_and_never_twice_at_once():
         cli.commands[group].commands[command].make_context(command, words)
         assert part["spec"]["concurrencyPolicy"] == "Forbid"
         assert job(part)["activeDeadlineSeconds"]
-
-
-def test_the_worker_s_settings_are_those_of_compose():
-    (prefect,) = [each for each in of_kind("ConfigMap") if each["metadata"]["name"] == "prefect"]
-    same = {name: value for name, value in COMPOSE["x-client"].items() if "/" not in value}
-    assert same.items() <= prefect["data"].items()
-    assert CONTAINERS_BY_NAME["worker"]["args"] == [
-        *COMPOSE["services"]["worker"]["command"],
-    ]
 
 
 def test_parts_find_one_another_and_the_home_is_at_one_path():

@@ -1,7 +1,5 @@
 """A release from a ledger that a person adopted says so, and `verify` compares it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -75,24 +73,6 @@ def test_a_statement_without_an_adoption_does_not_mention_any(project):
     project.release()
     assert "adopted" not in project.statement()["ledger"]
     assert "adopt" not in (project.out / "report.html").read_text()
-
-
-def test_ledger_verify_tells_of_anchor_place_and_adoptions(adopted, command):
-    found = command("ledger", "verify", "--json").json["anchor"]
-    assert found["noted"] == adopted.ledger().head().position == 3
-    assert found["noted_in"] == [str(adopted.home), str(adopted.folder.parent / "state")]
-    assert found["place"] == "as recorded"
-    assert [one["behind"] for one in found["adopted"]] == [2]
-    said = command("ledger", "verify").out
-    assert "entry 3 is noted in" in said
-    assert "2 entries missing" in said
-
-
-def test_an_adoption_needs_a_name_a_reason_and_a_refusal(project, command):
-    assert command("ledger", "adopt").code == 2
-    assert command("ledger", "adopt", *WHO).code == 2
-    assert "nothing to adopt" in command("ledger", "adopt", *WHO).err
-    assert [entry.kind for entry in project.ledger().entries()] == ["ledger", "open"]
 
 
 def test_a_demo_keeps_its_notes_in_its_own_home(tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """Posterior sets are drawn from the dependences that were paid for, and from no others."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

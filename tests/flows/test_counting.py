@@ -72,17 +72,6 @@ def test_a_release_counts_on_the_cluster_of_its_spec_and_closes_it(project, comm
     assert not [level for level in levels if any(level.encode() in t for t in cluster.seen.tasks)]
 
 
-def test_an_unknown_cluster_is_one_sentence_and_nothing_is_spent(project, command):
-    project.write_spec(dask="{cluster: nowhere_at_all.Cluster}")
-    for words in (("plan", project.spec), ("run", project.spec, "--out", project.out)):
-        answer = command(*words)
-        assert answer.code == 2
-        (line,) = answer.err.splitlines()
-        assert "release.yaml, line 7, dask.cluster" in line
-        assert "'nowhere_at_all' is not installed" in line
-    assert project.kinds() == ["ledger", "open"]
-
-
 @pytest.mark.runbook("dask-unreachable")
 def test_a_running_scheduler_wins_over_the_cluster_of_the_spec(project, command, says, monkeypatch):
     monkeypatch.setattr("tasks.support.dask_cluster.ANSWER", 0.2)

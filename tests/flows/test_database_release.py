@@ -137,31 +137,6 @@ def test_a_formula_asked_later_reads_the_table_again_and_leaves_nothing(
         assert not snapshot(project).parent.exists()
 
 
-def test_what_stops_a_reading_costs_nothing(town, command, monkeypatch):
-    project, database = town
-    monkeypatch.delenv(VARIABLE)
-    answer = command("run", project.spec, "--out", project.out)
-    assert answer.code == 2
-    assert "The environment variable SURVEY_DB is not set" in answer.err
-    monkeypatch.setenv(VARIABLE, database.url)
-    project.write_spec(data="{database: SURVEY_DB, table: twon}")
-    answer = command("run", project.spec, "--out", project.out)
-    assert (answer.code, "Did you mean 'town'?" in answer.err) == (2, True)
-    balance = project.ledger().account("town").balance
-    assert not balance.spent.main
-    assert not balance.reserved.main
-    assert project.kinds().count("reserve") == project.kinds().count("settle") == 2
-
-
-def test_a_comparison_reads_files(town, command):
-    project, _ = town
-    words = ("--public-data", "--by", "a", "--reason", "b", "--out", project.folder / "c")
-    answer = command("compare", project.spec, *words)
-    assert answer.code == 2
-    assert "A comparison reads files" in answer.err
-    assert "table 'town'" in answer.err
-
-
 @pytest.mark.parametrize(
     ("data", "says"),
     [
@@ -170,9 +145,7 @@ def test_a_comparison_reads_files(town, command):
         ("{database: SURVEY_DB}", "the key 'table' is missing"),
         ("{database: SURVEY_DB, tabel: t}", "Did you mean 'table'?"),
         ("{database: SURVEY_DB, table: a.b.c}", "`schema.table`"),
-        ("{database: SURVEY_DB, table: [t]}", "single value"),
         ("{database: SURVEY DB, table: t}", "environment variable"),
-        ("{}", "the key 'database' is missing"),
     ],
 )
 def test_a_spec_says_where_the_data_are_or_is_refused(project, data, says):

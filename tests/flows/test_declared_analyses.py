@@ -1,7 +1,5 @@
 """Releases that measure declared analyses, from the spec to the answer of `infer`."""
 
-from __future__ import annotations
-
 import html
 import json
 import shutil
@@ -19,7 +17,7 @@ from dp_core.analysis.regression.interval_warnings import Concern
 from dp_core.analysis.regression.regression_inference import infer
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
-from dp_core.errors import BadInput, StageFailed
+from dp_core.errors import StageFailed
 from dp_core.methods.declared import declared_questions
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.text.canonical import canonical_json
@@ -29,12 +27,9 @@ from tests.flows.releases.test_resume import (
     assert_complete,
     failing,
     noisy,
-    work_done,
 )
 from tests.flows.test_reuse import Second
 from tests.full import some
-
-__all__ = ["work_done"]  # a fixture
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -209,17 +204,6 @@ def test_the_sums_answer_if_the_sets_cannot(made, monkeypatch, formula, change):
     assert list(found.frame.estimate) == [row.combined.estimate for row in found.coefficients]
 
 
-def test_a_formula_that_was_not_declared_is_still_refused_if_a_set_lacks_a_level(made, monkeypatch):
-    bundle, read = read_bundle(made[0].out), regression_inference.read_frames
-    monkeypatch.setattr(
-        regression_inference,
-        "read_frames",
-        lambda *given, **how: without_a_level(read(*given, **how)),
-    )
-    with pytest.raises(BadInput, match="is in no complete row of set 1"):
-        infer(bundle, "age ~ sex")
-
-
 def test_statement_and_report_name_the_declared_analyses(made, tmp_path):
     for project in made:
         stated = statement_of(project.out)["method"]["analyses"]
@@ -240,13 +224,6 @@ def test_statement_and_report_name_the_declared_analyses(made, tmp_path):
         document = statement_of(copy)
         change(document["method"])
         assert "method.analyses" in resealed(copy, document)["wording"]
-
-
-def test_json_and_text_say_what_the_answer_is_from(made, command):
-    out = made[0].out
-    assert command("infer", out, FORMULAS[0], "--json").json["answered_from"] == "declared"
-    assert "was declared" in " ".join(command("infer", out, FORMULAS[0]).out.split())
-    assert command("infer", out, "income ~ age", "--json").json["answered_from"] == "sets"
 
 
 def test_sets_of_another_mode_are_made_of_the_tables_alone(made, monkeypatch):
@@ -418,19 +395,3 @@ def test_a_statement_that_leaves_its_analyses_out_does_not_verify(forged):
     del document["method"]["plan"]["spec"]["analyses"]
     reseal(forged, document)
     assert not verify(forged).passed
-
-
-# -- where the stage is named
-
-
-def test_plan_status_and_statement_name_the_stage(project, command):
-    plan = command("plan", project.spec, "--json").json
-    assert [row["stage"] for row in plan["stages"]][-1] == "analyses"
-    (row,) = [row for row in plan["stages"] if row["stage"] == "analyses"]
-    assert Fraction(row["share"]) == Fraction(3, 10)
-    assert "2 declared regressions" in " ".join(command("plan", project.spec).out.split())
-    with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=failing("analyses", StageFailed("outside"), after=False))
-    assert "analyses" in command("status", "town", "--json").json["stages_open"]
-    project.release()
-    assert "declared analyses" in (project.out / "report.html").read_text()

@@ -4,8 +4,6 @@ The releases are of one file, whose noise is switched off. So tables can be comp
 release without analyses, and coefficients with those of the file.
 """
 
-from __future__ import annotations
-
 import csv
 import datetime
 import io

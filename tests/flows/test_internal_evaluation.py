@@ -12,7 +12,6 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from tasks.run.release_cleanup import clear_all_leftovers, reading_folder
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
-from tests.flows.conftest import SCHEMA
 from tests.flows.corpus import lent
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -67,28 +66,6 @@ def test_scores_are_in_the_internal_folder_and_not_in_the_bundle(command, publis
     assert again.json["internal"].endswith("evaluation-2.html")
     assert public_files(published) == before
     assert published.kinds() == charges
-
-
-def test_a_release_on_a_grid_is_compared_in_the_bins_of_its_schema(command, project):
-    persons = SCHEMA.replace("unit: row", "unit: {column: interview, max_rows: 2}")
-    schema = persons.replace("ignore: [interview]\n", "")
-    (project.folder / "town.schema.yaml").write_text(schema)
-    project.open_account("persons", unit="person")
-    project.write_spec("synthesize: {sets: 1}\n", method="modips", account="persons")
-    project.release()
-    before = json.loads((project.internal / "utility.json").read_text())["scores"]
-
-    words = ("--group", "sex", "--target", "age", "--attacks")
-    assert command("release", "evaluate", project.out, *words).code == 0
-
-    found = json.loads((project.internal / "evaluation-1.json").read_text())
-    for section in ("scores", "classifiers", "attacks"):
-        assert "problem" not in found[section], section
-    assert found["attacks"]["of_records_of_persons"] is True
-    assert "understate" in (project.internal / "evaluation-1.html").read_text()
-    # The same sets in the same bins; only the stage counts all tables from the whole files.
-    assert found["scores"]["mean"]["k_marginal"] == pytest.approx(before["mean"]["k_marginal"])
-    assert found["scores"]["mean"]["propensity"] == pytest.approx(before["mean"]["propensity"])
 
 
 def test_what_cannot_be_evaluated_is_one_sentence(command, published):

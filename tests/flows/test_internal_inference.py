@@ -150,11 +150,6 @@ def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd)
     assert capfd.readouterr() == ("heard again\n", "and this\n")
 
 
-def test_without_formulas_nothing_is_written(published):
-    assert (published.internal / "utility.html").is_file()
-    assert not [path for path in published.internal.iterdir() if "inference" in path.name]
-
-
 # -- asked for after the publication
 
 
@@ -199,14 +194,6 @@ def test_a_bundle_of_another_home_is_refused(command, published, tmp_path, monke
 
     assert answer.code == 2
     assert "was not made with the ledger of this home" in answer.err
-
-
-def test_what_the_comparison_does_not_take_is_said(command, published):
-    answer = ask(command, published, "income ~ age", "--level", "0.9")
-
-    assert answer.code == 2
-    assert "leave out --family" in answer.err
-    assert ask(command, published, "income ~ center(age)").code == 2
 
 
 def test_what_is_told_does_not_depend_on_one_person(command, tmp_path, monkeypatch):

@@ -1,13 +1,10 @@
 """Defects that were found in the budget ledgers of other systems, each shown not to be here."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest
 import sqlalchemy as sa
 
-from dp_core.errors import BudgetRefused
 from dp_core.schema.privacy import Relation
 from dp_core.wall.curator import Curator
 from tasks.ledger.ledger_session import LedgerSession
@@ -49,17 +46,6 @@ def curator_of(run, counter):
         run.writer, run.reservation, Relation("add-remove"), run.folder.noisy, grant
     )
     return Curator(run.spec.schema.domain, counter, ledger_session)
-
-
-def test_a_request_over_the_budget_touches_no_data_and_harms_no_later_one(begun):
-    """Filters that query first and compare then touch the data, and are dead afterwards."""
-    curator = curator_of(begun, Untouchable())
-    too_much = begun.reservation.costs["one_way"] * 2
-    with pytest.raises(BudgetRefused):
-        curator.measure("one_way", [("age",)], [too_much])
-    assert begun.ledger.charges(begun.reservation) == ()
-    curator = curator_of(begun, begun_counter(begun))
-    assert curator.measure("one_way", [("age",)], [begun.reservation.costs["one_way"]])
 
 
 def begun_counter(run):

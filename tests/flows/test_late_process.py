@@ -1,7 +1,5 @@
 """A process that was taken for dead goes on: what it writes reaches nothing that others read."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from fractions import Fraction

@@ -1,8 +1,5 @@
 """A release of two linked tables, from the files to the bundle."""
 
-from __future__ import annotations
-
-import re
 import sqlite3
 
 import numpy as np
@@ -10,14 +7,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.tables.linked_columns import MEMBERS, OTHER
-from dp_core.wall.released import Measurement
 from tasks.validation.data_docs import write_data_docs
-from tests.flows.conftest import STAGES, stopping
+from tests.flows.conftest import stopping
 from tests.flows.linked_project import (
     DATA,
     SCHEMA,
@@ -26,46 +20,12 @@ from tests.flows.linked_project import (
     write_linked_spec,
     write_tables,
 )
-from tests.full import some
 from tests.linked_frames import pair_row_codes
-
-HIGH = "{epsilon: 1000, delta: 1e-6}"
-"""Noise of less than one household, so that a wrong count would show."""
 
 
 @pytest.fixture
 def town(tmp_path, home):
     return linked_project(tmp_path / "work", home)
-
-
-def pair_frame(found):
-    """Return the pair rows of the files, each with its part of a household: 1/(s (s - 1)) or 1."""
-    homes, people = found["homes"], found["people"].rename(columns={"home_id": "home"})
-    people = people.assign(age=pd.cut(people["age"].astype(int), [-1, 17, 64, 99], labels=False))
-    people["members"] = people.groupby("home")["nr"].transform("size")
-    both = people.merge(people, on="home", suffixes=("", "_other"))
-    both = both[(both["nr"] != both["nr_other"]) | (both["members"] == 1)].copy()
-    alone = both["members"] == 1
-    both[["age_other", "work_other"]] = both[["age_other", "work_other"]].astype(object)
-    both.loc[alone, ["age_other", "work_other"]] = "nobody"
-    size = both["members"]
-    both["part"] = 1 / np.maximum(size * (size - 1), 1)
-    both = both.merge(homes, on="home")
-    return both.rename(columns={"age_other": "other.age", "work_other": "other.work"})
-
-
-def codes_of(column):
-    """Return the code of each value that a column of `pair_frame` may have."""
-    texts = {
-        "tenure": ["1", "2"],
-        "income": ["1", "2", "3"],
-        "work": ["1", "2"],
-        "age": [0, 1, 2],
-        MEMBERS: [1, 2, 3, 4],
-    }
-    if column.startswith(OTHER):
-        return {**codes_of(column.removeprefix(OTHER)), "nobody": len(texts[column[6:]])}
-    return {value: code for code, value in enumerate(texts[column])}
 
 
 def test_a_release_has_linked_sets_and_verifies(town):
@@ -93,47 +53,6 @@ def test_a_release_has_linked_sets_and_verifies(town):
     index = write_data_docs(run.folder.internal).read_text()
     assert "Households of a town, homes" in index
     assert "Households of a town, people" in index
-
-
-@pytest.mark.usefixtures("quick")
-def test_noisy_tables_count_each_household_once(town):
-    """At a very large epsilon they are the counts of the files, but for a small noise."""
-    write_linked_spec(town, privacy=HIGH)
-    town.release()
-    pairs = pair_frame(tables())
-    schema = load_schema(town.folder / "town.schema.yaml")
-    compared = 0
-    for item in read_marginals(town.out / "marginals.parquet", schema):
-        if not isinstance(item, Measurement):
-            continue  # an interaction is a part of a table
-        exact = np.zeros(item.domain.sizes)
-        places = [pairs[name].map(codes_of(name)).to_numpy(int) for name in item.clique]
-        np.add.at(exact, tuple(places), pairs["part"].to_numpy())
-        assert exact.sum() == pytest.approx(300)
-        # Laplace noise exceeds 20 standard deviations with probability exp(-28) in each cell.
-        assert np.abs(item.values - exact).max() < 20 * np.sqrt(item.variance) + 1e-9
-        assert item.variance < 0.2
-        compared += 1
-    assert compared > 8
-
-
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(
-    "stage",
-    some(STAGES, {"count", "synthesize"}.__contains__),
-)
-def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
-    with pytest.raises(KeyboardInterrupt):
-        town.release(perform=stopping(stage, after=True))
-    before = [entry.receipt.number for entry in town.ledger().entries(kinds=("charge",))]
-    town.release()
-
-    charges = town.ledger().entries(kinds=("charge",))
-    assert [entry.receipt.number for entry in charges][: len(before)] == before
-    steps = [(e.body["stage"], e.body["step"]) for e in charges]
-    assert len(set(steps)) == len(steps)
-    assert town.redraws() == 0
-    assert town.faults() == {}
 
 
 # -- what is refused, and what it costs
@@ -220,31 +139,6 @@ def test_every_household_of_a_release_obeys_the_rules_that_count_its_members(tow
         assert ((people["age"] >= 65).groupby(home).sum() <= 2).all()
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_household_that_breaks_a_rule_about_its_members_is_refused_and_costs_nothing(
-    town, command
-):
-    (town.folder / "town.schema.yaml").write_text(SCHEMA + COUNTING)
-    found = obedient()
-    found["people"].loc[found["people"]["home_id"] == "10", ["age", "work"]] = ["7", "2"]
-    write_tables(town.folder, found)
-    ended = command("run", town.spec, "--out", town.out, "--json")
-
-    assert ended.code == 2
-    assert "do not fit its schema" in ended.json["error"]
-    assert "age" not in ended.json["error"]
-    assert town.kinds() == ["ledger", "open", "reserve", "settle"]
-    told = (town.internal / "refusal.txt").read_text()
-    assert "households that break `at least one age >= 18` of the schema" in told
-
-    files = (town.folder / "homes.csv", town.folder / "people.csv")
-    checked = command("schema", "check", town.folder / "town.schema.yaml", *files)
-    assert checked.code == 2
-    said = " ".join(checked.out.split())
-    assert said.count("at least one age >= 18") == 1
-    assert "1 household breaks the rule `at least one age >= 18`. household 10 Correct" in said
-
-
 WAYS = {
     "pure": {"privacy": "{epsilon: 2, delta: 0}"},
     "gaussian": {"measure": "{noise: gaussian}"},
@@ -273,59 +167,6 @@ def test_a_release_may_be_made_in_every_way_that_is_not_refused(tmp_path, home, 
         assert not (town.out / "synthetic").exists()
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_release_of_linked_tables_waits_for_approval_and_is_published(town, command):
-    write_linked_spec(town, publish="after-approval")
-    assert command("run", town.spec, "--out", town.out).code == 6
-    words = ("--by", "Ana", "--reason", "looked")
-    assert command("release", "look", "town", *words).code == 0
-    assert command("release", "publish", "town", *words).code == 0
-    assert town.faults() == {}
-
-
-@pytest.mark.usefixtures("quick")
-def test_the_terminal_tells_households_and_persons(town, command):
-    made = command("run", town.spec, "--out", town.out)
-    assert made.code == 0
-    assert re.search(r"2 sets of \d+ households with \d+ persons", " ".join(made.out.split()))
-
-
-def test_a_draft_of_two_files_is_completed_and_fits(town, command):
-    homes, people = (town.folder / f"{name}.csv" for name in ("homes", "people"))
-    drafted = command("schema", "draft", homes, people)
-    assert drafted.code == 0
-    file = town.folder / "drafted.schema.yaml"
-    file.write_text(drafted.out)
-    refused = command("schema", "check", file, homes, people)
-    assert refused.code == 2  # types, keys and the largest number of members are to be stated
-
-    text = drafted.out.replace("title: ", "title: T ").replace("max_members: }", "max_members: 4}")
-    text = text.replace("    key: ", "    key: home ", 1).replace("    key:  ", "    key: nr ", 1)
-    text = text.replace("    link: ", "    link: home_id ")
-    types = {
-        "tenure": "{type: category, levels: [1, 2]}",
-        "income": "{type: ordinal, levels: [1, 2, 3]}",
-        "age": "{type: integer, min: 0, max: 99}",
-        "work": "{type: category, levels: [1, 2]}",
-        **dict.fromkeys(("home", "street", "home_id", "nr")),
-    }
-    for name, stated in types.items():
-        column = re.compile(f"^      {name}:\n        type: .*\n", re.MULTILINE)
-        text = column.sub(f"      {name}: {stated}\n" if stated else "", text)
-    text = text.replace("ignore: []", "ignore: [street]", 1)
-    file.write_text(text)
-    assert command("schema", "check", file, homes, people).code == 0
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_missing_file_is_no_attempt_on_the_data(town, command):
-    (town.folder / "people.csv").unlink()
-    ended = command("run", town.spec, "--out", town.out)
-    assert ended.code == 2
-    assert "No data file matches 'people.csv'" in ended.err
-    assert town.untouched()
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -348,15 +189,6 @@ def test_places_of_two_tables_need_a_schema_of_two_tables(project, command):
     ended = command("plan", project.spec)
     assert ended.code == 2
     assert "the schema has a single one" in ended.err
-
-
-@pytest.mark.parametrize("unit", ["row", "person"])
-def test_an_account_of_another_unit_refuses_households(tmp_path, home, command, unit):
-    town = linked_project(tmp_path / "work", home, unit=unit)
-    ended = command("run", town.spec, "--out", town.out)
-    assert ended.code == 3
-    assert f"protects one {unit}, but the schema's unit is one household" in ended.err
-    assert town.untouched()
 
 
 def test_a_plan_says_who_is_protected(town, command):
@@ -460,8 +292,8 @@ def _write_alone(town, table, **changes):
     town.write_spec(data=f"{table}.csv", schema="alone.schema.yaml", **changes)
 
 
-@pytest.mark.parametrize("table", ["homes", "people"])
 @pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("table", ["homes", "people"])
 def test_a_linked_table_gets_no_fresh_budget_alone_in_another_account(town, table):
     town.release()
     town.open_account("other")

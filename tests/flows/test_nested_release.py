@@ -1,10 +1,7 @@
 """Releases of files in which districts lie in counties: from the file to the bundle."""
 
-from __future__ import annotations
-
 import json
 import random
-from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,7 +24,6 @@ columns:
 """
 DISTRICTS = "district,county\na1,a\na2,a\nb1,b\nc1,c\nc2,c\nc3,c\n"
 REGION = {"a": "north", "b": "south", "c": "south"}
-CHECK = "schema", "check"
 
 
 def rows(number=600):
@@ -101,59 +97,3 @@ def test_a_file_with_a_row_in_another_place_is_refused_and_nothing_is_spent(proj
     assert report["rules"] == [{"about": "district lies within county", "rows": 1}]
     assert "charge" not in project.kinds()
     assert not project.out.exists()
-
-
-def test_schema_check_shows_rows_in_another_place(project, command):
-    prepare(project, [*rows(40), ["south", 21, "a1", "b", "f"], ["north", 22, "zz", "b", "f"]])
-    schema = project.folder / "town.schema.yaml"
-
-    answer = command(*CHECK, schema, project.folder / "town.csv")
-
-    assert answer.code == 2
-    assert "1 row breaks the rule `district lies within county`" in answer.out
-    assert "row 41: county b, district a1" in answer.out
-    assert "Correct the file or the schema's map." in answer.out
-    # A district that does not exist is another fault, and lies nowhere.
-    assert "row 42: county b" not in answer.out
-    assert project.untouched()
-
-    prepare(project)
-    assert command(*CHECK, schema, project.folder / "town.csv").code == 0
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("quick")
-def test_a_release_of_70000_areas_verifies_and_its_rows_lie_in_their_place(project):
-    # In each pair of tracts, both have the same last 16 bits; they lie in different counties.
-    tracts = [f"t{number}" for number in range(70_000)]
-    seen = [4463, 69_999, 0, 65_536]
-    county = {tract: f"c{at * 7 // 70_000}" for at, tract in enumerate(tracts)}
-    lines = ["code,label,parent", *(f"c{at},c{at}," for at in range(7))]
-    lines += [f"{tract},{tract},{county[tract]}" for tract in tracts]
-    (project.folder / "areas.csv").write_text("\n".join(lines) + "\n")
-    (project.folder / "town.schema.yaml").write_text(
-        """\
-version: 1
-title: Tracts
-rows_about: 2000
-columns:
-  county: {type: category, codes: areas.csv, group: 1}
-  tract:  {type: category, codes: areas.csv, group: 2, within: county}
-  sex:    {type: category, levels: [f, m]}
-"""
-    )
-    rng = random.Random(5)
-    rows = ["county,tract,sex"]
-    for _ in range(2000):
-        tract = tracts[rng.choice(seen)]
-        rows.append(f"{county[tract]},{tract},{rng.choice('fm')}")
-    (project.folder / "town.csv").write_text("\n".join(rows) + "\n")
-    project.write_spec("synthesize: {sets: 1}\n", method="auto", privacy="{epsilon: 2}")
-    project.release()
-    found = released(project)
-    assert all(row["county"] == county[row["tract"]] for row in found)
-    often = Counter(row["tract"] for row in found).most_common(4)
-    assert {tract for tract, _ in often} == {tracts[code] for code in seen}
-    assert min(number for _, number in often) > 400
-    checked = verify(project.out)
-    assert checked.passed, [check.sentence for check in checked.failures]

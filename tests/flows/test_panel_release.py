@@ -1,7 +1,5 @@
 """A release of a panel, from the rows of its waves to the bundle."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 
@@ -11,19 +9,13 @@ import pytest
 import yaml
 
 import dp_core
-from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import DataRefused
 from dp_core.schema.panel.panel_waves import ABSENT
-from dp_core.schema.reading.schema_file import load_schema
 from dp_core.wall.accounting.composition import Terms
-from dp_core.wall.released import Measurement
-from tests.flows.conftest import STAGES, Project, stopping
-from tests.full import some
+from tests.flows.conftest import Project
 from tests.panel_files import WAVES, panel_document, panel_frame, write_waves
 
-HIGH = "{epsilon: 1000, delta: 1e-6}"
-"""Noise of less than one person, so that a wrong count would show."""
 BY_WAVE = f"{{{', '.join(f'{wave}: wave-{wave}.csv' for wave in WAVES)}}}"
 SMALL = Terms("basic", Fraction(20), Fraction("1e-4"))
 
@@ -93,66 +85,6 @@ def test_a_release_has_a_record_for_each_person_and_verifies(town):
     assert list(part["work"].cat.categories) == ["employed", "other"]
 
 
-@pytest.mark.usefixtures("quick")
-def test_another_method_has_as_many_records_as_there_are_persons_if_that_is_public(tmp_path, home):
-    town = opened(tmp_path / "work", home, neighbours="replace-one")
-    town.write_spec(
-        method="aim", data=BY_WAVE, privacy="{epsilon: 2, delta: 1e-6, neighbours: replace-one}"
-    )
-    write_schema(town, wave=None)
-    town.release()
-    assert town.faults() == {}
-    frame = pd.read_parquet(town.out / "synthetic/set-1.parquet")
-    assert len(frame) == 400
-    assert_consistent(frame)
-
-
-@pytest.mark.usefixtures("quick")
-def test_noisy_tables_count_each_person_once_within_and_across_waves(town):
-    across = "  - of: [work_2023, work_2024, work_2025]\n"
-    town.write_spec(
-        f"tables:\n{across}  - of: [sex, income_2023, in_2025]\nsynthesize: {{sets: 1}}\n",
-        privacy=HIGH,
-        data=BY_WAVE,
-    )
-    write_schema(town, wave=None)
-    town.release()
-    rows = panel_frame()
-    wide = rows.pivot(index="id", columns="year", values="work").fillna("3")
-    sex = rows.groupby("id")["sex"].first()
-    income = rows.pivot(index="id", columns="year", values="income")["2023"].astype(float) // 1000
-    here = rows.pivot(index="id", columns="year", values="sex")["2025"].notna()
-    codes = {
-        **{f"work_{wave}": wide[wave].astype(int) - 1 for wave in WAVES},
-        "sex": sex.astype(int) - 1,
-        "income_2023": income.fillna(5).astype(int),
-        "in_2025": (~here).astype(int),
-    }
-    schema = load_schema(town.folder / "town.schema.yaml")
-    compared = set()
-    for item in read_marginals(town.out / "marginals.parquet", schema):
-        if not isinstance(item, Measurement) or not {*item.clique} <= {*codes} or not item.clique:
-            continue
-        exact = np.zeros(item.domain.sizes)
-        np.add.at(exact, tuple(codes[name].to_numpy() for name in item.clique), 1)
-        assert np.abs(item.values - exact).max() < 20 * np.sqrt(item.variance) + 1e-9
-        compared.add(item.clique)
-    assert ("work_2023", "work_2024", "work_2025") in compared
-    assert ("sex", "income_2023", "in_2025") in compared
-
-
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("stage", some(STAGES, lambda stage: stage == "measure"))
-def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
-    with pytest.raises(KeyboardInterrupt):
-        town.release(perform=stopping(stage, after=True))
-    town.release()
-    steps = [(e.body["stage"], e.body["step"]) for e in town.ledger().entries(kinds=("charge",))]
-    assert len({*steps}) == len(steps)
-    assert town.redraws() == 0
-    assert town.faults() == {}
-
-
 # -- what is refused, and what it costs
 
 
@@ -185,21 +117,6 @@ def test_a_faulty_file_is_refused_and_costs_nothing(town, command, spoil, intern
     checked = command("schema", "check", town.folder / "town.schema.yaml", town.folder / "town.csv")
     assert checked.code == 2
     assert shown in " ".join(checked.out.split())
-
-
-def test_a_file_that_fits_passes_the_check_with_its_numbers(town, command):
-    schema = town.folder / "town.schema.yaml"
-    checked = command("schema", "check", schema, town.folder / "town.csv")
-    assert checked.code == 0
-    assert "of 400 persons) fits the schema" in checked.out
-
-    write_schema(town, wave=None)
-    files = [town.folder / f"wave-{wave}.csv" for wave in WAVES]
-    checked = command("schema", "check", schema, *files)
-    assert checked.code == 0
-    wrong = command("schema", "check", schema, files[0])
-    assert wrong.code == 2
-    assert "name 3 files, of the waves 2023, 2024, 2025 in this order" in wrong.err
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from dp_core.bundle.verification.verify import verify
 from tests.flows.conftest import COLUMNS, as_csv, make_project, survey
 from tests.full import some
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CANARY = "zqxcanary"
 
@@ -181,7 +183,6 @@ def assert_graph(database, spec):
     assert "Release 'town' is published." in said
 
 
-@pytest.mark.slow
 def test_a_failed_stage_and_its_resumption_leave_public_values_only(place, monkeypatch):
     monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
     project = make_project(place / "work", place / "home")
@@ -296,7 +297,6 @@ def runs_of(state):
             time.sleep(0.1)
 
 
-@pytest.mark.slow
 @pytest.mark.full
 def test_the_flow_runs_in_the_test_harness(town, monkeypatch):
     from prefect.runtime import deployment
@@ -328,7 +328,6 @@ def test_the_flow_runs_in_the_test_harness(town, monkeypatch):
     assert after["reconstruct"] == {tasks["reuse tables of town"].id}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("deployed", [False, True])
 def test_a_run_knows_whether_a_deployment_made_it(deployed, monkeypatch):
     from types import SimpleNamespace
@@ -342,7 +341,6 @@ def test_a_run_knows_whether_a_deployment_made_it(deployed, monkeypatch):
     assert prefect_runs.is_deployed() is deployed
 
 
-@pytest.mark.slow
 def test_a_refusal_of_the_ledger_is_a_failed_task_of_the_ledger(town):
     town.write_spec(privacy="{epsilon: 100, delta: 1e-6}")
     state = by_prefect(town)
@@ -354,7 +352,6 @@ def test_a_refusal_of_the_ledger_is_a_failed_task_of_the_ledger(town):
     assert town.kinds() == ["ledger", "open"]
 
 
-@pytest.mark.slow
 def test_no_run_of_a_dead_attempt_stays_running(town):
     """The next attempt, which has the lease, ends what a killed process left in Prefect."""
     from prefect import flow, task
@@ -399,7 +396,6 @@ def test_no_run_of_a_dead_attempt_stays_running(town):
     assert verify(town.out).passed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pause", some([True, False], lambda pause: not pause))
 def test_a_run_that_is_stopped_in_the_pages_stops_before_its_next_task_and_goes_on(
     town, monkeypatch, pause

@@ -97,18 +97,6 @@ def test_verify_finds_a_changed_sentence_about_the_prior(second):
     assert any("prior" in sentence for sentence in failed(verify(second.out)).values())
 
 
-def test_the_plan_names_the_prior_and_costs_the_same(second):
-    second.write("")
-    without = make_plan(load_release(second.spec))
-    second.write(BUNDLE)
-    plan = make_plan(load_release(second.spec))
-    told = plan_answer(plan, None)["prior"]
-
-    assert plan.costs == without.costs
-    assert plan.hash != without.hash
-    assert (told["kind"], told["name"], told["notes"]) == ("release", "town", ())
-
-
 def test_a_bundle_that_does_not_verify_is_no_prior(second):
     path = second.project.folder / "bundle" / "synthetic" / "set-1.parquet"
     path.write_bytes(path.read_bytes() + b"x")

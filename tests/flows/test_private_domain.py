@@ -1,7 +1,5 @@
 """Releases whose bins and levels are chosen privately, from the file to the bundle."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -203,37 +201,6 @@ def test_a_release_goes_on_with_the_same_choice(project, after):
     assert sum(charge.cost for charge in charges) == held.currency.limit
     assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
     assert project.redraws() == 0
-
-
-def test_what_the_stage_left_is_made_again_where_it_is_gone(project):
-    with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=failing("measure", StageFailed("outside"), after=False))
-    (project.run_folder / "public" / "domain.parquet").write_bytes(b"garbled")
-    before = noisy(project)
-
-    project.release()
-
-    assert project.faults() == {}
-    assert {name: noisy(project)[name] for name in before} == before
-
-
-def test_status_and_plan_name_the_stage_only_where_it_is(project, command):
-    answer = command("plan", project.spec, "--json").json
-    assert answer["stages"][0]["stage"] == "domain"
-    assert answer["stages"][0]["what"] == "the bins or levels of marital and income"
-    assert "each holds its fifth of the rows" in answer["choices"][1]["in_words"]
-    said = " ".join(command("plan", project.spec).out.split())
-    assert "the most frequent of 3 levels" in said
-    with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=failing("domain", StageFailed("outside"), after=False))
-    assert "domain" in command("status", "town", "--json").json["stages_open"]
-
-
-@pytest.mark.parametrize("mode", ["split", "noise-aware"])
-def test_sets_of_every_mode_share_the_choice(project, mode):
-    project.write_spec(f"method: independent\nsynthesize: {{sets: 3, mode: {mode}}}\n")
-    project.release()
-    assert project.faults() == {}
 
 
 def test_a_comparison_does_not_choose(project, command):

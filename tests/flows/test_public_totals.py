@@ -1,7 +1,5 @@
 """A release whose sets meet public totals, from the schema to the bundle."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -146,28 +144,6 @@ def test_households_meet_totals_of_a_household_column(tmp_path, home):
         assert set(people["home_id"]) == set(homes["home"])
         assert not ((people["age"] < 18) & (people["work"] == "employed")).any()
     assert town.faults() == {}
-
-
-def test_a_plan_says_that_totals_hold_and_cost_nothing(project, command):
-    write(project)
-    project.write_spec(synthesize="{sets: 2}")
-    ended = command("plan", project.spec)
-    assert ended.code == 0
-    said = " ".join(ended.out.split())
-    assert "meets these public totals, at no cost: 3 totals by county, together 410" in said
-    answer = command("plan", project.spec, "--json").json
-    assert answer["rows"] == 410
-    assert answer["public_totals"][1] == "2 totals by sex, together 410 (Register, 1 January)"
-    assert "totals_remark" not in answer
-
-
-def test_a_plan_says_that_totals_are_far_from_the_number_of_rows(project, command):
-    write(project, schema=SCHEMA.replace("rows_about: 400", "rows_about: 40"))
-    project.write_spec(synthesize="{sets: 2}")
-    ended = command("plan", project.spec)
-    said = " ".join(ended.out.split())
-    assert ended.code == 0
-    assert "The public totals add up to 410, but rows_about is 40." in said
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """An outsider's recomputation is one, and finds too little noise."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path

@@ -3,7 +3,6 @@
 import datetime
 import os
 import shutil
-import stat
 from fractions import Fraction
 
 import pandas as pd
@@ -16,7 +15,6 @@ from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount
 from flows.cli.actions.abandonment import abandon
 from tasks.ledger.release_writer import ReleaseWriter
-from tasks.run.home import home_id
 from tests.flows.conftest import ROWS, as_csv, plainly, stopping, survey
 from tests.full import some
 
@@ -188,37 +186,11 @@ def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
         assert_obeys_schema(table)
 
 
-def test_what_is_kept_of_a_run_is_for_its_owner_only(project):
-    project.release()
-    assert project.internal.is_dir()
-    for path in [project.home, *project.run_folder.rglob("*")]:
-        if path.is_dir():
-            assert stat.S_IMODE(path.stat().st_mode) == 0o700, path
-    assert stat.S_IMODE((project.home / "input.key").stat().st_mode) == 0o600
-    # The suite follows from the schema alone.
-    kept = {path for path in project.internal.rglob("*") if path.is_file()}
-    for path in kept - {project.internal / "expectations/suite.json"}:
-        assert path.read_text().find("CONFIDENTIAL") >= 0
-
-
 def test_codes_stay_only_when_asked_for(project):
     from flows.release import carry_out
 
     carry_out(project.spec, project.out, keep_confidential=True, perform=plainly)
     assert (project.run_folder / "confidential" / "codes" / "manifest.json").is_file()
-
-
-def test_a_finished_release_is_refused_when_it_is_run_again(project):
-    project.release()
-    before = project.kinds()
-    with pytest.raises(BadInput, match=r"is finished; its bundle is in .*bundle"):
-        project.release(project.folder / "again")
-    project.write_spec(privacy="{epsilon: 0.5, delta: 0}")
-    with pytest.raises(BadInput, match="'town' is used: that release is finished"):
-        project.release(project.folder / "again")
-    assert project.kinds() == before
-    assert not (project.folder / "again").exists()
-    assert not (project.run_folder / "confidential").exists()
 
 
 def test_bad_data_gives_the_reservation_back_and_the_name_can_be_used_again(project):
@@ -324,30 +296,6 @@ def test_another_home_with_the_same_ledger_and_key_gives_no_second_draw(
     assert project.faults() == {}
 
 
-def test_two_processes_cannot_work_on_one_release(project):
-    with pytest.raises(KeyboardInterrupt):
-        project.release(perform=stopping("basics"))
-    before, remembered = project.kinds(), (project.run_folder / "run.json").read_bytes()
-    with project.ledger().lease("town", home_id(project.home)):
-        project.write_spec(privacy="{epsilon: 0.5, delta: 0}")
-        with pytest.raises(StageFailed, match="Another process is working on release 'town'"):
-            project.release(project.folder / "elsewhere")
-        with pytest.raises(StageFailed, match="Another process"):
-            abandon(project.home, project.ledger(), "town")
-    assert project.kinds() == before
-    assert (project.run_folder / "run.json").read_bytes() == remembered
-
-
-def test_data_known_from_one_account_are_refused_in_another(project):
-    project.release()
-    project.open_account("other")
-    project.write_spec(release="town2", account="other")
-    with pytest.raises(BadInput, match=r"belongs to account 'town' .*fresh budget"):
-        project.release(project.folder / "second")
-    other = project.ledger().account("other")
-    assert (other.left, other.balance.spent) == (other.terms.limit, NOTHING)
-
-
 def _in_two_files(project):
     """Divide the data into two files, and return a spec's pattern for both."""
     rows = pd.read_csv(project.folder / "town.csv", dtype=str, keep_default_na=False)
@@ -372,16 +320,6 @@ def test_one_of_several_files_is_refused_in_another_account_alone_and_beside_new
     project.write_spec(data="part-*.csv", release="town4", account="other")
     project.release(project.folder / "fourth")
     project.ledger().verify()
-
-
-def test_a_file_read_alone_is_refused_in_another_account_as_one_of_several(project):
-    pattern = _in_two_files(project)
-    project.write_spec(data="part-2.csv")
-    project.release()
-    project.open_account("other")
-    project.write_spec(data=pattern, release="town2", account="other")
-    with pytest.raises(BadInput, match=r"belongs to account 'town' .*fresh budget"):
-        project.release(project.folder / "second")
 
 
 def test_the_file_may_be_moved_while_the_run_folder_stays(project):

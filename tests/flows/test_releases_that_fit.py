@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
@@ -68,12 +66,6 @@ def test_one_a_month_falls_on_the_same_day_or_the_last():
     assert quarterly.days == (TODAY, date(2027, 2, 20), date(2027, 5, 20))
 
 
-def test_a_period_without_room_is_skipped():
-    found = releases_that_fit([account(4, allowed("year", 2))], [ONE], today=TODAY, every="month")
-    assert found.days == (TODAY, date(2026, 12, 20), date(2027, 1, 20), date(2027, 2, 20))
-    assert found.stopped_by == "the account's total"
-
-
 def test_with_carry_over_a_release_waits_until_enough_has_come_together():
     calendar = allowed("month", "0.4", carry_over=True)
     found = releases_that_fit([account(3, calendar)], [ONE], today=TODAY, every="month")
@@ -84,14 +76,6 @@ def test_with_carry_over_a_release_waits_until_enough_has_come_together():
 def test_without_a_cadence_the_period_of_today_ends_the_count():
     found = releases_that_fit([account(9, allowed("quarter", 2))], [ONE], today=TODAY, every=None)
     assert (found.releases, found.stopped_by) == (2, "the allowance of 2026-Q4")
-
-
-def test_a_release_larger_than_every_allowance_never_comes():
-    found = releases_that_fit(
-        [account(9, allowed("month", "0.5"))], [ONE], today=TODAY, every="month"
-    )
-    assert (found.releases, found.days, found.last) == (0, (), None)
-    assert found.stopped_by == "the allowance of 2026-11"
 
 
 def test_what_was_used_in_a_period_counts():

@@ -288,9 +288,3 @@ def test_without_its_plan_in_the_folder_the_one_in_the_bundle_is_used(first, sec
     second.write(release="third")
     with pytest.raises(BadInput, match="plan of release 'town'"):
         second.make()
-
-
-def test_a_release_whose_folder_is_gone_is_refused(first, second):
-    (first.run_folder / "current/run.json").unlink()
-
-    assert "another home" in unusable(second)

@@ -5,7 +5,6 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, Held
 from flows.cli.actions import publication_decisions
-from tests.flows.conftest import SCHEMA, plainly, stopping
 from tests.flows.test_private_domain import PRIVATE
 from tests.flows.test_reuse import FIRST, Second
 from tests.full import some
@@ -53,22 +52,6 @@ def test_new_sets_are_made_from_the_tables_of_every_kind(project, first, second)
 
     found = verify(again.out, measurements=project.out)
     assert found.passed, found.failures
-
-
-@pytest.mark.full
-def test_tables_of_frequent_cells_are_used_again(project):
-    small = [
-        line for line in SCHEMA.splitlines() if not line.lstrip().startswith(("age", "income"))
-    ]
-    schema = "\n".join(small[: small.index("  moved:")])
-    schema += "\nignore: [interview, age, income, moved]\n"
-    (project.folder / "town.schema.yaml").write_text(schema)
-    again = made(project, "method: sba\n")
-    again.write("synthesize: {sets: 2}\n")
-
-    again.make()
-
-    assert verify(again.out, measurements=project.out).passed
 
 
 def test_privately_chosen_bins_and_levels_are_those_of_the_first_release(project):
@@ -123,21 +106,6 @@ def test_sets_that_the_tables_cannot_make_honestly_are_refused(project, first, s
     assert project.ledger().reservation("again") is None
 
 
-def test_a_withdrawn_release_is_not_made_again(project):
-    project.write_spec(FIRST + "publish: after-approval\n")
-    again = Second(project)
-    again.write()
-    with pytest.raises(Held):
-        project.release()
-    with pytest.raises(BadInput, match="not finished"):
-        again.make()
-
-    publication_decisions.withdraw(project.home, project.ledger(), "town", **BY)
-
-    with pytest.raises(BadInput, match="withdrawn"):
-        again.make()
-
-
 def test_new_sets_wait_for_approval_and_are_published_unchanged(project):
     again = made(project, FIRST)
     again.write("publish: after-approval\n")
@@ -150,16 +118,3 @@ def test_new_sets_wait_for_approval_and_are_published_unchanged(project):
 
     assert verify(again.out, measurements=project.out).passed
     project.ledger().verify()
-
-
-def test_a_lost_model_is_fitted_again(project):
-    again = made(project, FIRST)
-    again.write()
-    with pytest.raises(KeyboardInterrupt):
-        again.make(stopping("publish"))
-    for path in (again.run_folder / "public/models").iterdir():
-        path.unlink()
-
-    again.make(plainly)
-
-    assert verify(again.out, measurements=project.out).passed

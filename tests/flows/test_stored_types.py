@@ -4,8 +4,6 @@ Each either has the expected codes or is refused with a sentence; nothing else i
 commands agree.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 from decimal import Decimal

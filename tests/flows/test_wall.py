@@ -33,7 +33,6 @@ from flows.cli.actions import publication_decisions
 from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.database import ledger_database
 from tasks.ledger.database import transaction as rows_module
-from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import STAGES, make_project, plainly, survey
 from tests.flows.linked_project import SHARES, linked_project, write_linked_spec, write_tables
 from tests.flows.linked_project import tables as linked_tables
@@ -498,13 +497,6 @@ def test_the_link_that_is_published_is_salted_and_the_salts_are_not(project):
 # -- the canary
 
 
-def with_canary(rows):
-    """One row holds a number nobody else has, and an ignored column holds a distinctive text."""
-    age, sex, marital, _, moved = rows[7][1:]
-    changed = [CANARY_TEXT, age, sex, marital, CANARY_NUMBER, moved]
-    return [*rows[:7], changed, *rows[8:]]
-
-
 def assert_no_canary(place, *texts):
     """Look for the canary in every byte that leaves the confidential side."""
     for path in place.rglob("*"):
@@ -518,55 +510,6 @@ def assert_no_canary(place, *texts):
     for text in texts:
         assert CANARY_TEXT not in text
         assert CANARY_NUMBER not in text
-
-
-@pytest.fixture
-def canary(project):
-    from tests.flows.conftest import as_csv
-
-    (project.folder / "town.csv").write_text(as_csv(with_canary(survey())))
-    return project
-
-
-def test_a_value_of_the_data_appears_nowhere_after_success(canary, tmp_path, capfd):
-    canary.release()
-    captured = capfd.readouterr()
-    assert_no_canary(tmp_path, captured.out, captured.err)
-
-
-def test_a_value_of_the_data_appears_nowhere_after_a_failure_that_holds_it(
-    canary, tmp_path, capfd, monkeypatch
-):
-    """One release fails in each stage in turn, and every time goes on from there."""
-    attempt, failed = stage_module._attempt, []
-
-    def failing(stage, work, run):
-        def broken():
-            work()
-            failed.append(stage)
-            try:
-                raise KeyError(CANARY_TEXT)
-            except KeyError:
-                raise ValueError(f"{CANARY_TEXT} has {CANARY_NUMBER}")  # noqa: B904
-
-        return attempt(stage, work if stage in failed else broken, run)
-
-    monkeypatch.setattr(stage_module, "_attempt", failing)
-    for name in STAGES:
-        with pytest.raises(ReleaseError) as caught:
-            canary.release()
-
-        assert failed[-1] == name
-        error = caught.value
-        assert error.exit_code == 4
-        assert error.internal is None
-        assert (error.__cause__, error.__context__) == (None, None)
-        captured = capfd.readouterr()
-        assert_no_canary(tmp_path, str(error), repr(error), captured.out, captured.err)
-        told = canary.internal / "failure.txt"
-        assert CANARY_TEXT in told.read_text()
-        told.unlink()
-    assert failed == [*STAGES]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ As `test_wall`, for `within`, public totals, and rules that count members: two f
 one record or household give the same bundle, ledger and messages if the noise hides the difference.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

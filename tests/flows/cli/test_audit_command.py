@@ -1,7 +1,5 @@
 """`dp-release audit`: what it prints, and how it ends."""
 
-from __future__ import annotations
-
 from dp_core.audit import report
 from dp_core.audit.report import MECHANISMS, QUESTIONS
 from dp_core.wall.accounting import sensitivity
@@ -43,12 +41,6 @@ def test_a_charge_that_is_too_small_ends_it_with_1(command, monkeypatch):
     assert not answer.json["passed"]
     assert all("table" in sentence for sentence in answer.json["violations"])
     assert command("audit", "--quick", "--method", "independent").code == 1
-
-
-def test_an_unknown_method_is_refused(command):
-    answer = command("audit", "--method", "fdg", "--json")
-    assert answer.code == 2
-    assert "fdh" in answer.json["error"]
 
 
 def test_every_unit_has_a_column_of_the_table():

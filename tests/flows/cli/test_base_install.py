@@ -1,20 +1,17 @@
 """Without the extra `pipeline`: what works, and what a command says that needs it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import sys
-import tomllib
 
 import click
 import pytest
 
 from flows.cli import main, missing_packages
 from flows.cli.missing_packages import BESIDES, PIPELINE, UNIX, require_pipeline, what_to_install
-from tests.base_install import PROJECT, ROOT, not_in_the_base, run, with_dependencies
+from tests.base_install import PROJECT, not_in_the_base, run, with_dependencies
 from tests.full import some
 
 COMMAND = "from flows.cli.main import main; main()"
@@ -53,13 +50,6 @@ def test_the_list_of_the_pipeline_is_that_of_pyproject():
     assert set(PROJECT["optional-dependencies"]) == {"pipeline"}
     brought = with_dependencies(PROJECT["optional-dependencies"]["pipeline"])
     assert brought >= BESIDES
-
-
-def test_what_only_tests_need_is_no_dependency():
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
-    asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["pipeline"]]
-    names = {re.split(r"[^\w-]", each)[0] for each in asked}
-    assert not names & {re.split(r"[^\w-]", each)[0] for each in groups["dev"]}
 
 
 def test_a_data_user_needs_the_base_only(base):
@@ -276,34 +266,12 @@ def test_a_command_that_needs_the_pipeline_says_what_to_install_and_does_nothing
 # -- Windows, which lacks some of Python's modules
 
 
-def test_without_the_modules_of_unix_the_pipeline_is_refused_in_a_sentence(base):
-    lines = [("ledger", "show"), ("run", "town.release.yaml", "--out", "out"), ("demo",)]
-    for words, (code, out, err) in answers(
-        base(ALL, json.dumps(lines), missing=UNIX), lines
-    ).items():
-        assert (code, out) == (2, ""), words
-        assert "install dp-release in WSL" in err
-        assert len(err.splitlines()) == 1
-
-
 def test_on_windows_the_sentence_names_wsl_and_not_the_extra(monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
     said = what_to_install(ModuleNotFoundError("", name="sqlalchemy.orm"))
     assert said is not None
     assert "WSL" in said
     assert "dp-release[pipeline]" not in said
-
-
-def test_a_package_of_neither_is_a_defect_and_no_advice_is_given():
-    assert what_to_install(ModuleNotFoundError("", name="dp_core.typo")) is None
-    assert what_to_install(ModuleNotFoundError("")) is None
-
-
-def test_an_installation_by_pipx_is_mended_by_pipx(monkeypatch, tmp_path):
-    assert missing_packages.command().startswith("python -m pip install ")
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    (tmp_path / "pipx_metadata.json").write_text("{}")
-    assert missing_packages.command().startswith("pipx runpip dp-release install ")
 
 
 def test_a_release_is_refused_if_one_package_of_the_pipeline_is_missing(monkeypatch):

@@ -1,7 +1,5 @@
 """Completion as each shell asks for it: commands, options, and the names in a home."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from fractions import Fraction

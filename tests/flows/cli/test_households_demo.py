@@ -1,7 +1,5 @@
 """`dp-release demo --households`: generated households and persons, released and asked."""
 
-from __future__ import annotations
-
 import gzip
 import shlex
 from importlib import resources

@@ -1,13 +1,7 @@
 """`dp-release infer`: right numbers, the report's code beside them, a sentence for a mistake."""
 
-from __future__ import annotations
-
 import dataclasses
-import json
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +10,7 @@ import pytest
 
 import dp_core as dp
 from dp_core.inference.combine import combine
-from dp_core.inference.combining_rules import COVERAGE, OFF, WARNED_COVERAGE
+from dp_core.inference.combining_rules import OFF
 from dp_core.methods.replicates.posterior import posterior_tables
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 from tests.flows.cli.test_cli import assert_refused
@@ -131,36 +125,6 @@ def test_a_pair_beyond_what_posterior_sets_draw_has_no_valid_interval(
     assert measured["rule"]["invalid_because"] is None
 
 
-def test_the_report_names_pairs_beyond_what_posterior_sets_draw(tmp_path, monkeypatch):
-    said = "The sets do not draw these pairs"
-    usual = build(tmp_path / "usual", mode="posterior") / "report.html"
-    assert said not in usual.read_text()
-
-    monkeypatch.setattr(posterior_tables, "MOST_PAIRS", 4)
-    text = (build(tmp_path / "limited", mode="posterior") / "report.html").read_text()
-    assert "age × height, age × born" in text.partition(said)[2].partition("</p>")[0]
-
-
-def test_the_level_of_the_intervals_is_as_asked(bundles, command):
-    wide = command("infer", bundles("split"), "height ~ age", "--level", ".99", "--json").json
-    usual = command("infer", bundles("split"), "height ~ age", "--json").json
-
-    assert wide["level"] == 0.99
-    for left, right in zip(wide["coefficients"], usual["coefficients"], strict=True):
-        assert left["low"] < right["low"] < right["high"] < left["high"]
-        assert left["one_set"]["low"] < right["one_set"]["low"]
-
-
-def test_sets_of_another_size_than_the_file_are_corrected(bundles, command):
-    answer = command("infer", bundles("other size"), "height ~ age", "--json").json
-
-    assert answer["size_factor"] == pytest.approx(300 / 1003.25)
-    row = answer["coefficients"][1]
-    alone = np.mean([one["std_error"] ** 2 for one in row["by_set"]])
-    assert row["within"] == pytest.approx(alone * 300 / 1003.25)
-    assert any("W was multiplied by 0.299" in note for note in answer["notes"])
-
-
 # -- words
 
 
@@ -183,33 +147,6 @@ def test_people_get_a_table_the_rule_and_what_to_beware_of(bundles, command):
     assert "No measured table holds height with age, or sex with age" not in words
 
 
-def test_sets_that_show_the_noise_get_no_warning_of_narrow_intervals(bundles, command):
-    for mode in ("split", "noise-aware"):
-        answer = command("infer", bundles(mode), "height ~ sex", "--json").json
-        assert answer["rule"]["invalid_because"] is None
-        assert not any("too narrow" in text for text in answer["warnings"])
-        assert not any("No measured table" in text for text in answer["warnings"])
-
-
-def test_brackets_in_names_are_no_markup(bundles, command):
-    assert "sex[female]" in command("infer", bundles("split"), "height ~ 0 + sex").out
-
-
-def test_shared_sets_without_a_lost_relation_say_first_that_they_are_too_narrow(bundles, command):
-    words = " ".join(command("infer", bundles("shared"), "height ~ sex").out.split())
-    assert words.startswith("Not valid These intervals are too narrow")
-    assert words.count("These intervals are too narrow") == 1
-
-
-def test_the_outcome_s_level_is_told(bundles, command):
-    out = command("infer", bundles("split"), "sex == 'male' ~ age").out
-    assert "(logistic: the log odds of sex == 'male')" in out
-    out = command("infer", bundles("split"), "sex ~ height").out
-    assert "(multinomial: the log odds of each level of sex against 'female')" in out
-    out = command("infer", bundles("split"), "age ~ height", "--family", "Poisson").out
-    assert "(poisson: the mean count of age, on the log scale)" in out
-
-
 @pytest.mark.parametrize(
     ("select", "origin"), [("dualquery", "chosen"), ("pegs", "drawn"), ("sbhg", "cut")]
 )
@@ -219,14 +156,6 @@ def test_what_no_model_gave_has_no_valid_interval(tmp_path, command, select, ori
     assert answer["rule"]["invalid_because"] is not None
     assert answer["rule"]["covers"] == f"Nothing: {OFF[origin]}"
     assert answer["warnings"][0] == f"No interval from these sets is valid: {OFF[origin]}"
-
-
-def test_missing_values_are_counted_by_set(bundles, command):
-    answer = command("infer", bundles("split"), "height ~ sex", "--json").json
-    dropped = [row["dropped"] for row in answer["rows"]]
-    assert all(count > 0 for count in dropped)
-    assert f"by set: {', '.join(map(str, dropped))}." in " ".join(answer["notes"])
-    assert [row["used"] + row["dropped"] for row in answer["rows"]] == [400] * 3
 
 
 def test_one_set_has_a_naive_interval_only(bundles, command, sentence):
@@ -264,61 +193,6 @@ def test_one_set_has_a_naive_interval_only(bundles, command, sentence):
 )
 def test_a_mistake_is_one_sentence(bundles, sentence, words, said):
     assert said in sentence("infer", bundles("split"), *words)
-
-
-def test_perfect_separation_and_a_vanished_level_name_the_set(tmp_path, sentence):
-    def change(data):
-        sex, age, height, _ = data[1].codes
-        sex[sex == 1] = 0  # nobody is male in set 2
-        sex, age, height, _ = data[2].codes
-        age[:] = np.where(height == 2, 15, 3)  # the tall are the old in set 3
-        return data
-
-    folder = build(tmp_path, mode="split", change=change)
-    said = sentence("infer", folder, "height ~ sex")
-    assert "Level 'male' of sex is in no complete row of set 2" in said
-    said = sentence("infer", folder, "height > 1.75 ~ age")
-    assert "In set 3 age separates the values of height > 1.75 perfectly" in said
-    said = sentence("infer", folder, "height ~ I(sex == 'male') + age")
-    assert "The design is collinear in set 2: I(sex == 'male')[T.True]" in said
-
-
-@pytest.mark.parametrize("options", [[], ["--family", "logit", "--level", "0.9"]])
-def test_separation_ends_in_a_command_that_works(tmp_path, command, options):
-    def change(data):
-        _, age, height, _ = data[1].codes
-        age[:] = np.where(height == 2, 15, 3)
-        return data
-
-    folder = build(tmp_path, mode="split", change=change)
-    answer = command("infer", folder, "height > 1.75 ~ age + sex", *options)
-    assert answer.code == 2
-    typed = shlex.split(answer.err.partition("Type: ")[2])
-    assert typed[:2] == ["dp-release", "infer"]
-    assert typed[4:] == options
-    again = command(*typed[1:])
-    assert again.code == 0, again
-
-
-def test_a_fit_that_fails_is_told_in_one_line_from_a_fresh_process(tmp_path):
-    """statsmodels warns by filters that it sets when it is first imported."""
-
-    def change(data):
-        for one in data:
-            one.codes[0] = np.where(one.codes[2] == 2, 2, one.codes[1] % 2)
-        return data
-
-    folder = build(tmp_path, mode="split", change=change)
-    words = ["-m", "flows.cli.main", "infer", str(folder), "sex ~ height"]
-    ran = subprocess.run([sys.executable, *words], capture_output=True, text=True)
-    assert ran.returncode == 2
-    assert ran.stderr.count("\n") == 1
-    assert "height separates the values of sex perfectly" in ran.stderr
-
-
-def test_too_few_rows_are_told(tmp_path, sentence):
-    folder = build(tmp_path, rows=2, planned_rows=2, records=2.0)
-    assert "too few for 2 coefficients" in sentence("infer", folder, "height ~ age")
 
 
 # -- the command
@@ -365,24 +239,6 @@ def test_relations_that_only_sums_hold_are_told_as_such():
     assert lost_relations(measured_as(product), both) == (("pay", "sex"), ("age", "sex"))
     assert lost_relations(measured_as(product), formula) == ()
     assert "noisy sums" in some
-
-
-def test_the_coverage_to_expect_is_what_was_measured_for_such_intervals(bundles, command):
-    asked = {"posterior": "height ~ sex + age", "split": "height ~ sex", "shared": "height ~ sex"}
-    for mode, formula in asked.items():
-        answer = command("infer", bundles(mode), formula, "--json").json
-        for row in answer["coefficients"]:
-            warned = {*row["concerns"]} - {"few-sets"}
-            measured = WARNED_COVERAGE.get(mode) if warned else COVERAGE[mode]
-            wanted = None if answer["rule"]["invalid_because"] else measured
-            assert row["expected_coverage"] == (wanted and [*wanted])
-        words = " ".join(command("infer", bundles(mode), formula).out.split())
-        assert ("Coverage In tests, 95 % intervals" in words) is (mode != "shared")
-        if mode == "posterior":
-            assert "0.95 to 0.97 of the coefficients without a warning" in words
-            assert "0.76 to 0.98 of the coefficients with a warning" in words
-    declared = json.dumps(command("infer", bundles("shared"), "height ~ sex", "--json").json)
-    assert "honest" not in declared
 
 
 def test_few_degrees_of_freedom_are_warned_of_wherever_the_answer_is_read(bundles, command):

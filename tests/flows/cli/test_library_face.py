@@ -1,7 +1,5 @@
 """The library gives the answers of the commands: same numbers, same sentences, same classes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

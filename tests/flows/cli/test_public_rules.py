@@ -1,23 +1,17 @@
 """One release with every public rule of a schema: codes, dependent columns, weights, dates."""
 
-from __future__ import annotations
-
 import datetime
-import json
 import os
 import random
 import shutil
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.errors import BadInput, SchemaViolation
-from dp_core.plan.reading.spec_file import load_spec
-from tests.databases import VARIABLE, sqlite_database
-from tests.dp_core.bundle.forgery import failed, resealed
+from dp_core.errors import SchemaViolation
+from tests.dp_core.bundle.forgery import failed
 from tests.flows.conftest import Project
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -182,24 +176,6 @@ def test_what_is_checked_can_be_counted_again_though_weights_were_raked(released
     assert verify(released.out).passed
 
 
-def test_the_codebook_shows_lists_rules_and_weights(released):
-    package = json.loads((released.out / "datapackage.json").read_bytes())
-    fields = {field["name"]: field for field in package["resources"][0]["schema"]["fields"]}
-
-    assert list(fields) == released.sets()[0].column_names
-    assert fields["group"]["follows"]["column"] == "age"
-    assert fields["group"]["follows"]["rule"][0] == {"of": "below 15", "is": "child"}
-    assert fields["sector"]["follows"]["rule"][3] == {"of": "Books", "is": "Trade"}
-    codes = {line["code"]: line for line in package["codeLists"][fields["trade"]["codeList"]]}
-    assert codes["A12"] == {"code": "A12", "label": "Maize", "parent": "A1", "level": "Crops"}
-    assert codes["B12"]["level"] == "Books"
-    assert codes["A"]["level"] is None
-    assert fields["weight"]["role"] == "weight"
-    assert (fields["trade"]["role"], fields["sector"]["role"]) == ("cluster", "stratum")
-    assert fields["weight"]["constraints"] == {"required": True, "minimum": 0}
-    assert len(fields["weight"]["calibrated_to"]) == 2
-
-
 def test_a_weight_that_misses_its_total_does_not_verify(released, tmp_path):
     copy = shutil.copytree(released.out, tmp_path / "copy")
     path = copy / "synthetic" / "set-2.parquet"
@@ -210,38 +186,6 @@ def test_a_weight_that_misses_its_total_does_not_verify(released, tmp_path):
     pq.write_table(table.set_column(axis, "weight", [pa.array(weights)]), path)
 
     assert "set-2.parquet" in failed(verify(copy))["sets"]
-
-
-def test_the_statement_of_the_weights_cannot_be_softened(released, tmp_path):
-    copy = shutil.copytree(released.out, tmp_path / "copy")
-    document = released.statement()
-    document["sets"]["weights"]["calibrated_to"] = ["3 totals by age, together 100000.5"]
-
-    assert "'sets.weights'" in resealed(copy, document)["wording"]
-
-
-def test_regressions_take_dependent_columns_and_weights(released, command):
-    plain = command("infer", released.out, "age ~ sector", "--json").json
-    weighted = command("infer", released.out, "age ~ sector", "--weighted", "--json").json
-
-    assert plain["weights"] is None
-    assert "--weighted" in plain["notes"][0]
-    assert weighted["weights"] == "weight"
-    assert "Weighted by weight" in weighted["notes"][0]
-    # By hand: the weighted means of the two sectors, set by set.
-    found = []
-    for table in released.sets():
-        frame = table.to_pandas()
-        means = [
-            np.average(part["age"], weights=part["weight"])
-            for part in (frame[frame["sector"] == "Farming"], frame[frame["sector"] == "Trade"])
-        ]
-        found.append([means[0], means[1] - means[0]])
-    estimates = [row["estimate"] for row in weighted["coefficients"]]
-    assert np.allclose(estimates, np.mean(found, axis=0), rtol=1e-8)
-    assert not np.allclose(estimates, [row["estimate"] for row in plain["coefficients"]], rtol=1e-3)
-    # What is measured of the pair is a table of what they follow or are: trade and age.
-    assert not any("No measured table holds" in text for text in weighted["warnings"])
 
 
 def test_a_row_that_does_not_obey_stops_before_anything_is_charged(released, tmp_path):
@@ -261,50 +205,3 @@ def test_a_row_that_does_not_obey_stops_before_anything_is_charged(released, tmp
     assert "Column 'sector' does not follow from 'trade' in every row" in told
     assert "sector" not in caught.value.message
     assert project.kinds().count("charge") == spent
-
-
-def test_a_table_of_what_follows_is_refused_before_anything_runs(released, tmp_path):
-    project = Project(tmp_path, released.home)
-    for name in ("town.schema.yaml", "trades.csv", "totals.csv"):
-        shutil.copy(released.folder / name, tmp_path)
-    project.write_spec("select: {cliques: [[works, trade]]}\n", method="fixed")
-
-    with pytest.raises(BadInput, match=r"'works' is derived from 'group'.* use 'age'"):
-        load_spec(project.spec)
-
-
-def test_a_table_of_a_database_gives_noise_aware_sets_that_meet_the_totals(
-    tmp_path, home, monkeypatch
-):
-    project = Project(tmp_path, home)
-    (tmp_path / "trades.csv").write_text(TRADES)
-    (tmp_path / "totals.csv").write_text(TOTALS)
-    (tmp_path / "town.schema.yaml").write_text(SCHEMA)
-    database, found = sqlite_database(tmp_path), rows()
-    kinds = {"key": "integer", "age": "integer", "works": "integer", "weight": "real"}
-    kinds |= {"born": "date", "moved": "timestamp"}
-    named = ", ".join(f'"{name}" {kinds.get(name, "text")}' for name in found[0])
-    database.run(f"CREATE TABLE town ({named})")
-    database.insert("town", [[stored(value) for value in row.values()] for row in found])
-    monkeypatch.setenv(VARIABLE, database.url)
-    project.write_spec(
-        "select: {cliques: [[trade, age], [age, weight], [born, moved]]}\n"
-        "reconstruct: {method: gum}\nsynthesize: {sets: 3, mode: noise-aware}\n",
-        data=f"{{database: {VARIABLE}, table: town}}",
-        method="fixed",
-        privacy="{epsilon: 50, delta: 1e-6}",
-    )
-    project.open_account(**_large())
-    project.release()
-    assert project.faults() == {}
-    for table in project.sets():
-        weights = table.to_pandas().groupby("group", observed=True)["weight"].sum()
-        for group, total in {"child": 20000, "adult": 60000, "old": 20000.5}.items():
-            assert weights[group] == pytest.approx(total, rel=1e-9)
-
-
-def stored(value):
-    """Return a value as SQLite stores it."""
-    if isinstance(value, datetime.datetime):
-        return value.isoformat(" ")
-    return value.isoformat() if isinstance(value, datetime.date) else value

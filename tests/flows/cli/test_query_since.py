@@ -1,9 +1,6 @@
 """`dp-release query --since`: changes between two releases, and releases that do not compare."""
 
-from __future__ import annotations
-
 import copy
-import csv
 import dataclasses
 import datetime
 import shutil
@@ -99,30 +96,6 @@ def test_the_terminal_says_what_is_more_than_noise(waves, command):
     assert "noise and sampling" in sampled
 
 
-def test_csv_has_labels_and_words(waves, command):
-    old, new = waves
-    text = command("query", new, "mean of born by sex", "--since", old, "--csv").out
-    rows = list(csv.DictReader(text.splitlines()))
-    assert [*rows[0]] == [
-        *("sex", "earlier", "later", "change", "margin", "low", "high"),
-        *("noise_explains", "explained"),
-    ]
-    assert all(row["earlier"].startswith("200") for row in rows)
-    assert {row["explained"] for row in rows} <= {
-        *("within the noise", "within noise and bins", "more than noise and bins"),
-        "not determined",
-    }
-
-
-def test_a_median_and_a_date_change_in_their_units(waves, command):
-    old, new = waves
-    (cell,) = command("query", new, "median of height", "--since", old, "--json").json["cells"]
-    assert cell["low"] <= cell["change"] <= cell["high"]
-    assert cell["noise_explains"] < cell["margin"]
-    out = command("query", new, "median of born", "--since", old).out
-    assert "date; changes in days" in out
-
-
 def test_python_gives_the_same_answer(waves, command):
     old, new = map(read_bundle, waves)
     answer = new.query("mean of age by sex", since=old)
@@ -158,13 +131,6 @@ def test_the_same_release_and_the_same_tables_are_refused(waves, command, tmp_pa
     bundle = reading.read_bundle(old)
     with pytest.raises(BadInput, match="use the same noisy tables"):
         check_releases(dataclasses.replace(bundle, folder=None), bundle)
-
-
-def test_since_is_given_once(waves, command):
-    old, new = waves
-    said = command("query", new, "count by sex", "--since", old, "--since", new)
-    assert said.code == 2
-    assert "--since once" in said.err
 
 
 def test_the_order_of_dates_and_other_titles_are_noted(waves, command, tmp_path):

@@ -1,6 +1,5 @@
 """`dp-release compare --formula`: regressions on the file and on each method's sets."""
 
-import csv
 import random
 
 import pyarrow as pa
@@ -43,36 +42,6 @@ def spec(tmp_path):
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     (tmp_path / "public.yaml").write_text(SPEC)
     return tmp_path / "public.yaml"
-
-
-def table(path):
-    with path.open(newline="") as file:
-        assert file.readline().startswith("# Data declared public")
-        return list(csv.DictReader(file))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("home", "quick", "ran")
-def test_regressions_are_figures_a_picture_and_seven_shares(command, spec, tmp_path):
-    words = ("--formula", "wage ~  a + b", "--epsilon", "4", "--runs", "1", "--out", "out")
-    answer = command("compare", spec, *SURE, *words, "--json")
-
-    assert answer.code == 0, answer.err
-    for row in answer.json["rows"]:
-        assert 0 <= row["figures"]["overlap"]["mean"] <= 1
-        assert 0 <= row["figures"]["best"]["mean"] <= 1
-        assert row["figures"]["width"]["mean"] > 0
-    lines = table(tmp_path / "out" / "results.csv")
-    for line in lines:
-        assert sum(float(line[name]) for name in line if name.startswith("sss ")) == pytest.approx(
-            1
-        )
-    assert (tmp_path / "out" / "plots" / "data-sss.png").is_file()
-    assert not (tmp_path / "out" / "plots" / "data-width.png").exists()
-    text = (tmp_path / "out" / "table.md").read_text()
-    assert "Regressions: `wage ~ a + b`" in text
-    assert "CI overlap" in text
-    assert not (tmp_path / "out" / "work").exists()
 
 
 @pytest.mark.slow

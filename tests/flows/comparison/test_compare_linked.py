@@ -73,44 +73,6 @@ def test_each_kind_of_pairs_has_its_own_figure(command, spec, tmp_path, ran):
     assert "x member" in shown
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("home", "quick", "ran")
-def test_every_kind_of_pairs_has_a_plot(command, spec, tmp_path):
-    assert command("compare", spec, *SURE, "--runs", "1", "--out", "out").code == 0
-    names = {path.name for path in (tmp_path / "out" / "plots").iterdir()}
-    assert {f"homes-people-{name}.png" for name in KINDS} <= names
-
-
-@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--target", "tenure"),
-        ("--group", "tenure"),
-        ("--attacks",),
-        ("--formula", "income ~ tenure"),
-    ],
-)
-def test_figures_that_assume_independent_records_are_refused(command, spec, words):
-    answer = command("compare", spec, *SURE, *words)
-    assert answer.code == 2
-    assert f"leave out {words[0]}" in answer.err
-    assert len(answer.err.strip().splitlines()) == 1
-
-
-@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
-def test_a_person_without_a_household_is_refused(command, spec, tmp_path):
-    found = tables()
-    found["people"].loc[3, "home_id"] = "nowhere"
-    write_tables(tmp_path, found)
-    answer = command("compare", spec, *SURE, "--out", "out")
-    assert answer.code == 2
-    assert "homes-people: Column 'home_id' of the table people has values" in answer.err
-    (details,) = (tmp_path / "out" / "validation").rglob("refusal.txt")
-    assert details.read_text() == "row 4\n"
-    assert not (tmp_path / "out" / "work").exists()
-
-
 @pytest.mark.usefixtures("quick", "ran", "unseen")
 @pytest.mark.parametrize("alone", ["both", "homes", "people"])
 def test_the_tables_of_an_account_are_recognised_together_and_alone(command, tmp_path, home, alone):
@@ -133,3 +95,20 @@ def test_the_tables_of_an_account_are_recognised_together_and_alone(command, tmp
     answer = command("compare", spec, *SURE)
     assert answer.code == 2
     assert "belong to account 'town'" in answer.err
+
+
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--target", "tenure"),
+        ("--group", "tenure"),
+        ("--attacks",),
+        ("--formula", "income ~ tenure"),
+    ],
+)
+def test_figures_that_assume_independent_records_are_refused(command, spec, words):
+    answer = command("compare", spec, *SURE, *words)
+    assert answer.code == 2
+    assert f"leave out {words[0]}" in answer.err
+    assert len(answer.err.strip().splitlines()) == 1

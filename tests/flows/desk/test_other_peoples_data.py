@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from dp_core.errors import BudgetRefused, DataRefused
@@ -164,14 +162,4 @@ def test_a_stopped_account_is_not_told_at_a_plan(shut, use, says):
 def test_a_plan_opens_no_data(shut):
     shut.open()
     (shut.project.folder / "town.csv").unlink()
-    shut.plan("count by sex")
-
-
-def test_the_record_of_an_earlier_version_has_no_hash(shut):
-    shut.open()
-    record = shut.desk.folder / "desk.json"
-    text = json.loads(record.read_text())
-    del text["hashes"]
-    record.write_text(json.dumps(text))
-    assert shut.desk.data == ()
     shut.plan("count by sex")

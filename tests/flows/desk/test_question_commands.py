@@ -1,9 +1,5 @@
 """`dp-release desk ask` and `dp-release desk` as people type them."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 
 from dp_core.errors import BadInput
@@ -37,22 +33,6 @@ def test_a_question_is_planned_answered_and_listed(office, typed, tmp_path):
     assert "share by sex" in shown.out
     assert "0 (paid before)" in shown.out
     assert typed("desk", "show").out.splitlines()[1].split() == ["rand", "open", "2"]
-
-
-def test_json_holds_the_plan_the_answer_and_the_list(typed):
-    planned = typed(
-        "desk", "ask", "rand", "income ~ age", "--epsilon", "0.1", "--plan", "--json"
-    ).json
-    assert (planned["kind"], planned["epsilon"], planned["epsilon_exact"]) == (
-        "regression",
-        0.1,
-        "1/10",
-    )
-    found = typed("desk", "ask", "rand", "count by sex", "--epsilon", "1", "--json").json
-    assert (found["paid"]["epsilon"], len(found["answer"]["cells"])) == (1, 2)
-    assert "confidential" not in json.dumps(found)
-    listed = typed("desk", "show", "rand", "--json").json
-    assert [each["state"] for each in listed["questions"]] == ["answered"]
 
 
 @pytest.mark.parametrize(

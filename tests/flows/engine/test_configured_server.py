@@ -1,6 +1,5 @@
 """A Prefect server that cannot be used is named with its cause before Prefect is imported."""
 
-import socket
 import ssl
 import subprocess
 import sys
@@ -65,13 +64,6 @@ def test_an_answer_that_is_no_prefect_is_told(server, status, body, says):
     assert failed.value.exit_code == 4
 
 
-def test_what_a_cloud_answers_there_is_not_judged(server, monkeypatch):
-    server.status = 404
-    monkeypatch.setenv("PREFECT_API_KEY", "key")
-    require_server()
-    assert server.asked == [("/api/version", "Bearer key")]
-
-
 @pytest.mark.parametrize(
     ("url", "says"),
     [
@@ -84,17 +76,6 @@ def test_a_server_that_is_not_there_is_told_without_its_password(monkeypatch, ur
     told = server_fault()
     assert says in told
     assert SECRET not in told
-
-
-def test_a_proxy_that_does_not_answer_is_not_taken_for_the_server(monkeypatch):
-    monkeypatch.setenv("PREFECT_API_URL", "http://prefect.invalid/api")
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    assert "cannot be reached through the proxy" in server_fault()
-
-
-def test_a_server_without_tls_is_told(server, monkeypatch):
-    monkeypatch.setenv("PREFECT_API_URL", f"https://127.0.0.1:{server.server_port}/api")
-    assert "http or https" in server_fault()
 
 
 def test_a_certificate_that_is_not_trusted_is_told(tmp_path, server, monkeypatch):
@@ -111,27 +92,12 @@ def test_a_certificate_that_is_not_trusted_is_told(tmp_path, server, monkeypatch
     require_server()
 
 
-def test_a_server_that_is_slow_is_left_to_prefect(monkeypatch):
-    monkeypatch.setattr(configured_server, "PATIENCE_S", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/api")
-        require_server()
-
-
 @pytest.mark.parametrize("url", [f"{SECRET}:4200/api", "http://", f"http://a:{SECRET}/api"])
 def test_what_is_no_url_is_bad_input_and_not_quoted(monkeypatch, url):
     monkeypatch.setenv("PREFECT_API_URL", url)
     with pytest.raises(BadInput) as failed:
         require_server()
     assert SECRET not in failed.value.message
-
-
-def test_prefect_is_not_imported():
-    script = "import sys, flows.engine.configured_server; print('prefect' in sys.modules)"
-    ended = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert ended.stdout == "False\n"
 
 
 @pytest.mark.parametrize(

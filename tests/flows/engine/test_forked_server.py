@@ -4,17 +4,14 @@ import fcntl
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pytest
 
 from flows.engine.own_server import ERRORS, has_plain_server
-from flows.engine.prefect_tables import NAME
 from flows.engine.settings import DEFAULTS, QUIET
 from tests.full import some
 
@@ -101,11 +98,6 @@ def test_its_errors_are_in_a_file_and_not_on_the_terminal(start, tmp_path, kind)
     assert log.stat().st_mode & 0o077 == 0
 
 
-def test_without_a_file_for_its_errors_it_still_answers(start, tmp_path):
-    _, number = start(READY, PREFECT_HOME=str(tmp_path / "none"))
-    assert os.readlink(f"/proc/{number}/fd/2") == os.devnull
-
-
 def test_an_interruption_at_the_terminal_is_for_its_parent_alone(start):
     parent, number = start(READY)
     assert os.getpgid(parent.pid) == parent.pid
@@ -124,12 +116,6 @@ def test_it_ends_with_its_release_however_that_ends(start, tmp_path, how, kind):
     # Who reads the output of a release is told of its end, too.
     assert parent.communicate(timeout=120)[0] == ""
     server.wait(timeout=120)
-
-
-def test_it_ends_when_its_parent_is_done(start):
-    parent, number = start(READY, then="")
-    assert parent.wait(timeout=60) == 0
-    assert not psutil.pid_exists(number)
 
 
 APP = """
@@ -195,100 +181,6 @@ def test_what_an_operator_sets_for_the_server_is_seen(settings, monkeypatch, tmp
             f'active = "site"\n[profiles.site]\n{name} = "70"\n'
         )
     assert not has_plain_server(settings())
-
-
-FLOW = """
-import os, sys
-from pathlib import Path
-home = Path(os.environ["PREFECT_HOME"])
-from flows.engine.settings import prepare
-prepare(home)
-from flows.engine import own_server
-whole = sys.argv[1] == "whole"
-server = own_server.OwnServer(whole=whole)
-from prefect import flow, get_run_logger, task
-from prefect.artifacts import create_markdown_artifact
-from prefect.events import emit_event
-server.wait()
-assert type(server._process).__name__ == ("Popen" if whole else "ForkedServer")
-
-@task(tags=["release:town"])
-def first():
-    get_run_logger().info("first is done")
-    return 1
-
-@task
-def second(number):
-    create_markdown_artifact(key="page", markdown="# Page")
-    return number
-
-@task
-def third(number):
-    raise ValueError("refused")
-
-@flow(name="small", log_prints=False)
-def small():
-    number = first()
-    second(number)
-    emit_event("town.done", resource={"prefect.resource.id": "town"})
-    third(number, return_state=True)
-    return 0
-
-small()
-import httpx  # answers that are errors are Prefect's as well
-for path in ("flow_runs/00000000-0000-0000-0000-000000000000", "block_types/slug/none", "none"):
-    secret = tuple(server._secret.split(":"))
-    print(path, httpx.get(f"{server.url}/{path}", auth=secret).text)
-    print(httpx.get(f"{server.url}/{path}").status_code)
-"""
-
-KEPT = (
-    "SELECT event, count(*) FROM events GROUP BY 1",
-    "SELECT resource_role, count(*) FROM event_resources GROUP BY 1",
-    "SELECT state_type, state_name, run_count, end_time > start_time FROM flow_run",
-    "SELECT type, name, count(*) FROM flow_run_state GROUP BY 1, 2",
-    "SELECT substr(name, 1, instr(name, '-')), state_type, state_name, run_count, tags,"
-    " length(task_inputs) FROM task_run",
-    "SELECT type, name, count(*) FROM task_run_state GROUP BY 1, 2",
-    "SELECT key, type, data, task_run_id IS NULL, flow_run_id IS NULL FROM artifact",
-    "SELECT key, type, data FROM artifact_collection",
-    "SELECT name, level, substr(message, 1, 18) FROM log",
-)
-
-
-@pytest.mark.slow
-@pytest.mark.full
-def test_it_keeps_and_answers_what_the_whole_server_does(tmp_path, with_prefects_tables):
-    kept, said = {}, {}
-    for kind in ("whole", "forked"):
-        home = with_prefects_tables(tmp_path / kind)
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
-        }
-        environment |= {
-            "PREFECT_HOME": str(home),
-            "PREFECT_LOGGING_TO_API_ENABLED": "true",
-            "PREFECT_LOGGING_LEVEL": "INFO",
-            "PYTHONPATH": str(ROOT),
-            "PYTHONWARNINGS": "ignore",
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", FLOW, kind],
-            env=environment,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stderr
-        said[kind] = done.stdout
-        with closing(sqlite3.connect(home / NAME)) as database:
-            kept[kind] = [sorted(database.execute(query).fetchall()) for query in KEPT]
-    assert all(kept["whole"])  # there is something in every table
-    assert kept["forked"] == kept["whole"]
-    assert said["forked"] == said["whole"]
-    assert "401" in said["forked"]
 
 
 def test_its_routers_are_those_of_the_whole_server():

@@ -1,7 +1,5 @@
 """`dp-release server ui`: the pages of a home's runs, on this machine only, until stopped."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

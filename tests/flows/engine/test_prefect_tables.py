@@ -79,18 +79,6 @@ def test_a_database_that_is_there_is_left_alone(home):
     assert (home / NAME).read_text() == "of before"
 
 
-@pytest.mark.parametrize(
-    "named", ["PREFECT_API_DATABASE_CONNECTION_URL", "prefect_server_database_name", None]
-)
-def test_another_database_or_version_is_left_to_prefect(home, monkeypatch, named):
-    if named:
-        monkeypatch.setenv(named, "other")
-    else:
-        monkeypatch.setattr(prefect_tables, "version", lambda _name: "3.9.0")
-    assert not lay_tables(home)
-    assert not home.exists()
-
-
 def test_what_cannot_be_laid_is_left_to_prefect(home, monkeypatch):
     def broken(_source, target):
         target.write_bytes(b"half")
@@ -133,17 +121,6 @@ def test_a_database_to_be_migrated_needs_the_whole_server(home, with_prefects_ta
     with_prefects_tables(home)
     assert not need_whole_server(home)
     change(home / NAME, "UPDATE alembic_version SET version_num = 'earlier'")
-    assert need_whole_server(home)
-
-
-def test_automations_need_the_whole_server(home, with_prefects_tables):
-    with_prefects_tables(home)
-    change(
-        home / NAME,
-        'INSERT INTO automation (name, description, enabled, "trigger", actions)'
-        " VALUES (?, '', 1, '{}', '[]')",
-        "tell me",
-    )
     assert need_whole_server(home)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from dp_core.errors import StageFailed
 from flows.monitoring import log
-from tests.flows.conftest import STAGES, plainly, stopping
+from tests.flows.conftest import STAGES, plainly
 
 CANARY = "zqxcanary"
 
@@ -88,13 +88,6 @@ def test_a_failed_stage_is_logged_without_what_failed(project, logged, monkeypat
     assert named(after, "charge-committed") == []
 
 
-@pytest.mark.usefixtures("quick")
-def test_an_interruption_is_logged_as_one(project, logged):
-    with pytest.raises(KeyboardInterrupt):
-        project.release(perform=stopping("count"))
-    assert (logged()[-1]["stage"], logged()[-1]["outcome"]) == ("count", "interrupted")
-
-
 def test_a_command_logs_where_it_is_told(project, command, tmp_path):
     file = tmp_path / "there.log"
     project.write_spec(privacy="{epsilon: 100, delta: 1e-6}")
@@ -108,19 +101,6 @@ def test_a_command_logs_where_it_is_told(project, command, tmp_path):
     text = file.read_text().splitlines()[-1]
     assert ' refused release.yaml exit_code=3 sentence="' in text
     assert command(*words, "--log-format", "yaml").code == 2
-
-
-def test_a_format_alone_logs_to_the_standard_error(project, command):
-    project.write_spec(privacy="{epsilon: 100, delta: 1e-6}")
-    answer = command("run", project.spec, "--out", project.out, "--log-format", "json")
-    assert json.loads(answer.err.splitlines()[0])["event"] == "refused"
-
-
-def test_without_being_asked_nothing_is_logged(project, command):
-    project.write_spec(privacy="{epsilon: 100, delta: 1e-6}")
-    answer = command("run", project.spec, "--out", project.out)
-    assert answer.err.startswith("dp-release: ")
-    assert len(answer.err.splitlines()) == 1
 
 
 def test_a_log_that_cannot_be_written_is_refused_before_anything_begins(

@@ -79,17 +79,6 @@ def test_the_figures_are_those_of_the_ledger(ledger, tmp_path):
     assert ("ledger_verified_passed",) not in found
 
 
-def test_a_zcdp_account_is_told_in_rho_as_well(ledger, tmp_path):
-    open_town(ledger, terms=zcdp())
-    spend(ledger, plan(tmp_path, "first", privacy="{epsilon: 1, delta: 1e-6}"))
-    account = ledger.account("town")
-    found = values()
-    for part, amount in (("spent", account.balance.spent), ("left", account.total_left)):
-        assert found["account_rho", "town", part] == float(amount.main)
-        assert found["account_epsilon", "town", part] == float(account.terms.epsilon_of(amount))
-    assert 0 < found["account_rho", "town", "spent"] < found["account_epsilon", "town", "spent"]
-
-
 def test_a_release_that_rests_grows_older_and_tells_its_stages(ledger, tmp_path, home, monkeypatch):
     from tasks.support.run_folder import RunFolder
 
@@ -113,22 +102,6 @@ def test_a_release_that_rests_grows_older_and_tells_its_stages(ledger, tmp_path,
     on(monkeypatch, "2026-11-21")
     reserve(ledger, plan(tmp_path, "second", privacy="{epsilon: 0.25}"))
     assert values()["oldest_open_seconds", "unfinished"] == pytest.approx(age, abs=60)
-
-
-def test_days_left_are_at_the_rate_of_the_last_year(ledger, tmp_path, monkeypatch):
-    open_town(ledger)
-    spend(ledger, plan(tmp_path, "first", privacy="{epsilon: 0.5}"))
-    assert ("account_days_left", "town") not in values()
-    for day, name in (("2026-12-20", "second"), ("2027-01-19", "third")):
-        on(monkeypatch, day)
-        spend(ledger, plan(tmp_path, name, privacy="{epsilon: 0.25}"))
-    # Three quarters of an epsilon in 60 days, and 1 is left.
-    assert values()["account_days_left", "town"] == 80
-    # What was long ago says nothing of the rate now: a quarter in 30 days.
-    on(monkeypatch, "2027-11-30")
-    assert values()["account_days_left", "town"] == 120
-    on(monkeypatch, "2028-01-25")
-    assert ("account_days_left", "town") not in values()
 
 
 def test_the_last_check_of_the_ledger_is_told(ledger, home, command):
@@ -220,8 +193,28 @@ def test_metrics_are_served_until_the_process_is_ended(ledger, home):
             process.kill()
 
 
-def test_every_metric_has_its_prefix_and_says_what_it_is(ledger):
+def test_days_left_are_at_the_rate_of_the_last_year(ledger, tmp_path, monkeypatch):
     open_town(ledger)
-    for family in read_metrics().families:
-        assert family.name.startswith("dp_release_")
-        assert family.documentation.endswith(".")
+    spend(ledger, plan(tmp_path, "first", privacy="{epsilon: 0.5}"))
+    assert ("account_days_left", "town") not in values()
+    for day, name in (("2026-12-20", "second"), ("2027-01-19", "third")):
+        on(monkeypatch, day)
+        spend(ledger, plan(tmp_path, name, privacy="{epsilon: 0.25}"))
+    # Three quarters of an epsilon in 60 days, and 1 is left.
+    assert values()["account_days_left", "town"] == 80
+    # What was long ago says nothing of the rate now: a quarter in 30 days.
+    on(monkeypatch, "2027-11-30")
+    assert values()["account_days_left", "town"] == 120
+    on(monkeypatch, "2028-01-25")
+    assert ("account_days_left", "town") not in values()
+
+
+def test_a_zcdp_account_is_told_in_rho_as_well(ledger, tmp_path):
+    open_town(ledger, terms=zcdp())
+    spend(ledger, plan(tmp_path, "first", privacy="{epsilon: 1, delta: 1e-6}"))
+    account = ledger.account("town")
+    found = values()
+    for part, amount in (("spent", account.balance.spent), ("left", account.total_left)):
+        assert found["account_rho", "town", part] == float(amount.main)
+        assert found["account_epsilon", "town", part] == float(account.terms.epsilon_of(amount))
+    assert 0 < found["account_rho", "town", "spent"] < found["account_epsilon", "town", "spent"]

@@ -1,7 +1,5 @@
 """What a manager reads at night: stages, budget, accuracy, how it ended; public values only."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +10,6 @@ import pytest
 
 from dp_core.bundle.quality.table_fit import MOST_FACTS, TableFit, fit_facts
 from dp_core.wall.accounting.composition import Amount
-from flows.answers.release_answers import accuracy_facts
 from flows.monitoring.outcome import Outcome, OutcomeName
 from flows.monitoring.prefect_artifacts import (
     account_page,
@@ -21,11 +18,10 @@ from flows.monitoring.prefect_artifacts import (
     outcome_page,
     stage_rows,
 )
-from flows.monitoring.run_log import unit_words
 from tasks.run.home import open_ledger
 from tasks.run.stage_table import stages_of
-from tests.ledgers import monthly, on, open_town, reserve, spend, zcdp
-from tests.specs import FIXED, plan_of
+from tests.ledgers import monthly, on, open_town, reserve, spend
+from tests.specs import plan_of
 
 
 @pytest.fixture
@@ -73,16 +69,6 @@ def test_the_stages_say_what_is_done_what_is_at_work_and_what_each_may_spend(pla
     assert of(rows, "spent")["measure"] == "0"
 
 
-def test_the_budgets_of_the_stages_are_told_as_one_epsilon(plan, tmp_path):
-    assert unit_words(plan).endswith("are in epsilon and add up to epsilon 1.")
-    noise = FIXED + "measure: {noise: gaussian}\n"
-    gaussian = plan_of(tmp_path / "gaussian", noise, privacy="{epsilon: 1, delta: 1e-9}")
-    total = f"{float(gaussian.currency.limit):.4g}"
-    assert unit_words(gaussian).endswith(
-        f"mu²/2 and add up to {total}, which is epsilon 1 at delta 1e-09."
-    )
-
-
 def test_a_stage_at_which_a_person_stopped_the_run_is_not_at_work(plan, stages):
     rows = stage_rows(plan, stages, done={"validate"}, failed=None, spent={}, stopped="discretize")
     states = of(rows, "state")
@@ -97,20 +83,6 @@ def test_a_stage_that_failed_is_the_one_that_is_named_and_none_is_at_work(plan, 
     assert "at work" not in states.values()
 
 
-def test_a_paying_stage_that_the_flow_does_not_name_has_a_row_of_its_own(plan):
-    rows = stage_rows(plan, ("validate",), done=(), failed=None, spent={})
-    assert sum(percents(rows).values()) == pytest.approx(100)
-
-
-def test_charged_checks_are_paid_in_the_stage_that_checks(tmp_path):
-    plan = plan_of(tmp_path / "specs", FIXED + "checks: {share: 0.05, tables: [[a, b]]}\n")
-    stages = stages_of(plan.costs)
-    rows = stage_rows(plan, stages, done=stages, failed=None, spent={})
-    assert set(of(rows, "state").values()) == {"done"}
-    assert of(rows, "share of the release")["check"] == "5 %"
-    assert list(of(rows, "state")) == [*stages]
-
-
 def test_the_account_shows_what_is_spent_reserved_and_left(home, tmp_path, monkeypatch, plan):
     on(monkeypatch, "2026-11-20")
     ledger = open_ledger(home)
@@ -122,35 +94,6 @@ def test_the_account_shows_what_is_spent_reserved_and_left(home, tmp_path, monke
     assert "| spent | 1 | 50 % | 0 |" in page
     assert "| left | 0.75 | 38 % | 1e-05 |" in page
     assert "Left in 2026-11: epsilon 0.25." in page
-
-
-def test_accounts_above_and_those_that_add_up_rho_are_shown_too(home, tmp_path, monkeypatch):
-    on(monkeypatch, "2026-11-20")
-    ledger = open_ledger(home)
-    open_town(ledger, "state", terms=zcdp())
-    open_town(ledger, within="state")
-    spend(ledger, plan_of(tmp_path / "specs", privacy="{epsilon: 1, delta: 1e-6}"))
-    page = account_page(ledger.lineage("town"))
-    assert page.index("Account town") < page.index("Account state")
-    assert "| | rho | of the total | delta |" in page
-
-
-@pytest.mark.parametrize(
-    ("spent", "reserved", "signs"),
-    [
-        (0, 0, "░" * 40),
-        (1, 0, "█" * 40),
-        (Fraction(1, 1000), Fraction(1, 1000), "█▒" + "░" * 38),
-        (Fraction(1, 2), Fraction(1, 2), "█" * 20 + "▒" * 20),
-        # Never longer than the bar.
-        (Fraction(999, 1000), Fraction(1, 1000), "█" * 40),
-    ],
-)
-def test_the_bar_is_as_long_as_what_was_used_and_shows_the_least_of_it(spent, reserved, signs):
-    def amount(main):
-        return Amount(Fraction(main), Fraction(0))
-
-    assert bar(amount(1), amount(spent), amount(reserved)).split("`")[1] == signs
 
 
 def fit(name, found, planned):
@@ -183,25 +126,6 @@ def test_accuracy_begins_with_the_table_that_is_furthest_from_its_plan():
     )
     many = fit_facts([fit(f"x{number}", 0.1, 0.1) for number in range(MOST_FACTS + 9)])
     assert len(many) == MOST_FACTS
-
-
-@pytest.mark.parametrize(
-    ("interactions", "said"),
-    [
-        ({}, "the 3 noisy tables: 0.1000"),
-        ({"interactions": 0}, "the 3 noisy tables: 0.1000"),
-        ({"interactions": 1}, "the 3 noisy tables and the interaction: 0.1000"),
-        ({"interactions": 40}, "the 3 noisy tables and the 40 interactions: 0.1000"),
-    ],
-)
-def test_the_terminal_names_what_the_sets_were_compared_with(interactions, said):
-    means = {"mean_tvd_to_noisy": 0.1, "mean_expected_tvd": 0.1}
-    (fact,) = accuracy_facts({"tables": 3, **means, **interactions})
-    assert said in fact.text
-
-
-def test_runs_of_an_earlier_version_left_no_fits():
-    assert accuracy_rows({"tables": 3}) == []
 
 
 @pytest.mark.parametrize(
@@ -238,10 +162,19 @@ def test_the_pages_name_retry_only_where_prefect_has_that_button(name, release):
     assert ("no Retry" in by_hand) == ("dp-release resume" in by_hand)
 
 
-def test_a_run_that_failed_before_its_release_is_repeated_and_not_resumed():
-    outcome = Outcome("failed", "The server did not start.", 4)
-    page = outcome_page(outcome, release=None, out=None)
-    assert "stopped before its first stage." in page
-    assert "repeat the same command" in page
-    assert "resume" not in page
-    assert "can be resumed" in outcome_page(outcome, release="r", out=Path("/x/out"))
+@pytest.mark.parametrize(
+    ("spent", "reserved", "signs"),
+    [
+        (0, 0, "░" * 40),
+        (1, 0, "█" * 40),
+        (Fraction(1, 1000), Fraction(1, 1000), "█▒" + "░" * 38),
+        (Fraction(1, 2), Fraction(1, 2), "█" * 20 + "▒" * 20),
+        # Never longer than the bar.
+        (Fraction(999, 1000), Fraction(1, 1000), "█" * 40),
+    ],
+)
+def test_the_bar_is_as_long_as_what_was_used_and_shows_the_least_of_it(spent, reserved, signs):
+    def amount(main):
+        return Amount(Fraction(main), Fraction(0))
+
+    assert bar(amount(1), amount(spent), amount(reserved)).split("`")[1] == signs

@@ -1,7 +1,5 @@
 """Whoever listens is told what happened, by public values; nothing waits for it, or fails by it."""
 
-from __future__ import annotations
-
 import pytest
 
 from flows.monitoring.outcome import Outcome, announce
@@ -48,11 +46,6 @@ def test_an_outcome_is_an_event_about_the_release_and_its_account(server):
         "exit_code": 4,
         "runbook": "disk-full",
     }
-
-
-def test_a_spec_that_cannot_be_read_has_no_account(server):
-    announce(Outcome("refused", "No.", 2), release="no.yaml", account=None)
-    assert only(server)["related"] == []
 
 
 def test_nobody_is_told_where_no_server_is_named(server, monkeypatch):

@@ -11,7 +11,7 @@ from dp_core.errors import StageFailed
 from dp_core.plan.forecast.stage_pace import Moment
 from flows.cli.terminal.progress import StageProgress
 from flows.monitoring import log, stage_clock
-from flows.monitoring.stage_clock import LINE_S, SHORT_S, Lines, follow_stages, ticking
+from flows.monitoring.stage_clock import follow_stages, ticking
 from tasks.run import home_notes
 from tasks.run.home import home_id
 from tasks.run.home_notes import (
@@ -59,39 +59,6 @@ def test_without_a_terminal_a_long_stage_gets_a_line_every_ten_seconds(capsys):
     ]
 
 
-@pytest.mark.parametrize(
-    ("shown", "stage", "seconds", "lines"),
-    [
-        ({}, "copy", (12.0,), ["  Copy the files from the store: 10 s so far"]),
-        ({"expected": {"count": 1.0}}, "count", (4.9, None), ["  Count marginals: 4.9 s"]),
-        ({"quiet": True, "expected": {"count": 100.0}}, "count", (50.0, None), []),
-    ],
-)
-def test_a_stage_without_forecast_a_short_one_and_a_quiet_command(
-    capsys, shown, stage, seconds, lines
-):
-    clock = Clock()
-    progress = StageProgress(**{"quiet": False, "now": clock, **shown})
-    progress.update(stage, 0.0)
-    for step in seconds:
-        if step is None:
-            progress.update(stage, 1.0)
-        else:
-            clock.seconds += step
-            progress.tick()
-    assert capsys.readouterr().err.splitlines() == lines
-
-
-def test_lines_begin_anew_with_every_stage():
-    lines = Lines()
-    assert not lines.due(None)
-    assert not lines.due(Moment("count", 0.1, SHORT_S - 1, None))
-    assert lines.due(Moment("count", 0.1, SHORT_S, None))
-    assert not lines.due(Moment("count", 0.1, SHORT_S + LINE_S - 1, None))
-    assert lines.due(Moment("count", 0.1, SHORT_S + LINE_S, None))
-    assert lines.due(Moment("select", 0.1, SHORT_S, None))
-
-
 def test_ticks_go_on_after_an_error_and_end_with_the_block():
     ticks = []
 
@@ -127,11 +94,6 @@ def test_a_note_is_read_back_as_it_was_written(folder):
 def test_a_note_that_cannot_be_read_is_none(folder, text):
     (folder.public.parent / PROGRESS).write_text(text)
     assert read_progress(folder, 7) is None
-
-
-def test_a_note_that_cannot_be_written_stops_nothing(tmp_path):
-    write_progress(RunFolder(tmp_path, "none", "a" * 64), Moment("count", 0.5, 1.0, None), 7)
-    assert not (tmp_path / "runs").exists()
 
 
 def run_of(folder, told):
@@ -212,26 +174,3 @@ def test_a_calibration_is_kept_and_the_fastest_measurement_counts(tmp_path, monk
     assert calibrate(tmp_path) == machine_of(tmp_path) == Machine(1.0, 1.0, 2)
     monkeypatch.setattr(home_notes, "threads", lambda: 3)
     assert machine_of(tmp_path).processors == 3
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[1]", '{"version": 1, "machine": {"arrays": 0}}', '{"version": 9}']
-)
-def test_a_damaged_calibration_is_measured_again(tmp_path, monkeypatch, text):
-    from dp_core.plan.forecast.machine_speed import Machine
-
-    calibrate(tmp_path, times=1)
-    (kept,) = (tmp_path / home_notes.MACHINES).iterdir()
-    kept.write_text(text)
-    monkeypatch.setattr(home_notes, "measure_machine", lambda *_, **__: Machine(9.0, 9.0, 1))
-    assert machine_of(tmp_path) == Machine(9.0, 9.0, 1)
-
-
-def test_plan_measures_the_machine_and_writes_nothing(tmp_path):
-    assert machine_of(tmp_path / "no home").processors >= 1
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_calibration_that_cannot_be_kept_stops_nothing(tmp_path):
-    (tmp_path / home_notes.MACHINES).write_text("a file")
-    assert calibrate(tmp_path, times=1).processors >= 1

@@ -1,7 +1,5 @@
 """`run` and `resume` in Python: errors with their exit codes, interruption, and what is left."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """One command reads the spec once, makes each plan once, and passes it on."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 

@@ -1,10 +1,8 @@
 """A release that stopped goes on: nothing is repeated, paid twice, or drawn again."""
 
-import json
 import shutil
 from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +12,6 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount
 from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import (
-    SCHEMA,
     STAGES,
     as_csv,
     assert_charged_once,
@@ -100,76 +97,6 @@ def test_a_release_goes_on_from_whatever_stage_failed(project, work_done, after)
     assert project.kinds()[: len(kinds)] == kinds
     assert project.redraws() == 0
     assert [work_done[stage] for stage in STAGES[1:]] == [1 + after] * (len(STAGES) - 1)
-
-
-@pytest.mark.slow
-def test_an_interruption_in_any_stage_is_130_and_the_release_goes_on(project, command, monkeypatch):
-    from flows import release
-
-    def interrupted_in(name):
-        def interrupted(spec, out, **_):
-            release.carry_out(
-                Path(spec), Path(out), perform=failing(name, KeyboardInterrupt(), after=False)
-            )
-
-        return interrupted
-
-    engine_free = release.release
-    words = ("run", project.spec, "--out", project.out)
-    for name in STAGES:
-        monkeypatch.setattr(release, "release", interrupted_in(name))
-        answer = command(*words)
-        assert answer.code == 130, name
-        assert answer.err.rstrip().endswith("(runbook: interrupted)")
-        assert "Traceback" not in answer.err
-        words = ("resume", "town")
-
-    monkeypatch.setattr(release, "release", engine_free)
-    answer = command(*words)
-    assert (answer.code, answer.err.count("Traceback")) == (0, 0)
-    assert_complete(project)
-
-
-@pytest.mark.parametrize("name", some(["select", "ledger: settle"], lambda name: name == "select"))
-def test_another_plan_is_refused_once_something_was_charged(project, name):
-    with pytest.raises(StageFailed):
-        project.release(perform=failing(name, StageFailed("outside"), after=False))
-    before = project.kinds()
-
-    def refused(match):
-        with pytest.raises(BadInput, match=match):
-            project.release()
-        assert project.kinds() == before
-
-    project.write_spec("synthesize: {sets: 3}\n")
-    refused("'town' was begun with another plan: the spec, the schema or the version")
-    project.write_spec()
-    (project.folder / "town.schema.yaml").write_text(SCHEMA.replace("bins: 4", "bins: 5"))
-    refused("begun with another plan")
-    (project.folder / "town.schema.yaml").write_text(SCHEMA)
-    project.release()
-    assert_complete(project)
-
-
-def test_other_data_and_lost_answers_are_refused_once_something_was_charged(project):
-    with pytest.raises(StageFailed):
-        project.release(perform=failing("measure", StageFailed("outside"), after=False))
-    before = project.kinds()
-    (project.folder / "town.csv").write_text(as_csv(survey()[1:]))
-    with pytest.raises(BadInput, match="data of release 'town' changed since it began"):
-        project.release()
-    assert project.kinds() == before
-    (project.folder / "town.csv").write_text(as_csv(survey()))
-
-    (stored,) = (project.run_folder / "public/noisy").glob("one_way*.noise")
-    content = stored.read_bytes()
-    stored.unlink()
-    with pytest.raises(StageFailed, match="never drawn again: restore it from a backup"):
-        project.release()
-    assert project.kinds() == before
-    stored.write_bytes(content)
-    project.release()
-    assert_complete(project)
 
 
 def test_other_data_begin_anew_where_nothing_was_charged(project):
@@ -274,32 +201,13 @@ def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
     assert command("resume", "town").code == 2
 
 
-def test_status_tells_where_a_stopped_release_stands(project, command):
-    with pytest.raises(StageFailed):
-        project.release(perform=failing("reconstruct", StageFailed("outside"), after=False))
-    status = command("status", "town", "--json").json
-    assert status["stages_done"] == [
-        "validate",
-        "discretize",
-        "count",
-        "basics",
-        "select",
-        "measure",
-    ]
-    assert status["stages_open"] == ["reconstruct", "synthesize", "check", "publish"]
-    assert status["state"] == "unfinished: resume or abandon it"
-    assert status["spent_part"] == 1.0
-    assert status["uncommitted"] == 0
-    assert json.loads((project.run_folder / "run.json").read_text())["out"] == status["out"]
-
-
 @pytest.mark.parametrize(
     ("stops_before", "missing"), some([("measure", True), ("check", False)], lambda case: case[1])
 )
 def test_a_wrong_file_and_then_a_missing_one_do_not_keep_a_release_from_its_end(
     project, stops_before, missing
 ):
-    """Formerly it could never charge again, or one wrong file counted as two refused attempts."""
+    """One wrong file is one refused attempt, and the release can still charge."""
     with pytest.raises(StageFailed, match="outside"):
         project.release(perform=failing(stops_before, StageFailed("outside"), after=False))
     data = project.folder / "town.csv"

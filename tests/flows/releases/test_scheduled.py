@@ -286,8 +286,3 @@ def test_a_broken_chain_fails_the_nightly_check(project, monkeypatch):
     monkeypatch.setattr(nightly, "check_ledger", broken)
     with pytest.raises(LedgerCorrupt, match="Entry 7"):
         nightly.check_all(project.home, [])
-
-
-def test_without_a_ledger_there_is_nothing_to_check(home):
-    with pytest.raises(BadInput, match="There is no ledger in"):
-        nightly.check_all(home, [])

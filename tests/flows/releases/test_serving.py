@@ -84,16 +84,3 @@ def test_it_serves_the_template_and_its_upkeep(project):
     assert nightly.concurrency_options.collision_strategy == "CANCEL_NEW"
     # It gives others' places back, so it must not wait for one.
     assert upkeep.concurrency_limit is None
-
-
-def test_a_mistaken_template_is_refused_before_anything_is_served(project):
-    with pytest.raises(BadInput, match="release: "):
-        served_deployments(
-            project.spec, cron="0 2 1 * *", zone="UTC", out_root=Path("out"), dask=None
-        )
-    project.write_spec(release="town-{date:%Y-%m}")
-    with pytest.raises(BadInput, match="tcp://a:1") as error:
-        served_deployments(
-            project.spec, cron="* * * * *", zone="UTC", out_root=Path("o"), dask="tcp://a:1"
-        )
-    assert error.value.row == "dask-in-clear"

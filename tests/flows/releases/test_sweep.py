@@ -1,7 +1,5 @@
 """What goes on by itself, and what is left alone; Prefect's server is a few lines here."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace

@@ -96,12 +96,6 @@ def test_only_the_name_may_hold_a_date(path, line, changed):
         read_template(path)
 
 
-def test_a_spec_without_a_name_is_no_template(path):
-    path.write_text("version: 1\n")
-    with pytest.raises(BadInput, match="has no key 'release'; a template names its releases"):
-        read_template(path)
-
-
 def test_a_spec_that_a_release_was_begun_by_stays_as_it_was(path):
     first = write_spec(read_template(path), NOVEMBER, keep=False)
     text = first.read_text()

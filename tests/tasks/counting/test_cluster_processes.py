@@ -1,11 +1,7 @@
 """Workers as an operator starts them, each on a host of its own: lost, slow, wrong, blind."""
 
-import os
 import shutil
-import signal
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +12,6 @@ from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import StageFailed
 from dp_core.tables.domain import Domain
 from tasks.counting.dask_counter import DaskCounter
-from tasks.support import dask_cluster as cluster_module
-from tests.full import full
 from tests.processes import SECONDS, processes
 from tests.workers import Trap, a_task_for_each_chunk, meanwhile
 
@@ -130,11 +124,6 @@ def counted(store, client):
     return DaskCounter(store, DOMAIN, client).count(CLIQUES)
 
 
-def assert_exact(found, store):
-    for clique, marginal in DaskCounter(store, DOMAIN).count(CLIQUES).items():
-        assert np.array_equal(found[clique].counts, marginal.counts)
-
-
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
@@ -206,65 +195,3 @@ def test_a_worker_of_another_version_that_joins_in_mid_count_counts_nothing(
     with meanwhile(join), pytest.raises(StageFailed, match="has source files of") as refused:
         counted(store, client)
     assert f"The Dask worker tls://{cluster.hosts.address(3)}:" in refused.value.message
-
-
-@full
-def test_a_worker_without_dp_release_that_joins_in_mid_count_is_lost_and_changes_no_count(
-    store, running, other, tmp_path, trap
-):
-    _, client = running
-    folder, writer = trap
-    writer()
-    without = tmp_path / "without"
-    without.mkdir()
-
-    def join():
-        held(folder, len(GOOD))
-        # It cannot even read its tasks, and Dask ends it.
-        other(environment=without_dp_release(without)).wait(SECONDS)
-        (folder / "go").touch()
-
-    with meanwhile(join):
-        found = counted(store, client)
-    assert_exact(found, store)
-
-
-def test_one_lost_and_one_slow_worker_change_no_count(store, running, other, trap, monkeypatch):
-    cluster, client = running
-    folder, writer = trap
-    monkeypatch.setattr(cluster_module, "LOOK", 0.05)
-    lost = other()
-    workers_come(client, 3)
-    writer()
-    told = []
-
-    def disturb():
-        slow = next(pid for pid in held(folder, 3) if pid != lost.pid)
-        os.kill(slow, signal.SIGSTOP)
-        cluster.end(lost)
-        (folder / "go").touch()
-        time.sleep(0.2)
-        os.kill(slow, signal.SIGCONT)
-
-    with meanwhile(disturb):
-        found = DaskCounter(store, DOMAIN, client).count(CLIQUES, told.append)
-    assert_exact(found, store)
-    assert told == sorted(told)
-    assert 0 < told[-1] < 1
-
-
-def test_the_scheduler_s_pages_show_that_it_is_there_and_nothing_else(running):
-    _, client = running
-    port = client.scheduler_info()["services"]["dashboard"]
-
-    def answer(page):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=10) as found:
-                return found.status
-        except urllib.error.HTTPError as error:
-            error.close()
-            return error.code
-
-    assert answer("health") == 200
-    for page in ("info/main/workers.html", "json/counts.json", "metrics", "status"):
-        assert answer(page) == 404, page

@@ -212,22 +212,6 @@ def test_progress_is_told_and_never_says_that_all_is_done(tmp_path, monkeypatch)
     assert 0 < told[0] < told[-1] < 1
 
 
-def test_a_cluster_of_many_workers_counts_as_large_tables_as_one(tmp_path):
-    _, store = make_store(tmp_path / "s", 480, 100)
-
-    class Many:
-        def nthreads(self):
-            return {f"tcp://10.0.0.{host}:1": 4 for host in range(100)}
-
-    class One:
-        def nthreads(self):
-            return {"tcp://10.0.0.1:1": 4}
-
-    many, one = (DaskCounter(store, DOMAIN, each()) for each in (Many, One))
-    assert many._cells_at_once() == one._cells_at_once()
-    assert workers(Many()) == 400
-
-
 def test_impossible_requests_are_refused(tmp_path):
     _, store = make_store(tmp_path / "s", 5, 100)
     counter = DaskCounter(store, DOMAIN)
@@ -250,11 +234,6 @@ def test_a_table_of_too_many_cells_is_refused_by_name(tmp_path):
 def test_exact_counts_do_not_travel_in_clear():
     with pytest.raises(BadInput, match="tls"), dask_client("tcp://example.org:8786"):
         pass
-
-
-def test_without_an_address_there_is_no_cluster():
-    with dask_client(None) as client:
-        assert client is None
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -3,7 +3,6 @@
 The workers are real processes on this machine, killed while they count.
 """
 
-import time
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
@@ -20,9 +19,8 @@ from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.noise import granted_noise
 from tasks.counting.dask_counter import DaskCounter
 from tasks.support import dask_cluster as cluster_module
-from tasks.support.dask_cluster import dask_client
 from tests.full import some
-from tests.workers import a_task_for_each_chunk, can_draw, local_cluster, meanwhile, trapped_cluster
+from tests.workers import a_task_for_each_chunk, can_draw, meanwhile, trapped_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -110,8 +108,9 @@ def test_a_worker_lost_in_mid_count_changes_no_released_value_and_draws_nothing_
     assert disturbed_session.charges == session.charges
 
 
+@pytest.mark.runbook("dask-no-worker")
 def test_a_cluster_that_loses_all_workers_ends_the_count_with_one_sentence(
-    store, trapped, monkeypatch
+    store, trapped, monkeypatch, says
 ):
     monkeypatch.setattr(cluster_module, "PATIENCE", 0.5)
     monkeypatch.setattr(cluster_module, "LOOK", 0.1)
@@ -128,25 +127,9 @@ def test_a_cluster_that_loses_all_workers_ends_the_count_with_one_sentence(
             pytest.raises(StageFailed, match=r"no worker for .* resume the release") as raised,
         ):
             measured(store, killer.client)
+    says(raised.value)
     assert raised.value.__suppress_context__ or raised.value.__context__ is None
     assert drawn == {}
-
-
-@pytest.mark.full
-def test_a_cluster_that_is_without_workers_for_a_moment_goes_on(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_module, "LOOK", 0.05)
-    with (
-        local_cluster(tmp_path, 0) as cluster,
-        dask_client(cluster.scheduler_address) as client,
-    ):
-
-        def help_comes():
-            time.sleep(0.3)
-            cluster.scale(1)
-
-        with meanwhile(help_comes):
-            counts = DaskCounter(store, DOMAIN, client).count(CLIQUES)
-    assert counts[()].counts == store.rows
 
 
 @pytest.mark.full

@@ -1,7 +1,5 @@
 """A panel in a database or in a store gives the records of the same rows in files."""
 
-from __future__ import annotations
-
 import fsspec
 import pandas as pd
 import pyarrow as pa

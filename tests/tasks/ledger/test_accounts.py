@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from datetime import date
 from fractions import Fraction
 
@@ -150,16 +148,6 @@ def test_a_total_is_raised_and_never_lowered(town, ledger_url):
     first, second = Fraction("1e-5"), Fraction("2e-5")
     assert kinds == [("raise", Fraction("2.5"), first), ("raise", Fraction("2.5"), second)]
     assert Ledger(ledger_url).account("town") == account
-    town.verify()
-
-
-def test_a_raised_total_is_there_for_the_next_release(town, tmp_path):
-    spend(town, pure(tmp_path, 2))
-    with pytest.raises(BudgetRefused):
-        reserve(town, pure(tmp_path, 1, "second"))
-    town.raise_account("town", epsilon=Fraction(3), **WHO)
-    reserve(town, pure(tmp_path, 1, "second"))
-    assert town.account("town").left.main == 0
     town.verify()
 
 
@@ -388,14 +376,6 @@ def test_the_account_above_that_leaves_the_least_is_named(ledger):
     assert ledger.account("below").above.name == "pure"
 
 
-def test_a_closed_account_above_takes_no_more_releases(ledger, tmp_path):
-    open_town(ledger, "country")
-    open_town(ledger, within="country")
-    ledger.close_account("country", **WHO)
-    with pytest.raises(BudgetRefused, match="'country' is closed"):
-        reserve(ledger, pure(tmp_path, "0.5"))
-
-
 def test_an_account_protects_as_the_one_above_it(ledger):
     open_town(ledger, "country", neighbours="replace-one")
     with pytest.raises(BadInput, match="under replace-one"):
@@ -480,19 +460,6 @@ def test_a_clock_that_goes_back_opens_no_earlier_period(ledger, tmp_path, monkey
     ledger.close_account("town", **WHO)
     assert ledger.head().receipt.at == "2026-12-20"
     ledger.verify()
-
-
-def test_the_calendar_of_an_account_above_refuses_and_names_the_period(
-    ledger, tmp_path, monkeypatch
-):
-    on(monkeypatch, "2026-11-20")
-    open_town(ledger, "country", calendar=monthly("1/2"))
-    open_town(ledger, within="country")
-    reserve(ledger, pure(tmp_path, "0.5"))
-    with pytest.raises(BudgetRefused, match=r"'country' \(above 'town'\) in 2026-11 has 0 left"):
-        reserve(ledger, pure(tmp_path, "0.1", "second"))
-    on(monkeypatch, "2026-12-20")
-    reserve(ledger, pure(tmp_path, "0.1", "second"))
 
 
 # -- approved plans

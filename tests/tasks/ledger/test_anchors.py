@@ -1,7 +1,5 @@
 """The anchor: a restored or copied ledger is refused until a person adopts it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Holds, looks and decisions in the ledger: what may follow what, asked of writer and audit."""
 
-from __future__ import annotations
-
 import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed

@@ -1,7 +1,5 @@
 """Processes that begin at once, on a ledger that none of them has made yet."""
 
-from __future__ import annotations
-
 import multiprocessing
 
 from dp_core.errors import BadInput, BudgetRefused

@@ -1,7 +1,5 @@
 """Choices on the Gaussian curve: the ledger refuses one that leaves too little of its release."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """One byte of a SQLite ledger is not what was written: it is found, or it held nothing."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from contextlib import closing

@@ -3,8 +3,6 @@
 A lease is what the database says, so nothing depends on how fast anything runs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

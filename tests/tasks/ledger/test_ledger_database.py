@@ -1,7 +1,5 @@
 """Opening a ledger: tables, versions, URLs, and what the database itself refuses."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time

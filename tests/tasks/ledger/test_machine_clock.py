@@ -1,7 +1,5 @@
 """A clock that jumps ahead opens no later period until a person accepts the new time."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A delta that a release sets aside for thresholds, from its reservation to its account's total."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Attempts that the confidential data refuse: counted, stated, and stopped after three."""
 
-from __future__ import annotations
-
 import pytest
 
 from dp_core.bundle.statement.sections import refusals_statement
@@ -141,7 +139,7 @@ def test_data_that_fit_and_are_charged_or_cannot_be_read_are_not_counted(ledger,
 
 @pytest.mark.parametrize("outcome", ["abandoned", "returned"])
 def test_that_the_data_fit_is_no_free_answer(ledger, plans, outcome):
-    """Formerly such attempts were unlimited, and found the largest value of a column exactly."""
+    """Unlimited attempts would find the largest value of a column exactly."""
     for number in range(3):
         with ledger.lease(f"fits-{number}", HOME) as writer:
             held = fit(writer, plans(f"fits-{number}"))

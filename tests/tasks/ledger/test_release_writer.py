@@ -1,7 +1,5 @@
 """What the holder of a release may write: reservations, inputs, charges, results, the end."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from fractions import Fraction
@@ -663,6 +661,3 @@ def test_published_receipts_tell_neither_the_time_of_day_nor_what_else_is_there(
         return [receipt.hash for receipt in ledger.receipts(settled)]
 
     assert hashes("morning", "08:00:00", 0) == hashes("night", "23:59:59", redraws)
-
-
-# -- any sequence

@@ -1,7 +1,5 @@
 """How accounts stand as if they were restated: exactly as they stand once they are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction

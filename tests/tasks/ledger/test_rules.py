@@ -1,7 +1,5 @@
 """What the ledger's rules refuse from whoever can write entries; people get better sentences."""
 
-from __future__ import annotations
-
 import pytest
 
 from dp_core.errors import LedgerCorrupt

@@ -1,7 +1,5 @@
 """One input in several accounts: of one family, whose topmost account pays for all of it."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

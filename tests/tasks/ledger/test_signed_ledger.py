@@ -1,7 +1,5 @@
 """Keys, signatures and exports: what holds also against who can rewrite the whole ledger."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

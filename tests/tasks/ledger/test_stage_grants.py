@@ -1,7 +1,5 @@
 """Grants of stages: what the ledger checks before a stage looks, and what a grant covers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

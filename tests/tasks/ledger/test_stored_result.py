@@ -1,7 +1,5 @@
 """The file of a noisy result, and the check that all results are as they were committed."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The number of schemas that a family of accounts may try on its data in a period."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

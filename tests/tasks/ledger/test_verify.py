@@ -1,7 +1,5 @@
 """The check of a whole ledger: any change of any entry or total is found and named."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

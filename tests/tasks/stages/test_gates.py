@@ -1,7 +1,5 @@
 """The ledger's tasks: what a refusal, a wait and an unexpected error become."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

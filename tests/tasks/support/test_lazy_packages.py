@@ -57,25 +57,6 @@ def test_a_name_loads_the_module_it_comes_from_and_no_other(package):
     assert "HERE" not in vars(module)
 
 
-def test_a_module_of_its_own_is_found_without_the_rest(package):
-    scope: dict[str, object] = {}
-    exec(f"from {package('spared_b')}.other import OTHER", scope)
-    assert scope["OTHER"] == 4
-    assert {"spared_b.first", "spared_b.late"} & sys.modules.keys() == set()
-
-
-def test_a_module_that_nothing_else_imports_is_imported_by_its_name(package):
-    name = package("spared_f")
-    assert __import__(name).leaf.LEAF == 6
-    assert {f"{name}.first", f"{name}.late"} & sys.modules.keys() == set()
-
-
-def test_all_names_are_there_for_whoever_imports_them_all(package):
-    scope: dict[str, object] = {}
-    exec(f"from {package('spared_g')} import *", scope)
-    assert (scope["ONE"], scope["LATE"], scope["HERE"]) == (1, 5, 3)
-
-
 @pytest.mark.parametrize("wanted", ["HERE", "LATE", "first"])
 def test_what_is_not_found_by_name_runs_all_of_it(package, wanted):
     module = __import__(package(f"spared_{wanted.lower()}_c"))
@@ -91,29 +72,6 @@ def test_a_package_that_registers_runs_once_when_it_is_used(package):
     assert module.VERSION == "1"
     assert loaded == []
     assert (module.ONE, module.second, loaded) == (1, 2, ["whole"])
-
-
-def test_what_cannot_be_had_by_name_is_had_from_the_whole(package, tmp_path):
-    name = package("spared_h")
-    (tmp_path / name / "__init__.py").write_text(
-        "try:\n    from .missing import SIX\nexcept ImportError:\n    SIX = 6\n"
-        "from .first import FOUR\n"
-    )
-    (tmp_path / name / "first.py").write_text("def __getattr__(name):\n    raise ImportError\n")
-    module = __import__(name)
-    with pytest.raises(ImportError):
-        module.FOUR  # noqa: B018
-    assert module.SIX == 6
-
-
-def test_what_a_package_states_of_itself_runs_all_of_it(package, tmp_path):
-    name = package("spared_i")
-    text = "__version__ = '3'\nfrom .first import ONE\ndef __getattr__(name):\n    return name\n"
-    (tmp_path / name / "__init__.py").write_text(text)
-    module = __import__(name)
-    assert not hasattr(module, "__wrapped__")
-    assert module.__version__ == "3"
-    assert module.anything == "anything"
 
 
 def test_a_thread_waits_for_another_that_runs_all_of_it(package, tmp_path):

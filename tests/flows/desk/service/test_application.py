@@ -1,7 +1,5 @@
 """The endpoints: what each user sees, and that nothing else comes through."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging
@@ -11,7 +9,6 @@ import zipfile
 import pytest
 
 from flows.desk.service.gate import Limits
-from flows.desk.service.service_records import STATES
 from tests.flows.desk.service.small_desks import ACCOUNT, USERS, Site
 
 SECURED = [
@@ -178,22 +175,17 @@ def test_only_a_plain_number_is_an_id(site, number):
         (b"{", 400),
         (b"[" * 8_000 + b"]" * 8_000, 400),
         (b'{"question": "count", "epsilon": NaN}', 400),
-        (b'{"question": "count", "epsilon": Infinity}', 400),
         (b'{"question": "count", "question": "share by sex", "epsilon": "1"}', 400),
         (b"\xff\xfe", 400),
-        (b"null", 422),
         (b"[]", 422),
         (b'{"question": "count"}', 422),
         (b'{"question": "count", "epsilon": "1", "user": "ben"}', 422),
         (b'{"question": 7, "epsilon": "1"}', 422),
-        (b'{"question": ["count"], "epsilon": "1"}', 422),
         (b'{"question": "", "epsilon": "1"}', 422),
         (b'{"question": "a\\u0000b", "epsilon": "1"}', 422),
         (b'{"question": "a\\ud800b", "epsilon": "1"}', 422),
         (b'{"question": "a\\nb", "epsilon": "1"}', 422),
         (b'{"question": "count", "epsilon": true}', 422),
-        (b'{"question": "count", "epsilon": null}', 422),
-        (b'{"question": "count", "epsilon": {}}', 422),
         (b'{"question": "count", "epsilon": ' + b"1" * 9_000 + b"}", 422),
         (b'{"question": "count", "epsilon": "lots"}', 400),
         (b'{"question": "count", "epsilon": -1}', 400),
@@ -239,29 +231,6 @@ def test_a_body_that_does_not_arrive_is_given_up(tmp_path):
     header = [(b"authorization", site.header("anna")["authorization"].encode())]
     some = {"type": "http.request", "body": b"{", "more_body": True}
     assert raw(site, "POST", "/v1/plan", header, [some])[0] == 408
-
-
-def test_an_unknown_address_or_method_is_an_error_in_json(site):
-    said(site.send("GET", "/"), 404)
-    said(site.send("GET", "/docs"), 404)
-    said(site.send("GET", "/redoc"), 404)
-    said(site.send("DELETE", "/v1/questions"), 405)
-
-
-def test_the_description_of_the_endpoints_names_no_other_host(site):
-    found = site.send("GET", "/openapi.json", None)
-    assert found.status_code == 200
-    assert {path for _, path in SECURED} >= {
-        path.replace("{number}", "1") for path in found.json()["paths"] if path != "/healthz"
-    }
-    assert "http://" not in found.text
-    assert "https://" not in found.text
-
-
-def test_health_needs_no_token_and_says_nothing_of_the_questions(site):
-    before = site.send("GET", "/healthz", None).json()
-    site.ask()
-    assert site.send("GET", "/healthz", None).json() == before == {"status": "ok"}
 
 
 def test_the_same_question_has_the_same_id(site):
@@ -411,44 +380,6 @@ def test_states_change_at_ticks_only(tmp_path):
     site.service.renew()
     states = [each["state"] for each in site.send("GET", "/v1/questions").json()["questions"]]
     assert states == ["answered", "refused"]
-
-
-def test_a_service_renews_the_states_at_every_tick(tmp_path):
-    site = Site(tmp_path, Limits(tick=0.05, requests=1_000))
-    site.ask()
-    site.desks.end(1, "answered")
-    stopped = threading.Event()
-    usual, renewed = site.service.renew, threading.Semaphore(0)
-
-    def renew():
-        usual()
-        renewed.release()
-
-    site.service.renew = renew
-    thread = threading.Thread(target=site.service.renew_at_ticks, args=(stopped,))
-    thread.start()
-    assert all(renewed.acquire(timeout=60) for _ in range(3))
-    stopped.set()
-    thread.join()
-    assert site.send("GET", "/v1/questions/1").json()["state"] == "answered"
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_every_state_is_shown_with_its_reason(site, state):
-    site.ask()
-    reason = "A sentence." if state in ("refused", "failed") else ""
-    site.desks.end(1, state, reason)
-    found = site.send("GET", "/v1/questions/1").json()
-    assert (found["state"], found.get("reason", "")) == (state, reason)
-    assert ("answer" in found) == (state == "answered")
-
-
-def test_a_question_that_is_being_answered_runs(tmp_path):
-    running = [None]
-    site = Site(tmp_path, running=lambda: running[0])
-    site.ask()
-    running[0] = (ACCOUNT, 1)
-    assert site.send("GET", "/v1/questions/1").json()["state"] == "running"
 
 
 def test_the_log_has_no_token_question_or_answer(site, caplog):

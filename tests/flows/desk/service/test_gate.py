@@ -1,7 +1,5 @@
 """Each user may send so many requests a minute."""
 
-from __future__ import annotations
-
 from flows.desk.service.gate import RequestRate
 
 

@@ -1,7 +1,5 @@
 """The desks of a home, as the service shows them to their users."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The queue: in order, users in turn, and each question until it is ended."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from flows.desk.service.queue import Queue, next_question

@@ -1,7 +1,5 @@
 """`dp-release desk serve`, `token`, `revoke`, and the counts in `desk show`."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

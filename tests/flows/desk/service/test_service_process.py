@@ -1,7 +1,5 @@
 """The service as an operator starts it: it is killed within an answer, and goes on."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """What the service remembers, and who may read it."""
 
-from __future__ import annotations
-
 import stat
 
 from flows.desk.service.service_records import ServiceRecords

@@ -1,7 +1,5 @@
 """Tokens are kept as hashes, end, and can be revoked."""
 
-from __future__ import annotations
-
 import json
 import stat
 import threading
