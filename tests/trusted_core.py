@@ -95,7 +95,6 @@ TESTS = (
     "tests/tasks/ledger",
     "tests/tasks/support",
     "tests/tasks/validation",
-    "tests/test_postgres.py",
     "tests/test_vectors.py",
 )
 """Tests of the trusted core, and of Prefect's servers, Dask clusters, Great Expectations and

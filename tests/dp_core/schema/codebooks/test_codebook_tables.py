@@ -60,12 +60,6 @@ def test_a_list_of_levels_is_read_as_meant_and_without_a_doubt(cell, levels):
     assert doubt_of(cell, split_levels(cell)) == ""
 
 
-def test_levels_with_signs_come_through_the_draft(tmp_path):
-    column = column_of(draft_of(tmp_path, "income,Income,category,<=50K; >50K,,,"))
-
-    assert [level.text for level in column.levels] == ["<=50K", ">50K"]
-
-
 @pytest.mark.parametrize(
     "cell", ["male/female", "male / female", "female male", "1=male 2=female", "0 - 9; 10 - 19"]
 )
