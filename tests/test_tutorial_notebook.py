@@ -1,6 +1,6 @@
 """The tutorial notebook has the form of a notebook, and its cells run.
 
-What the cells ask for is compared with what there is; with `--full` they are executed.
+Calls of `dp` are bound to its functions; with `--full` the cells are executed.
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ TESTS = (
     "tests/tasks/validation",
     "tests/test_vectors.py",
 )
-"""Tests of the trusted core, and of Prefect's servers, Dask clusters, Great Expectations and
-PostgreSQL, alone; `make test` leaves them out once they passed for this digest."""
+"""Tests of the trusted core, and of Prefect's servers, Dask clusters and Great Expectations, alone;
+`make test` leaves them out once they passed for this digest."""
 AUDITED_TOO = (
     "requirements.lock",
     "deployments/*.py",
