@@ -14,14 +14,6 @@ def test_every_room_has_exactly_its_stated_size():
     assert faults(measured_sizes(), stated_limits()) == []
 
 
-def test_every_line_of_the_product_counts_once():
-    lines = dict(measured_sizes()["lines"])
-    product = lines.pop("product")
-    del lines["tests"]
-    assert product == sum(lines.values())
-    assert {name.partition("/")[0] for name in lines} == {"dp_core", "tasks", "flows"}
-
-
 @pytest.mark.parametrize(
     ("limits", "words"),
     [

@@ -13,8 +13,12 @@ from dp_core.schema.codebooks.codebook_table import (
     read_codebook_table,
     read_plain_json,
 )
-from dp_core.schema.codebooks.csvw import is_csvw, read_csvw
-from dp_core.schema.codebooks.frictionless import is_frictionless, read_frictionless
+from dp_core.schema.codebooks.table_metadata import (
+    is_csvw,
+    is_frictionless,
+    read_csvw,
+    read_frictionless,
+)
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.documents.typed_text import printable, utf8_text
 

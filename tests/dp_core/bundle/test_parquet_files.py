@@ -89,16 +89,6 @@ def test_a_large_table_spans_row_groups_and_survives(tmp_path):
     assert all(same(a, b) for a, b in zip(tables, found, strict=True))
 
 
-def test_labels_stand_beside_the_codes(tmp_path):
-    public = schema({"a": 2, "b": 4})
-    write_marginals(tmp_path / "m.parquet", [measured(public.domain, ("b", "a"), 1)], public)
-    rows = pq.read_table(tmp_path / "m.parquet").to_pylist()
-
-    assert [row["cell"] for row in rows] == [[b, a] for b in range(4) for a in range(2)]
-    assert rows[7]["labels"] == ["same 0", "same 1"]
-    assert rows[7]["columns"] == ["b", "a"]
-
-
 def test_no_noisy_table_at_all_is_an_empty_file(tmp_path):
     write_marginals(tmp_path / "m.parquet", [], schema({"a": 2}))
 

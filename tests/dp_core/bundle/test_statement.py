@@ -12,17 +12,14 @@ import pytest
 
 from dp_core.bundle.statement import spent_budget
 from dp_core.bundle.statement.release_json import (
-    NOT_COVERED,
     exact,
     file_record,
     in_words,
     over_all,
     plain,
-    render,
     statement,
 )
 from dp_core.schema.privacy import Privacy
-from dp_core.text.canonical import digest
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee, implied
 from dp_core.wall.ledger.ledger_position import Total
@@ -70,38 +67,6 @@ def test_every_question_and_mechanism_has_its_reason():
 
     assert set(spent_budget.QUESTIONS) == every
     assert set(spent_budget.MECHANISMS) == {*kinds, "perturbed-draws", "polya-urn"}
-
-
-def test_what_is_not_covered_is_said(document):
-    said = " ".join(document["guarantee"]["not_covered"])
-
-    assert document["guarantee"]["not_covered"] == list(NOT_COVERED)
-    for word in (
-        "exists",
-        "can stop a release",
-        "Refused attempts",
-        "draws",
-        "publish it or withdraw it",
-        "several releases",
-        "their sum",
-    ):
-        assert word in said
-
-
-def test_hashes_are_those_of_what_stands_beside_them(document):
-    method = document["method"]
-
-    assert digest(method["plan"]) == method["plan_sha256"]
-    assert digest(method["schema"]) == method["schema_sha256"]
-    assert document.pop("sha256") == digest(document)
-
-
-def test_the_same_release_gives_the_same_bytes(release):
-    published, _ = release
-    files = {"b": {"sha256": "1", "bytes": 2}, "a": {"sha256": "0", "bytes": 1}}
-
-    assert render(statement(published, files)) == render(statement(published, files))
-    assert list(statement(published, files)["files"]) == ["a", "b"]
 
 
 def test_no_key_tells_durations_or_parts(document):

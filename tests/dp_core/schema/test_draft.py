@@ -166,14 +166,6 @@ def test_files_that_hold_no_header_are_refused_without_quoting_them(tmp_path, na
     assert "kim" not in caught.value.message
 
 
-def test_a_parquet_file_cut_in_half_is_refused(parquet):
-    whole = parquet.read_bytes()
-    parquet.write_bytes(whole[: len(whole) // 2])
-
-    with pytest.raises(BadInput, match="damaged"):
-        draft_schema(parquet)
-
-
 def test_a_folder_and_a_file_that_is_not_there_are_refused(tmp_path):
     with pytest.raises(BadInput, match="is a folder"):
         draft_schema(tmp_path)

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.linked.linked_decoding import decode_tables
 from dp_core.tables.household_rows import HouseholdRows
-from tests.schema_texts import FLATS, RAND, read
+from tests.schema_texts import FLATS, read
 
 SCHEMA = read(FLATS)
 RULED = read(
@@ -70,8 +69,3 @@ def test_the_values_of_each_table_obey_its_own_rules():
     # The rules cut through bins, so the values, and not only the codes, had to obey them.
     assert (north.income < 40).any()
     assert (full.age < 40).any()
-
-
-def test_a_schema_of_a_single_table_is_refused():
-    with pytest.raises(ValueError, match="single table"):
-        decode_tables(read(RAND), some(SCHEMA, [1], 0), rng=np.random.default_rng(0))

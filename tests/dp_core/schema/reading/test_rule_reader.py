@@ -113,13 +113,3 @@ def test_rules_that_cannot_be_meant_are_refused(rule, parts):
 
 def test_a_mapping_in_place_of_the_list_of_rules_is_refused():
     assert "impossible: must be a list" in refusal(f"{RULES}  age: <15\n")
-
-
-def test_a_rule_marks_exactly_its_cells():
-    schema = read(f"{RULES}  - {{age: <15, mar: [married, widowed]}}\n")
-
-    mask = schema.zeros.mask(schema.domain.project(("mar", "age")))
-
-    assert mask.sum() == 2
-    assert mask[1, 0]
-    assert mask[2, 0]

@@ -1,0 +1,249 @@
+"""Metadata of tables in JSON: Frictionless Data Packages and Table Schemas, and CSV on the Web.
+
+Frictionless (versions 1 and 2) is also the form of this program's bundles. CSVW is the metadata
+document of a table (W3C, 2015).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from dp_core.errors import BadInput
+from dp_core.schema.codebooks.codebook import (
+    Codebook,
+    Variable,
+    description_of,
+    mapping,
+    mappings,
+    texts_of,
+    word,
+)
+from dp_core.schema.codebooks.codebook_table import variable_of
+from dp_core.schema.column_types.registry import column_type, words
+
+_FIELD_TYPES = {each.field_type: each.word for each in map(column_type, words()) if not each.levels}
+"""Words of the types by those of a Table Schema."""
+
+
+def is_frictionless(document: Any) -> bool:
+    """Return whether a JSON document is a Table Schema or a Data Package."""
+    found = mapping(document)
+    return bool(mappings(found.get("fields")) or mappings(found.get("resources")))
+
+
+def read_frictionless(document: Any, name: str, data: str, load: Callable[[str], Any]) -> Codebook:
+    """Return the codebook of a Table Schema, or of one resource of a Data Package.
+
+    Args:
+        document: The JSON document.
+        name: Name of its file.
+        data: Name of the data file, by which the resource is chosen; empty for the first one.
+        load: Loads a JSON document beside it, for a resource that names its schema by a path.
+
+    Raises:
+        BadInput: if no resource has fields.
+    """
+    package = mapping(document)
+    resource: Mapping[str, Any] = {}
+    schema = package
+    form = "Frictionless Table Schema"
+    if "fields" not in package:
+        form = "Frictionless Data Package"
+        resource = _resource(package, name, data)
+        found = resource.get("schema")
+        schema = mapping(load(found) if isinstance(found, str) else found)
+    fields = mappings(schema.get("fields"))
+    if not fields:
+        raise BadInput(f"{name} has no `fields`. Give a Table Schema or a Data Package.")
+    missing = _missing_words(schema.get("missingValues", [""]))
+    key = _key(schema)
+    return Codebook(
+        name=name,
+        form=form,
+        title=word(package.get("title")) or word(resource.get("title")),
+        description=word(package.get("description")) or word(resource.get("description")),
+        missing_values=missing,
+        variables=tuple(_of_field(field, missing, key) for field in fields),
+    )
+
+
+def _resource(package: Mapping[str, Any], name: str, data: str) -> Mapping[str, Any]:
+    described = [one for one in mappings(package.get("resources")) if one.get("schema")]
+    if not described:
+        raise BadInput(f"{name}: no resource has a `schema`. Give a package that describes fields.")
+    for one in described:
+        if data and any(PurePosixPath(path).name == data for path in texts_of(one.get("path"))):
+            return one
+    return described[0]
+
+
+def _missing_words(value: Any) -> tuple[str, ...]:
+    """Return missing values, which version 2 also writes as values with labels."""
+    listed = value if isinstance(value, list) else [value]
+    return tuple(
+        dict.fromkeys(word(one["value"] if "value" in mapping(one) else one) for one in listed)
+    )
+
+
+def _of_field(field: Mapping[str, Any], missing: tuple[str, ...], primary: str | None) -> Variable:
+    name = word(field.get("name"))
+    limits = mapping(field.get("constraints"))
+    own = _missing_words(field["missingValues"]) if "missingValues" in field else None
+    stated, pattern = word(field.get("type")), word(field.get("format"))
+    pairs = _field_levels(field, limits, stated)
+    ordered = word(field.get("ordered")), word(field.get("categoriesOrdered"))
+    if pairs:
+        stated = "ordinal" if "true" in ordered else "category"
+    is_key = name == primary or (word(limits.get("unique")) == "true" and not pairs)
+    bins = mappings(field.get("bins"))
+    cells = {
+        "type": _FIELD_TYPES.get(stated, stated),
+        "min": word(limits.get("minimum")),
+        "max": word(limits.get("maximum")),
+        "format": "" if pattern in ("default", "any") else pattern,
+        "role": "id" if is_key else word(field.get("role")),
+        "unit": word(field.get("unit")) or word(field.get("units")),
+        "label": description_of(word(field.get("title")), word(field.get("description"))),
+    }
+    return replace(
+        variable_of(name, cells, pairs, missing if own is None else own),
+        edges=tuple(word(one.get("from")) for one in bins)
+        + tuple(word(one.get("below")) for one in bins[-1:]),
+        missing_values=own,
+        missing=word(limits.get("required")) != "true",
+    )
+
+
+def _field_levels(
+    field: Mapping[str, Any], limits: Mapping[str, Any], stated: str
+) -> list[tuple[str, str]]:
+    if own := mappings(field.get("levels")):  # of this program's bundles
+        return [(word(one.get("source")), word(one.get("label"))) for one in own]
+    if categories := field.get("categories"):  # version 2
+        return [
+            (word(mapping(one)["value"]), word(mapping(one).get("label")))
+            if "value" in mapping(one)
+            else (word(one), "")
+            for one in (categories if isinstance(categories, list) else [categories])
+        ]
+    if limits.get("enum"):
+        return [(text, "") for text in texts_of(limits["enum"])]
+    if stated == "boolean":
+        true = texts_of(field.get("trueValues", ["true"]))[0]
+        false = texts_of(field.get("falseValues", ["false"]))[0]
+        return [(false, ""), (true, "")]
+    return []
+
+
+_SIGNS = ("nonNegative", "positive", "nonPositive", "negative")
+_INTEGERS = (
+    *("integer", "int", "long", "short", "byte", "gYear"),
+    *(f"{sign}Integer" for sign in _SIGNS),
+    *(f"unsigned{size}" for size in ("Int", "Long", "Short", "Byte")),
+)
+_CSVW_TYPES: Mapping[str, str] = {
+    **dict.fromkeys(_INTEGERS, "integer"),
+    **dict.fromkeys(("number", "decimal", "double", "float"), "number"),
+    **dict.fromkeys(("date", "datetime", "dateTime"), "date"),
+    "boolean": "category",
+}
+
+
+def is_csvw(document: Any) -> bool:
+    """Return whether a JSON document is CSVW metadata."""
+    found = mapping(document)
+    return "tableSchema" in found or any(
+        "tableSchema" in one for one in mappings(found.get("tables"))
+    )
+
+
+def read_csvw(document: Any, name: str, data: str) -> Codebook:
+    """Return the codebook of a table.
+
+    Args:
+        document: The JSON document.
+        name: Name of its file.
+        data: Name of the data file, by which the table is chosen; empty for the first one.
+
+    Raises:
+        BadInput: if no table has columns.
+    """
+    group = mapping(document)
+    tables = mappings(group.get("tables")) or (group,)
+    fitting = [one for one in tables if data and PurePosixPath(word(one.get("url"))).name == data]
+    table = (fitting or tables)[0]
+    schema = mapping(table.get("tableSchema")) or mapping(group.get("tableSchema"))
+    columns = [one for one in mappings(schema.get("columns")) if word(one.get("virtual")) != "true"]
+    if not columns:
+        raise BadInput(f"{name}: its `tableSchema` has no `columns`. Give one that lists them.")
+    inherited = {**group, **table, **schema}
+    default = texts_of(inherited.get("null", ""))
+    key = _key(schema)
+    return Codebook(
+        name=name,
+        form="CSVW metadata",
+        title=_csvw_property(table, "title") or _csvw_property(group, "title"),
+        description=_csvw_property(table, "description") or _csvw_property(group, "description"),
+        missing_values=default,
+        variables=tuple(_of_csvw(column, default, key) for column in columns),
+    )
+
+
+def _csvw_property(of: Mapping[str, Any], what: str) -> str:
+    return _first(of, *(f"{name}:{what}" for name in ("dc", "dcterms", "schema", "rdfs")), what)
+
+
+def _of_csvw(column: Mapping[str, Any], default: tuple[str, ...], primary: str | None) -> Variable:
+    # The header of the CSV file has the titles; `name` is for programs.
+    titles = column.get("titles")
+    titles = texts_of(next(iter(mapping(titles).values()), titles))
+    name = titles[0] if titles else word(column.get("name"))
+    stated = column.get("datatype", "string")
+    datatype = mapping(stated) or {"base": word(stated)}
+    base = word(datatype.get("base", "string"))
+    own = texts_of(column["null"]) if "null" in column else None
+    pattern = word(mapping(datatype.get("format")).get("pattern")) or word(datatype.get("format"))
+    pairs = _csvw_levels(base, pattern)
+    least = {"nonNegativeInteger": "0", "positiveInteger": "1"}.get(base, "")
+    unit = ("dc:unitMeasure", "schema:unitText", "unitMeasure", "unitText", "qudt:unit")
+    cells = {
+        "type": "category" if pairs else _CSVW_TYPES.get(base, base),
+        "min": _first(datatype, "minimumInclusive", "minimum", "minInclusive") or least,
+        "max": _first(datatype, "maximumInclusive", "maximum", "maxInclusive"),
+        "format": "" if pairs else pattern,
+        "role": "id" if primary in (name, word(column.get("name"))) else "",
+        "unit": _first(column, *unit),
+        "label": description_of(
+            *titles[1:2], _csvw_property(column, "title"), _csvw_property(column, "description")
+        ),
+    }
+    return replace(
+        variable_of(name, cells, pairs, default if own is None else own),
+        missing_values=own,
+        missing=word(column.get("required")) != "true",
+    )
+
+
+def _first(of: Mapping[str, Any], *keys: str) -> str:
+    return next((text for key in keys if (text := word(of.get(key)))), "")
+
+
+def _csvw_levels(base: str, pattern: str) -> list[tuple[str, str]]:
+    """Return the levels that a boolean's format, or a pattern of alternatives, states."""
+    if base == "boolean":
+        true, _, false = (pattern or "true|false").partition("|")
+        return [(false, ""), (true, "")]
+    alternatives = re.fullmatch(r"\^?\(?(?:\?:)?([^()\[\]{}*+?.\\^$]+)\)?\$?", pattern)
+    if base == "string" and alternatives and "|" in alternatives[1]:
+        return [(text, "") for text in alternatives[1].split("|")]
+    return []
+
+
+def _key(schema: Mapping[str, Any]) -> str | None:
+    """Return the column that is the primary key; None if there is none, or one of several."""
+    keys = set(texts_of(schema.get("primaryKey")))
+    return keys.pop() if len(keys) == 1 else None
