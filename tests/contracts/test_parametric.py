@@ -229,15 +229,6 @@ def test_a_set_has_as_many_records_as_asked_for(name, rows):
     assert model.sample(rows, rng=np.random.default_rng(1)).rows == rows
 
 
-@pytest.mark.parametrize("columns", ["levels", "both"])
-@pytest.mark.parametrize("name", METHODS)
-def test_little_budget_and_few_records_still_give_records(name, columns):
-    data = file_of(COLUMNS[columns], rows=3)
-    _, _, model = release(name, columns, epsilon="1/1000", data=data)
-    drawn = model.sample(20, rng=np.random.default_rng(1))
-    assert drawn.rows == 20
-
-
 @pytest.mark.parametrize("name", [name for name in METHODS if not made(name).draws])
 def test_a_large_budget_gives_back_means_and_shares(name):
     """Draws are left out: what they tell does not grow with epsilon alone."""

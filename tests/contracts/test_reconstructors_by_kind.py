@@ -188,14 +188,6 @@ def test_records_follow_what_was_released(name, domain, released):
         np.testing.assert_allclose(seen, wanted, atol=0.1)
 
 
-@every_case
-def test_the_same_generator_gives_the_same_records(name, domain, released):
-    one, two = (
-        fit(name, domain, released()).sample(200, rng=np.random.default_rng(3)) for _ in range(2)
-    )
-    np.testing.assert_array_equal(one.codes, two.codes)
-
-
 @pytest.mark.parametrize("zeros", [NONE, ZEROS], ids=["no rules", "rules"])
 @every_case
 def test_a_restored_model_draws_the_same_records(name, domain, released, zeros):

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
@@ -175,20 +173,6 @@ def test_an_adaptive_plan_has_its_certain_part_and_the_rest_set_aside(tmp_path, 
     assert plan.score_noise == expected
 
 
-@given(
-    one_way=st.fractions(min_value=0, max_value=Fraction(1, 2), max_denominator=10**6),
-    total=st.fractions(min_value=0, max_value=Fraction(1, 3), max_denominator=10**6),
-)
-def test_whatever_the_shares_they_sum_to_one_and_the_tables_to_the_limit(
-    tmp_path_factory, one_way, total
-):
-    text = FIXED + f"total: {{share: {total}}}\none_way: {{share: {one_way}}}\n"
-    plan = plan_of(tmp_path_factory.mktemp("p"), text, privacy=GAUSS)
-    assert sum(plan.spec.shares.values()) == 1
-    assert plan.spec.shares["one_way"] == one_way
-    assert paid(plan) == sum(plan.costs.values()) == plan.currency.limit
-
-
 @pytest.mark.parametrize("privacy", ["{epsilon: 1}", GAUSS, "{epsilon: 0.1, delta: 1e-5}"])
 def test_the_total_implies_the_guarantee_and_no_event_costs_more_than_its_part(tmp_path, privacy):
     plan = plan_of(tmp_path, privacy=privacy)
@@ -266,14 +250,6 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_any_change_of_spec_or_schema_changes_the_hash(tmp_path, change):
     assert plan_of(tmp_path, **CHANGES[change]).hash != plan_of(tmp_path).hash
-
-
-def test_the_document_is_plain_exact_and_says_nothing_of_this_machine(tmp_path):
-    plan = plan_of(tmp_path, privacy="{epsilon: 1/3}")
-    document = plan.document()
-    assert document["currency"] == {"kind": "pure", "limit": "1/3", "own_delta": "0"}
-    assert sum(map(Fraction, document["costs"].values())) == Fraction(1, 3)
-    assert str(tmp_path) not in str(document)
 
 
 def test_a_guarantee_that_no_noise_gives_is_refused(tmp_path):

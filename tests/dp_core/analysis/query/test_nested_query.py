@@ -204,28 +204,6 @@ def test_a_public_total_needs_no_table_of_its_column():
     assert [cell.estimate for cell in cells.values()] == [*TOTALS.values()]
 
 
-def test_public_totals_narrow_the_intervals_of_measured_counts():
-    cliques = (("age", "county"), ("district",))
-    for question in ("count by district", "count by age, county", "share of age >= 40 by county"):
-        one, _ = answers(measured(*cliques), question)
-        other, _ = answers(with_totals(TOTALS, *cliques), question)
-        assert sum(each.margin for each in other.values()) < sum(e.margin for e in one.values())
-
-
-def test_answers_given_public_totals_cover():
-    """Fixed seed."""
-    rng, hits = np.random.default_rng(8), 0
-    for _ in range(REPEATS):
-        sources = with_totals(TOTALS, ("age", "county"), ("age", "district"), rng=rng)
-        assert sources.totals
-        found = ask(sources, "count by county where age >= 40").cells
-        hits += sum(
-            cell.low <= truth <= cell.high
-            for cell, truth in zip(found, counts_of("county", 3), strict=True)
-        )
-    assert hits / REPEATS / 3 == pytest.approx(0.95, abs=NEAR)
-
-
 def test_an_answer_from_a_total_that_noise_hides_is_exact_only_if_the_total_is():
     """Fixed seed: the total is off by two deviations of the noise, too little to be noticed."""
     off = round(2 * SCALE)

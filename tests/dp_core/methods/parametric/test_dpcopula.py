@@ -137,21 +137,6 @@ def test_margins_and_pairs_have_half_of_the_budget_each():
     assert scales["margin-1"] == scales["pair-1-2"] == 6
 
 
-def test_shrinking_makes_noisy_correlations_smaller(monkeypatch):
-    def unshrunk(table, rows, columns, *, variance):
-        assert variance > 0
-        return correlation_of(table, rows, columns)
-
-    def size():
-        models = (model_of(DPCopula(), NUMBERS, data, Fraction(1, 10))[0] for _ in range(20))
-        return sum(np.abs(model.correlation - np.eye(3)).sum() for model in models)
-
-    data = file_of(300)
-    shrunk = size()
-    monkeypatch.setattr(dpcopula, "correlation_of", unshrunk)
-    assert shrunk < 0.8 * size()
-
-
 def test_too_many_columns_are_refused():
     many = Variables(tuple(Variable(name=f"x{n}", size=2) for n in range(MOST_COLUMNS + 1)))
     with pytest.raises(BadInput, match="at most 60 columns"):

@@ -71,23 +71,6 @@ def test_a_number_with_missing_values_is_regressed_over_the_records_that_have_on
     assert fitted == pytest.approx(by_level, abs=0.01)
 
 
-def two_levels(chance):
-    rng = np.random.default_rng(6)
-    variables = Variables((Variable(name="a", size=2), Variable(name="b", size=2)))
-    codes = np.stack([rng.random(20_000) < 0.5, rng.random(20_000) < chance]).astype(np.uint16)
-    return variables, Dataset(variables.domain, codes)
-
-
-def test_the_published_expansion_gives_four_times_the_distance_from_a_half():
-    """Zhang et al. (2012), Section 5.3: log(1 + e^t) becomes log 2 + t/2 + t^2/8."""
-    variables, data = two_levels(0.1)
-    share = data.column("b").mean()
-    fit = chain_of(data, variables, minimiser="functional-zero").fits[1, "levels"]
-    assert fit.coefficients @ [1, 0.5] == pytest.approx([4 * (share - 0.5)], abs=0.01)
-    about = chain_of(data, variables, minimiser="functional").fits[1, "levels"]
-    assert about.coefficients @ [1, 0.5] == pytest.approx([np.log(share / (1 - share))], abs=0.01)
-
-
 def test_classes_share_the_curvature_of_a_multinomial_loss(monkeypatch):
     """At equal proportions the polynomial's minimiser has 3 (T_k + sum T) for 3 classes."""
     codes = np.array([[0, 0, 0, 1, 1, 1, 1, 1, 1], [0, 1, 2, 0, 0, 1, 1, 2, 2]], dtype=np.uint16)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.parametric import laplace_sanitizer
-from dp_core.methods.parametric.adapters import measuring
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer, buy_edges, number_bought
 from dp_core.schema.privacy import Relation
 from dp_core.schema.variables import Variable, Variables
@@ -246,17 +245,6 @@ def test_exactly_the_cost_is_spent_and_in_the_parts_that_are_stated(
     assert released[-1].of.length <= asks[-1].what.length
 
 
-def test_it_says_whether_it_chooses():
-    assert not LaplaceSanitizer().chooses
-    assert LaplaceSanitizer(bought=1).chooses
-    for bought_, chooses in ((0, False), (4, True)):
-        selector = measuring(LaplaceSanitizer(bought=bought_), MIXED, None)
-        assert selector.chooses is chooses
-        assert selector.choices(MIXED.domain) == 0
-        shares = [ask.share for ask in selector.asked(MIXED.domain, Relation("replace-one"))]
-        assert sum(shares) == (Fraction(3, 4) if chooses else 1)
-
-
 # -- from noisy counts to a table
 
 
@@ -325,53 +313,7 @@ def test_a_level_that_no_cell_allows_has_no_records(published):
     assert (model.sample(200, rng=np.random.default_rng(1)).codes[2] != 1).all()
 
 
-@pytest.mark.parametrize("published", [False, True])
-def test_a_table_of_the_levels_makes_their_counts_more_exact(published):
-    """Its 6 cells have noise of scale 2, mean error 2; without it they are summed over 1,040 bins.
-
-    The mean error of 120 cells is then 2 +- .2; without it 18 +- .8 (nearest) or more.
-    """
-    wide = Variables((SEX, AGE, AREA, Variable(name="pay", size=64, positions=64)))
-    data = data_of(wide, 20_000)
-    exact = np.zeros((2, 3))
-    np.add.at(exact, (data.codes[0], data.codes[2]), 1)
-
-    def error(**options):
-        found = []
-        for _ in range(20):
-            model = model_of(
-                LaplaceSanitizer(bins=16, published=published, **options), wide, data, 1
-            )
-            found.append(np.abs(model.table.values.sum(axis=(1, 3)) - exact).mean())
-        return np.mean(found)
-
-    assert error(**PERTURBED) < 5 < 10 < error()
-
-
 # -- what cannot be
-
-ZEROS = StructuralZeros(
-    (
-        Rule(("sex", "age"), ((1,), tuple(range(20))), "sex: 1, age: under 20"),
-        # Within a bin of pay only: 0 to 31 is one.
-        Rule(("area", "pay"), ((2,), tuple(range(8))), "area: 2, pay: under 8"),
-    )
-)
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_impossible_cells_get_no_mass_and_no_record_is_impossible(options):
-    """Noise does not hide the 260 records whose bin of pay is partly impossible.
-
-    8 times that noise hides them in none of 150 runs: a false failure is below 1e-10.
-    """
-    model = model_of(LaplaceSanitizer(**options), MIXED, data_of(MIXED, 3_000), 1, zeros=ZEROS)
-    low = [bin for bin, edge in enumerate(model.edges[1][1:]) if edge <= 20]
-    assert model.table.values[1, low].sum() == 0
-    assert model.table.values[0, low].sum() > 0 or options.get("bins") == 1
-    found = model.sample(1_000, rng=np.random.default_rng(4))
-    assert not ZEROS.violations(found).any()
-    assert ((found.codes[2] == 2) & (found.codes[3] < 32)).any()
 
 
 def test_what_does_not_fit_is_refused_with_what_does(monkeypatch):

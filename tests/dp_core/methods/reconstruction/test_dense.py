@@ -75,11 +75,6 @@ def test_draws_have_the_joint_table_and_not_another():
     assert stats.chisquare(seen[kept], other).pvalue < FALSE_ALARM
 
 
-def test_a_projection_has_the_order_asked_for():
-    found = fit([measured(DOMAIN.columns)])
-    np.testing.assert_allclose(found.project(("c", "a")), COUNTS.sum(axis=1).T)
-
-
 def test_around_impossible_cells_the_measured_tables_are_kept():
     zeros = StructuralZeros((Rule(("a", "c"), ((0,), (1, 2)), "rule"),))
     truth = COUNTS * ~zeros.mask(DOMAIN)

@@ -105,16 +105,6 @@ def far(rows=4000):
     return records(rows, 2, WIDE), wanted
 
 
-@pytest.mark.parametrize("sweeps", [1, 2, 3])
-def test_every_sweep_brings_records_nearer(sweeps):
-    codes, wanted = far()
-    mend(codes, wanted, sweeps=sweeps - 1, domain=WIDE)
-    before = distance(codes, wanted, WIDE)
-    changed, gaps = mend(codes, wanted, sweeps=1, domain=WIDE)
-    assert changed > 0
-    assert distance(codes, wanted, WIDE) < before == pytest.approx(gaps.error)
-
-
 def test_the_result_does_not_depend_on_the_number_of_threads(monkeypatch):
     monkeypatch.setattr(descent, "_FEW_LOOKUPS", 0)
     found = []

@@ -10,7 +10,7 @@ import pytest
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Table
 from tests.measured import noisy_table
 
@@ -129,26 +129,6 @@ def test_a_column_of_many_values_has_its_table():
     assert seen[-1] == 0
     # Shuffled: its values do not follow the order of the records.
     assert abs(np.corrcoef(np.arange(20_000), data.column("b"))[0, 1]) < 0.05
-
-
-@pytest.mark.parametrize("rows", [0, 1, 2])
-def test_few_records_are_drawn_as_well(rows):
-    assert deal([Table(DOMAIN, joint())], rows).codes.shape == (4, rows)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_pieces_have_the_rules_as_the_whole_has(name):
-    zeros = StructuralZeros((Rule(("a", "b"), ((1,), (0, 2)), "rule"),))
-    table = np.random.default_rng(3).integers(20, 80, (2, 3, 4, 3))
-    given = [
-        noisy_table(DOMAIN.project(clique), summed(table, clique), scale=3.0)
-        for clique in (("a", "b"), ("b", "c"), ("d",))
-    ]
-    method = registry.find("reconstruction", name)()
-    model = method.fit(DOMAIN, given, rows=None, zeros=zeros, rng=np.random.default_rng(0))
-    rng = np.random.default_rng(1)
-    for _ in range(20):
-        assert not zeros.violations(model.sample(25, rng=rng)).any()
 
 
 @pytest.mark.parametrize("given", [("a",), ()])

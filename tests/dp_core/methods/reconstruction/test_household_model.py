@@ -190,13 +190,6 @@ def test_members_of_a_household_are_alike_although_each_is_changed_alone():
     assert distance(table(real, pair), table(alone, pair)) > 0.1
 
 
-def test_the_same_generator_gives_the_same_households():
-    model = fitted(households(500))
-    one, other = (model.sample(500, rng=np.random.default_rng(5)) for _ in range(2))
-
-    np.testing.assert_array_equal(one.codes, other.codes)
-
-
 def test_counts_of_the_compiled_loops_are_those_of_the_pair_rows():
     rows = households(200)
     tables = (*exact_tables(rows), table(rows, (MEMBERS, "age", "work")))
@@ -496,11 +489,6 @@ def test_a_table_that_was_not_fitted_cannot_be_given():
 
     with pytest.raises(KeyError, match="together"):
         model.project(("tenure", "age", "work"))
-
-
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_the_number_of_cliques_is_counted_without_listing_them(order):
-    assert DOMAIN.number_of_cliques(order) == len(list(DOMAIN.cliques(order)))
 
 
 def test_no_clique_repeats_another_in_the_other_member():

@@ -11,7 +11,7 @@ from dp_core.methods.reconstruction.joint.weighting import FittedJoint
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from tests.measured import noisy_answers, noisy_table
@@ -181,18 +181,6 @@ def test_a_noisy_joint_table_is_the_start_with_what_stands_out(monkeypatch):
     )
     even = fit(DOMAIN_C, [nothing], rows=1000, updates="steps").project(("a", "b", "c"))
     np.testing.assert_allclose(even, 125)
-
-
-@pytest.mark.parametrize("updates", ["limit", "steps"])
-def test_impossible_cells_stay_empty(updates):
-    zeros = StructuralZeros((Rule(("a", "b"), ((0,), (0,)), "not both"),))
-    released = [
-        answers(DOMAIN_C, TABLE_C, parities(DOMAIN_C, (1, 2))),
-        answers(DOMAIN_C, TABLE_C, cells(DOMAIN_C, (2,))),
-    ]
-    model = fit(DOMAIN_C, released, rows=100, zeros=zeros, updates=updates)
-    assert model.project(("a", "b"))[0, 0] == 0
-    assert model.project(("a", "b")).sum() == pytest.approx(100)
 
 
 def test_a_table_that_is_too_large_is_refused_with_what_fits():

@@ -221,32 +221,6 @@ def test_many_binary_pairs_learn_from_each_other_how_much_to_believe():
     )
 
 
-def test_pairs_tell_of_each_other():
-    names = tuple("abcdefgh")
-    domain = Domain(names, (6,) * 8)
-    score = np.linspace(-1, 1, 6)
-    exact = 500.0 * (1 + 0.15 * np.multiply.outer(score, score))
-    rng = np.random.default_rng(3)
-    ones = [
-        noisy_table(domain.project((n,)), np.full(6, 3000), scale=1e-3, stage="one_way")
-        for n in names
-    ]
-    pairs = [
-        noisy_table(
-            domain.project(pair),
-            np.rint(exact + rng.normal(0, 70.0, exact.shape)).astype(np.int64),
-            scale=70.0,
-        )
-        for pair in itertools.combinations(names, 2)
-    ]
-
-    def error(together):
-        tables, _ = shrunk(domain, [*ones, *pairs], rows=18_000, zeros=NONE, together=together)
-        return np.mean([np.abs(table.values - exact).sum() for table in tables[8:]])
-
-    assert error(True) < 0.8 * error(False)
-
-
 def test_pairs_tell_each_other_what_noise_is_left_in_them(monkeypatch):
     monkeypatch.setattr(shrinkage, "enough", lambda *_: True)
     seen = {}

@@ -249,16 +249,6 @@ def test_a_level_within_the_noise_has_no_mean_to_keep(people_of_level: int, rows
     assert len(found) == 1 + rows
 
 
-def test_the_same_state_gives_the_same_records(people: Dataset) -> None:
-    (table,) = noisy(people, [("sex", "height")], 1)
-
-    one, two = (
-        with_moments(people, [table], POINTS, rng=np.random.default_rng(4)) for _ in range(2)
-    )
-
-    assert np.array_equal(one.codes, two.codes)
-
-
 def test_a_number_s_points_are_the_middles_of_its_bins() -> None:
     schema = parse_schema(
         {

@@ -145,9 +145,3 @@ def test_a_moved_record_gets_a_smallest_area_as_often_as_drawn_ones():
     # Standard error of the share: 0.004.
     after = np.bincount(found.column("district"), minlength=2)[:2]
     assert abs(after[0] / after.sum() - own[0] / own.sum()) < 0.02
-
-
-def test_equal_states_give_equal_records():
-    schema = schema_of()
-    once, again = (met(schema, drawn(schema), a=[100, 300, 500]) for _ in range(2))
-    assert (once.codes == again.codes).all()

@@ -211,13 +211,6 @@ def test_the_forecast_falls_with_epsilon_and_holds_what_is_found():
         assert least.two / 2 < selection.note["expected_error"]["two_way"] < 2 * most.two
 
 
-def test_a_domain_of_many_columns_is_divided_without_listing_its_triples():
-    domain = Domain(tuple(f"c{i}" for i in range(80)), (2,) * 80)
-    selection, _ = selected(domain, dependent(domain, rows=3_000), "1")
-    assert len({frozenset(c) for c in selection.cliques}) == len(selection.cliques)
-    assert set(itertools.chain.from_iterable(selection.cliques)) == set(domain.columns)
-
-
 def test_a_triple_too_large_for_its_interaction_is_measured_whole_or_not_at_all():
     domain = Domain(tuple("abc"), (455, 3, 3))
     selection, _ = selected(domain, dependent(domain), "5")

@@ -9,7 +9,6 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction import pgm
-from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.selection import mwem_pgm
 from dp_core.methods.selection.candidates.model_errors import distances
@@ -80,15 +79,6 @@ def test_with_hardly_noise_every_pair_gets_right(monkeypatch):
 def test_only_pairs_are_chosen():
     selection, _ = run(dependent(), 10**6, turns=3)
     assert {len(m.clique) for m in selection.measured[4:]} == {2}
-
-
-def test_the_model_never_outgrows_its_room(monkeypatch):
-    monkeypatch.setattr(MwemPgm, "max_cells", 14)
-    selection, _ = run(dependent(), 10**6, turns=6)
-    assert JunctionTree.of(DOMAIN, [m.clique for m in selection.measured]).cells <= 14
-    monkeypatch.setattr(MwemPgm, "max_cells", 3)
-    none, _ = run(dependent(), 10**6, turns=2)
-    assert {len(m.clique) for m in none.measured} == {1}
 
 
 def test_a_candidate_counts_less_what_its_own_noise_would_leave(monkeypatch):

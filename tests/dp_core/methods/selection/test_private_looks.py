@@ -116,21 +116,6 @@ def test_a_row_changes_the_distances_by_as_much_as_is_charged_and_no_more(seed):
     assert largest == GRID == distances.largest_change("add-remove")
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("kind", ["zcdp", "pure"])
-def test_the_distances_have_the_noise_that_is_stated(kind):
-    data = records(400)
-    cost, apart = Fraction(1, 40), []
-    for _ in range(300):
-        curator, session, gains = asked(data, limit=1, kind=kind)
-        noisy = curator.perturb("select", "distances", product_distances(PAIRS, gains), cost)
-        apart.append(noisy - product_distances(PAIRS, gains).exact(MemoryCounter(data)))
-        assert session.spent() == cost
-    stddev = curator.statistic_noise(product_distances(PAIRS, gains), cost).stddev
-    # 4,500 independent values: a relative standard error of .0105, or .0167 of Laplace noise.
-    assert np.std(apart) == pytest.approx(stddev, rel=0.12)
-
-
 def test_nothing_is_asked_if_noise_would_hide_the_usual_dependence():
     data = records(1_000)
     for part, told in ((1.1, True), (0.9, False)):

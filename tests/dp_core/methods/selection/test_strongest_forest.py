@@ -217,17 +217,6 @@ def wide(codes):
     return selection, session.spent() / currency.limit
 
 
-def test_of_a_wide_file_the_pairs_that_depend_are_measured():
-    rng = np.random.default_rng(1)
-    codes = rng.integers(0, 3, (66, 20_000))
-    codes[1::2] = np.where(rng.random((33, 20_000)) < 0.7, codes[::2], codes[1::2])
-    pairs, spent = wide(codes)
-    assert spent == Fraction(3, 20)
-    wanted = {(f"c{place:02d}", f"c{place + 1:02d}") for place in range(0, 66, 2)}
-    # A score of such a pair is 15 standard deviations from those of the others.
-    assert wanted <= {clique for clique in pairs.cliques if len(clique) == 2}
-
-
 def test_of_a_wide_file_whose_pairs_all_depend_all_are_scored():
     rng = np.random.default_rng(1)
     hidden = rng.integers(0, 3, 5_000)

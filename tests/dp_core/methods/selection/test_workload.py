@@ -260,17 +260,6 @@ def test_what_auto_measures_besides_only_narrows_the_margins():
         assert (clique in selected.interactions) == (clique in certain.selection.interactions)
 
 
-def test_auto_measures_nothing_else_if_the_workload_gets_everything():
-    plan = trial_plan(
-        SMALL, "auto", Fraction(1), DELTA,
-        select={"workload": WANTED, "tables_share": Fraction(1)},
-    )  # fmt: skip
-    assert plan.costs["select"] == 0
-    outcome = table_of(plan, COUNTS)
-    (selected,) = outcome.selections
-    assert selected == plan.spec.selector.certain(SMALL, plan.terms).selection
-
-
 def test_what_is_certain_does_not_depend_on_the_file():
     plans = [
         trial_plan(SMALL, "auto", Fraction(1), DELTA, select={"workload": WANTED}) for _ in range(2)
@@ -303,16 +292,6 @@ def test_the_division_of_the_rest_knows_what_the_workload_tells():
         return float(rest / (1 - certain.share))
 
     assert share(workload=(WantedTable(of=("a", "b")),)) < share() / 2
-
-
-@pytest.mark.parametrize("method", ["auto", "fixed"])
-def test_a_release_almost_without_noise_has_the_wanted_tables(method):
-    plan = trial_plan(SMALL, method, Fraction(10**6), select={"workload": WANTED}, seed=2)
-    outcome = table_of(plan, COUNTS)
-    pooled = pool(SMALL, outcome.released)
-    for table in WANTED:
-        axes = tuple(axis for axis, name in enumerate("abc") if name not in table.of)
-        assert np.allclose(pooled.counts(table.of), COUNTS.sum(axis=axes), atol=1e-2)
 
 
 def test_fixed_divides_the_budget_among_listed_tables_by_the_workload():
