@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dp_core.analysis.query.answering import ask
-from dp_core.analysis.query.query_answer import NUMBERS, _texts
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.public_totals import PublicTotals
@@ -116,18 +115,6 @@ def test_a_county_is_pooled_from_its_table_and_those_of_its_districts():
     assert any("combines the tables of county and the sums over district" in n for n in found.notes)
 
 
-def test_larger_areas_are_pooled_from_all_smaller_ones():
-    cells, found = answers(
-        measured(("age", "county"), ("age", "district")), "count by region where age >= 40"
-    )
-    assert any("sums over its county and district areas" in note for note in found.notes)
-    # By county: 1 of variance 9 and 2 districts; for 2 bins of age.
-    pooled = {"north": [2], "south": [1, 3]}
-    for name, districts in pooled.items():
-        variance = sum(1 / (1 / 9 + 1 / (9 * number)) for number in districts)
-        assert cells[name,].margin == pytest.approx(1.96 * math.sqrt(2 * variance), rel=0.01)
-
-
 def test_answers_of_all_levels_add_up():
     sources = measured(("age", "region"), ("age", "county"), ("age", "district"), ("age",))
     whole = answers(sources, "count by age")[0]
@@ -190,13 +177,6 @@ def test_a_public_total_answers_exactly_and_names_its_source():
     # b1 is the only district of its county.
     assert [name for (name,), cell in cells.items() if cell.margin == 0] == ["b1"]
     assert any("taken as exact" in note for note in found.notes)
-
-
-def test_counts_without_a_margin_are_whole_numbers_in_the_text():
-    cell = {"determined": True, "estimate": 1093.0, "margin": 0.0, "low": 1093.0, "high": 1093.0}
-    assert _texts(cell, "records", 0.0, NUMBERS) == ("1,093", "0", "1,093", "1,093")
-    cell |= {"margin": 4.5, "low": 1088.5, "high": 1097.5}
-    assert _texts(cell, "records", 4.5, NUMBERS) == ("1,093.0", "4.5", "1,088.5", "1,097.5")
 
 
 def test_a_public_total_needs_no_table_of_its_column():

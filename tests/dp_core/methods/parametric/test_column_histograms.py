@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods import registry
 from dp_core.methods.parametric import efpa, p_hp
 from dp_core.methods.parametric.column_histograms import estimate_tree
@@ -22,13 +21,11 @@ from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import CosineSums
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from tests.full import pairwise
 from tests.measured import curator_of, method_inputs, noisy_sums
+from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
 EXACT = Fraction(10**13)
@@ -70,11 +67,8 @@ DATA = file_of()
 
 
 def measured(method, epsilon=EXACT, *, kind="pure", neighbours="add-remove", data=DATA):
-    session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
     method.check(COLUMNS, neighbours)
-    curator = Curator(COLUMNS.domain, MemoryCounter(data), session)
-    released = method.measure(inputs_of(curator, COLUMNS.domain, epsilon), COLUMNS)
-    return released, session
+    return measure_in_memory(method, COLUMNS, data, epsilon, kind=kind, neighbours=neighbours)
 
 
 def fitted(method, epsilon=EXACT, *, rows=None, **more):
@@ -318,6 +312,11 @@ def test_the_depth_limits_the_number_of_parts(monkeypatch):
     assert len(cut_steps(PHPartition())[0]) == 3
     monkeypatch.setattr(p_hp, "_DEPTH", 2)
     assert len(cut_steps(PHPartition())[0]) <= 5
+
+
+def test_half_of_the_budget_is_for_the_cuts():
+    _, steps = cut_steps(StructureFirst(runs=4), 9)
+    assert [step.cost for step in steps] == [Fraction(3, 2)] * 3 + [Fraction(9, 2)]
 
 
 def test_one_run_has_no_cut():

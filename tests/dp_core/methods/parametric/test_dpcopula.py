@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -59,16 +58,6 @@ def test_the_correlation_of_an_exact_table_of_groups_is_that_of_the_normal(group
     assert found == pytest.approx(correlation, abs=2e-3)
 
 
-def test_two_groups_at_the_medians_give_the_sine_of_kendalls_tau():
-    # Li, Xiong & Jiang (2014), eqn 4: P = sin(pi tau/2); of columns cut at their medians, tau is
-    # the part of concordant pairs less that of discordant ones among pairs that are not tied.
-    half = np.array([0.5, 0.5])
-    for same in (0.3, 0.4, 0.5):
-        table = np.array([[same / 2, (1 - same) / 2], [(1 - same) / 2, same / 2]])
-        wanted = math.sin(math.pi / 2 * (2 * same - 1))
-        assert correlation_of(table, half, half) == pytest.approx(wanted, abs=1e-3)
-
-
 def test_a_correlation_that_noise_explains_is_0_and_a_large_one_stays():
     half = np.array([0.5, 0.5])
     table = np.array([[0.3, 0.2], [0.2, 0.3]])  # mean product of ranks .05
@@ -103,20 +92,6 @@ def test_without_noise_margins_and_correlations_are_those_of_the_file(neighbours
     drawn = model.sample(100_000, rng=np.random.default_rng(2))
     ranks = [np.argsort(np.argsort(each.codes, axis=1), axis=1) for each in (data, drawn)]
     np.testing.assert_allclose(np.corrcoef(ranks[1]), np.corrcoef(ranks[0]), atol=0.025)
-
-
-def test_columns_of_few_levels_keep_their_pairs():
-    variables = Variables((Variable(name="a", size=3), Variable(name="b", size=2)))
-    rng = np.random.default_rng(3)
-    hidden = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 50_000)
-    codes = np.stack([np.searchsorted([-0.5, 0.8], hidden[:, 0]), hidden[:, 1] > 1.2])
-    data = Dataset(variables.domain, codes.astype(np.uint16))
-    model, _ = model_of(DPCopula(), variables, data)
-    drawn = model.sample(50_000, rng=np.random.default_rng(5))
-    tables = [np.zeros((3, 2)), np.zeros((3, 2))]
-    for table, each in zip(tables, (data, drawn), strict=True):
-        np.add.at(table, tuple(each.codes), 1 / each.rows)
-    assert np.abs(tables[0] - tables[1]).max() < 0.012
 
 
 @pytest.mark.parametrize("groups", [2, 3])

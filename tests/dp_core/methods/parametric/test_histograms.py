@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.parametric import laplace_sanitizer
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer, buy_edges, number_bought
@@ -20,13 +18,12 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.text.names import step_name
-from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import LaplaceEvent, NoisyMaxEvent
-from dp_core.wall.curator import Curator, choice_event
-from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.curator import choice_event
 from dp_core.wall.statistics import Quantile, required
 from tests.full import pairwise
-from tests.measured import curator_of, method_inputs, noisy_sums, noisy_table
+from tests.measured import curator_of, noisy_sums, noisy_table
+from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
 SEX = Variable(name="sex", size=2)
@@ -62,25 +59,9 @@ def data_of(variables, rows=2_000, seed=3):
     return Dataset(variables.domain, codes)
 
 
-def measured(method, variables, data, epsilon=EXACT, *, kind="pure", session=None, **more):
-    session = session or MemorySession(
-        Currency(kind, Fraction(epsilon)), more.get("neighbours", "add-remove")
-    )
-    released = method.measure(
-        method_inputs(
-            Curator(variables.domain, MemoryCounter(data), session),
-            variables.domain,
-            measure_cost=Fraction(epsilon),
-            replicate=more.get("replicate", 0),
-        ),
-        variables,
-    )
-    return released, session
-
-
 def model_of(method, variables, data, epsilon=EXACT, *, zeros=NONE, rows=None, **more):
     method.check(variables, "add-remove")
-    released, _ = measured(method, variables, data, epsilon, **more)
+    released, _ = measure_in_memory(method, variables, data, epsilon, **more)
     return method.fit(variables, released, rows=rows, zeros=zeros)
 
 
@@ -220,7 +201,7 @@ def test_exactly_the_cost_is_spent_and_in_the_parts_that_are_stated(
     method, data, cost = LaplaceSanitizer(**options), data_of(variables, 200), Fraction(3, 7)
     if kind == "gaussian" and method.bought and variables.numeric:
         pytest.skip("a private choice has no cost on the Gaussian curve")
-    released, session = measured(
+    released, session = measure_in_memory(
         method, variables, data, cost, kind=kind, neighbours=neighbours, replicate=2
     )
     assert session.spent() == cost
@@ -335,14 +316,3 @@ def test_what_does_not_fit_is_refused_with_what_does(monkeypatch):
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             LaplaceSanitizer(**wrong)
-
-
-def test_more_edges_than_positions_are_all_positions():
-    tiny = Variables((Variable(name="x", size=4, positions=3, missing=True), SEX))
-    rng = np.random.default_rng(2)
-    data = Dataset(tiny.domain, rng.integers(0, [[4], [2]], (2, 400)).astype(np.uint16))
-    method = LaplaceSanitizer(bins=1, bought=50)
-    released, session = measured(method, tiny, data)
-    assert session.spent() == EXACT
-    assert released[0].of.edges == ((0, 1, 2, 3, 4), None)
-    assert math.prod(released[0].of.shape) == method.asks(tiny)[0].what.length == 8

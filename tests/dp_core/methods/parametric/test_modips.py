@@ -146,24 +146,6 @@ def test_exactly_the_cost_is_spent_and_each_step_has_the_noise_of_its_sum(
         assert item.scale == pytest.approx(scale, rel=1e-9)
 
 
-def test_sets_have_the_means_spread_and_gaps_of_the_file():
-    data = data_of(MIXED, 20_000)
-    drawn = model_of(data, MIXED).sample(20_000, rng=np.random.default_rng(3))
-    for variable in MIXED.numeric:
-        (real, there), (made, too) = centred(data, variable), centred(drawn, variable)
-        assert too.mean() == pytest.approx(there.mean(), abs=0.02)
-        for k in range(6):
-            one = real[there & (cells_of(data, MIXED) == k)]
-            other = made[too & (cells_of(drawn, MIXED) == k)]
-            error = one.std() * np.sqrt(3 / len(one))
-            assert abs(one.mean() - other.mean()) < 5 * error + 2
-        assert made[too].std() == pytest.approx(real[there].std(), rel=0.05)
-    (x, _), (y, there) = centred(data, X), centred(data, Y)
-    (a, _), (b, too) = centred(drawn, X), centred(drawn, Y)
-    real = np.corrcoef(x[there], y[there])[0, 1]
-    assert np.corrcoef(a[too], b[too])[0, 1] == pytest.approx(real, abs=0.03)
-
-
 def test_the_sets_of_one_model_differ_as_draws_from_its_posterior_do():
     """The variance of a set's mean is that of the posterior and of the sample, 2 s^2/n.
 

@@ -54,12 +54,6 @@ def test_dealt_records_of_a_joint_table_are_nearer_to_it_than_drawn_ones(rows, w
     assert errors[0] < (0.3 if ways < 3 or rows > 1000 else 0.6) * errors[1]
 
 
-def test_the_first_column_is_within_one_record():
-    data = deal([Table(DOMAIN, joint())], 1000)
-    wanted = summed(joint(), ("a",)) / joint().sum() * 1000
-    assert np.abs(counts(data, ("a",)) - wanted).max() <= 1
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_no_reconstruction_adds_the_error_of_a_sample_to_the_tables_it_was_fitted_to(name):
     domain = Domain(("a", "b", "c"), (2, 3, 4))

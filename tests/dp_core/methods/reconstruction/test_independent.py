@@ -45,13 +45,6 @@ def test_columns_are_drawn_independently():
     assert stats.chi2_contingency(joint).pvalue > FALSE_ALARM
 
 
-def test_a_projection_is_the_product_in_the_order_asked_for():
-    fitted = model()
-    a, b, _ = (table.values for table in fitted.tables)
-    np.testing.assert_allclose(fitted.project(("b", "a")), np.outer(b, a) / 1000)
-    assert fitted.project(()) == pytest.approx(1000)
-
-
 def test_every_measurement_that_holds_a_column_informs_it():
     def measured(clique, values, variance):
         values = np.array(values, dtype=np.int64)

@@ -14,7 +14,7 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-from tests.measured import noisy_answers, noisy_table
+from tests.measured import noisy_answers
 
 NONE = StructuralZeros()
 TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
@@ -59,23 +59,6 @@ def test_exact_answers_of_order_two_give_the_two_way_fit(name, kind):
     model = fit(domain, [answers(domain, table, kind(domain, (1, 2)))], rows=rows)
     found = relative_entropy(table, model.project(domain.columns))
     assert found == pytest.approx(TWO_WAY[name], abs=2e-5)
-
-
-def test_tables_and_parities_say_the_same():
-    queries = parities(DOMAIN_C, (1, 2))
-    pairs = [("a", "b"), ("c", "a"), ("b", "c")]
-    tables = [
-        noisy_table(
-            DOMAIN_C.project(pair),
-            exact(DOMAIN_C, TABLE_C, cells(DOMAIN_C.project(pair), (2,))).reshape(2, 2),
-            scale=1e-3,
-        )
-        for pair in pairs
-    ]
-    one = fit(DOMAIN_C, tables, rows=100).project(("a", "b", "c"))
-    two = fit(DOMAIN_C, [answers(DOMAIN_C, TABLE_C, queries)], rows=100).project(("a", "b", "c"))
-    np.testing.assert_allclose(one, two, atol=1e-3)
-    np.testing.assert_allclose(one.sum(axis=1), TABLE_C.sum(axis=1), atol=1e-3)
 
 
 def test_answers_to_one_question_are_averaged_by_their_precision():

@@ -61,19 +61,6 @@ def test_columns_come_first_then_the_larger_tables_and_all_agree():
         assert table.values.sum() == pytest.approx(rows)
 
 
-def test_with_much_noise_tables_are_nearer_the_truth_than_noise_and_than_independence():
-    gained = []
-    for seed in range(5):
-        measurements = [measured(clique, 60.0, seed) for clique in CLIQUES[:7]]
-        tables, rows = shrunk(DOMAIN, measurements, rows=None, zeros=NONE)
-        errors = {t.clique: np.abs(t.values - exact(t.clique)).sum() for t in tables}
-        noise = {m.clique: np.abs(m.values - exact(m.clique)).sum() for m in measurements}
-        product = np.outer(exact(("a",)), exact(("c",))) / rows
-        assert errors["a", "c"] < np.abs(product - exact(("a", "c"))).sum()
-        gained.append(errors["a", "b"] / noise["a", "b"])
-    assert np.mean(gained) < 0.7
-
-
 def test_impossible_cells_hold_nothing():
     zeros = StructuralZeros((Rule(("b", "c"), ((0, 1), (2,)), "rule"),))
     tables, _ = shrunk(

@@ -222,18 +222,6 @@ def test_a_column_of_very_many_levels_is_left_to_the_model() -> None:
     assert [each.clique for each in _equations([table], points)] == [("sex",)]
 
 
-def test_few_records_under_much_noise_are_weighted_in_measure() -> None:
-    few = population(300)
-    kept = tables_of(keep_moments(DOMAIN, noisy(few, PAIRS, 13), POINTS, zeros=ZEROS))
-
-    found = with_moments(few, kept, POINTS, rng=np.random.default_rng(1))
-
-    times = np.unique(found.codes, axis=1, return_counts=True)[1]
-    before = np.unique(few.codes, axis=1, return_counts=True)[1]
-    assert times.max() < 4 * before.max()
-    assert len(times) > 0.5 * len(before)
-
-
 @pytest.mark.parametrize(("people_of_level", "rows"), [(20, 0), (60, 1)])
 def test_a_level_within_the_noise_has_no_mean_to_keep(people_of_level: int, rows: int) -> None:
     # Two standard errors of the level's number of records: 2 * sqrt(8 * 20) = 25.

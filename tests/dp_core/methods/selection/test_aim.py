@@ -10,7 +10,6 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.reconstruction import pgm
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.pgm import Pgm
-from dp_core.methods.selection import aim
 from dp_core.methods.selection.aim import Aim
 from dp_core.methods.selection.candidates.model_errors import (
     GRID,
@@ -23,10 +22,7 @@ from dp_core.methods.selection.candidates.model_errors import (
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from tests.measured import method_inputs
+from tests.measured import curator_of, select_in_memory
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 NONE = StructuralZeros()
@@ -45,20 +41,17 @@ def table(data, clique):
     return counts
 
 
-def run(data, limit, kind="zcdp", session=None, known=(), zeros=NONE, neighbours="add-remove", **o):
-    if session is None:
-        session = MemorySession(Currency(kind, Fraction(limit)), neighbours)
-    selection = Aim(**o).select(
-        method_inputs(
-            Curator(data.domain, MemoryCounter(data), session),
-            data.domain,
-            known=known,
-            select_cost=COST * limit,
-            measure_cost=(1 - COST) * limit,
-            zeros=zeros,
-        )
+def run(data, limit, kind="zcdp", zeros=NONE, neighbours="add-remove", **options):
+    return select_in_memory(
+        Aim(**options),
+        data,
+        Fraction(limit),
+        kind=kind,
+        neighbours=neighbours,
+        look=COST,
+        measure=1 - COST,
+        zeros=zeros,
     )
-    return selection, session
 
 
 @pytest.mark.parametrize("kind", ["zcdp", "pure"])
@@ -119,16 +112,6 @@ def test_the_model_never_outgrows_its_room():
     assert JunctionTree.of(domain, cliques).cells > 60
 
 
-def test_larger_tables_are_measured_when_the_workload_is_larger(monkeypatch):
-    selection, _ = run(dependent(), 10**6, order=3)
-    assert max(len(measurement.clique) for measurement in selection.measured) == 3
-    selection, _ = run(dependent(), 10**6, order=1)
-    assert max(len(measurement.clique) for measurement in selection.measured) == 1
-    monkeypatch.setattr(aim, "_MOST_TABLES", 3)
-    selection, _ = run(dependent(), 10**6, order=3)
-    assert max(len(measurement.clique) for measurement in selection.measured) == 2
-
-
 @pytest.mark.parametrize("option", ["order", "pace"])
 def test_an_option_that_makes_no_sense_is_named(option):
     with pytest.raises(ValueError, match=option):
@@ -148,9 +131,9 @@ def test_candidates_and_their_weights():
 
 def test_scores_are_the_distances_of_the_models_answers_less_the_noise():
     data = dependent()
-    session = MemorySession(Currency("zcdp", Fraction(10**9)), "add-remove")
     counter = MemoryCounter(data)
-    columns = Curator(DOMAIN, counter, session).measure(
+    curator, _ = curator_of(data, Fraction(10**9))
+    columns = curator.measure(
         "one_way", [(name,) for name in DOMAIN.columns], [Fraction(10**6)] * 4
     )
     model = RoundModel(DOMAIN, NONE, rows=None, max_cells=100)

@@ -121,19 +121,6 @@ def test_two_stages_may_pay_and_each_budget_is_spent():
     assert sum(step.stage == "measure" for step in choices(session)) == 4 * 2
 
 
-def test_with_little_noise_the_records_come_near_the_table():
-    data = dataset(rows=5000)
-    selection, _ = made(data, limit=Fraction(30), records=60, samples=20, orders=(3,))
-    real, found = (
-        np.bincount(np.ravel_multi_index(tuple(d.codes.astype(int)), DOMAIN.sizes), minlength=12)
-        / d.rows
-        for d in (data, selection.records)
-    )
-    even = np.abs(real - 1 / 12).sum()
-    # At seeds 0..20 it is .15 to .35 of what even records are off by.
-    assert np.abs(found - real).sum() < 0.6 * even
-
-
 def test_the_scores_are_the_log_weights_of_the_paper(monkeypatch):
     # Algorithm 1: eta times the sum over records of q(data) - q(record), here times n / eta.
     data = dataset()

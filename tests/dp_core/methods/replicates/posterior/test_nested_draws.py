@@ -26,7 +26,7 @@ from dp_core.methods.replicates.posterior.posterior_tables import (
 )
 from dp_core.tables.domain import Domain
 from dp_core.tables.nested_columns import NestedColumns
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement
 from tests.measured import noisy_table
 
@@ -152,16 +152,6 @@ def test_areas_that_were_not_counted_share_their_larger_area_evenly():
     assert tables["age", "region"] == pytest.approx(exact(codes, ("age", "region")), abs=2.0)
 
 
-def test_an_impossible_small_area_is_empty_in_every_set():
-    codes = population(5)
-    codes = codes[:, ~((codes[0] == 3) & (codes[2] == 4))]
-    rule = Rule(("age", "district"), ((3,), (4,)), "age: 3, district: 4")
-    released = measured(codes, [*ONES, *PAIRS], 40.0, np.random.default_rng(7))
-    found = posterior(released, zeros=StructuralZeros((rule,)))
-    for tables in (found.draw(1), found.draw(3), found.middle()):
-        assert by_clique(tables)["age", "district"][3, 4] == 0
-
-
 def test_sums_of_small_areas_are_exact_without_noise():
     codes = population(7)
     pooled = pool(DOMAIN, measured(codes, [("district",)], 0.0, np.random.default_rng(0)))
@@ -183,45 +173,6 @@ def test_the_interaction_of_larger_areas_follows_from_smaller_ones():
     assert other[0] == pytest.approx(own[0], abs=1e-6)
     # Nothing tells of the smaller areas what the larger ones are.
     assert observed_pair(direct, ("age", "district")) is None
-
-
-@pytest.mark.statistical
-def test_pooled_counts_of_larger_areas_have_the_stated_variance():
-    codes = population(8)
-    rng, runs = np.random.default_rng(9), 3000
-    truth, squares, stated = exact(codes, ("region",)), 0.0, 0.0
-    cliques = [("region",), ("county",), ("district",)]
-    for _ in range(runs):
-        told = counts_of(pool(DOMAIN, measured(codes, cliques, 12.0, rng)), "region")
-        assert told is not None
-        squares += float(((told[0] - truth) ** 2).mean())
-        stated = float(np.mean(told[1]))
-    # Alone, the counts of a region have the variance 12 ** 2.
-    assert stated < 12.0**2 / 1.4
-    # Both regions have the same error but for the total, so there are `runs` squares or more.
-    for wrong in (1.0, 0.7, 1.4):
-        within = abs(squares / runs / (stated * wrong) - 1) < 6 * math.sqrt(2 / runs)
-        assert within == (wrong == 1.0)
-
-
-@pytest.mark.statistical
-def test_pooled_interactions_of_larger_areas_have_the_stated_variance():
-    codes = population(8)
-    rng, runs = np.random.default_rng(10), 1200
-    clique, below = ("age", "region"), ("age", "district")
-    exact_pool = pool(DOMAIN, measured(codes, [clique], 0.0, rng))
-    truth = exact_pool.observed(clique)
-    assert truth is not None
-    squares, stated = 0.0, 0.0
-    for _ in range(runs):
-        told = observed_pair(pool(DOMAIN, measured(codes, [clique, below], 15.0, rng)), clique)
-        assert told is not None
-        squares += float((beyond(told[0] - truth[0]) ** 2).sum()) / 3  # 3 x 1 coordinates
-        stated = float(np.mean(told[1]))
-    assert stated < 15.0**2
-    for wrong in (1.0, 0.7, 1.4):
-        within = abs(squares / runs / (stated * wrong) - 1) < 6 * math.sqrt(2 / (3 * runs))
-        assert within == (wrong == 1.0)
 
 
 def test_larger_areas_come_before_the_areas_within_them():

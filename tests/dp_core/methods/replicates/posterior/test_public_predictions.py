@@ -90,13 +90,6 @@ def test_records_of_another_population_cost_little(case):
     assert error(found, codes, PAIRS) < 1.02 * error(without, codes, PAIRS)
 
 
-def test_records_without_dependence_cost_little(case):
-    codes, released, without = case
-    rng = np.random.default_rng(5)
-    found = posterior(released, prior(np.stack([rng.permutation(each) for each in records(31)])))
-    assert error(found, codes, PAIRS) < 1.02 * error(without, codes, PAIRS)
-
-
 def test_some_columns_are_enough(case):
     codes, released, without = case
     kept = DOMAIN.project(tuple("abcd"))
