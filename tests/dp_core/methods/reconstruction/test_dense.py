@@ -8,6 +8,7 @@ from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.dense import Dense
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from tests.exact_tables import summed
 from tests.measured import noisy_table
 from tests.statistical import FALSE_ALARM
 
@@ -18,8 +19,7 @@ COUNTS = RNG.integers(0, 40, DOMAIN.sizes)
 
 
 def measured(clique, scale=1.0, values=None):
-    others = tuple(i for i, name in enumerate(DOMAIN.columns) if name not in clique)
-    values = COUNTS.sum(axis=others) if values is None else np.asarray(values)
+    values = summed(COUNTS, DOMAIN, clique) if values is None else values
     return noisy_table(DOMAIN.project(clique), values, noise="laplace", scale=scale)
 
 

@@ -14,6 +14,7 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement
 from dp_core.wall.statistics.counting_queries import Cells, Parities
+from tests.exact_tables import query_counts
 from tests.measured import noisy_answers
 
 NONE = StructuralZeros()
@@ -25,18 +26,8 @@ def domain_of(table):
     return Domain(tuple(f"x{axis}" for axis in range(table.ndim)), table.shape)
 
 
-def exact(domain, table, queries):
-    """Return the true counts."""
-    found = {}
-    for clique in queries.cliques:
-        axes = domain.axes(clique)
-        summed = table.sum(axis=tuple(axis for axis in range(table.ndim) if axis not in axes))
-        found[clique] = summed.transpose(np.argsort(np.argsort(axes)))
-    return queries.count(found)
-
-
 def answers(domain, table, queries, *, scale=1e-3, noise="laplace", round=0, error=0):
-    values = exact(domain, table, queries) + error
+    values = query_counts(table, domain, queries) + error
     return noisy_answers(queries, values, noise=noise, scale=scale, round=round)
 
 

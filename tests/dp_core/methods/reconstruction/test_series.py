@@ -17,6 +17,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Table
+from tests.exact_tables import summed
 from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (3, 4, 5, 2, 6))
@@ -36,9 +37,7 @@ def joint(zeros=NONE):
 
 
 def exact(clique, zeros=NONE):
-    return joint(zeros).sum(
-        axis=tuple(i for i, name in enumerate(DOMAIN.columns) if name not in clique)
-    )
+    return summed(joint(zeros), DOMAIN, clique)
 
 
 def fitted(method, zeros=NONE):

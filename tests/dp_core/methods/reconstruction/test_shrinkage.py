@@ -12,6 +12,7 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Totals
 from dp_core.wall.statistics.interactions import Interaction
+from tests.exact_tables import summed
 from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (6, 8, 5, 3))
@@ -28,8 +29,7 @@ def joint(seed=0):
 
 
 def exact(clique):
-    others = tuple(i for i, name in enumerate(DOMAIN.columns) if name not in clique)
-    return joint().sum(axis=others)
+    return summed(joint(), DOMAIN, clique)
 
 
 def measured(clique, stddev, seed=0):
@@ -109,9 +109,7 @@ def interaction(clique, stddev, seed=0):
     scale = stddev * of.unit
     rng = np.random.default_rng([seed, 7, *DOMAIN.axes(clique)])
     noise = np.rint(rng.normal(0, scale, of.length)).astype(np.int64)
-    order = tuple(name for name in DOMAIN.columns if name in clique)
-    table = exact(clique).transpose([order.index(name) for name in clique])
-    values = of.of_table(np.ascontiguousarray(table).astype(np.int64)) + noise
+    values = of.of_table(np.ascontiguousarray(exact(clique)).astype(np.int64)) + noise
     return Totals(of, values, noise="gaussian", scale=scale, stage="measure", replicate=0, grant=1)
 
 

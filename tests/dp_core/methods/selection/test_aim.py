@@ -22,6 +22,7 @@ from dp_core.methods.selection.candidates.model_errors import (
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from tests.exact_tables import counts_of
 from tests.measured import curator_of, select_in_memory
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
@@ -33,12 +34,6 @@ def dependent(rows=2000, seed=0, domain=DOMAIN):
     rng = np.random.default_rng(seed)
     cells = rng.choice(domain.size(), rows, p=rng.dirichlet(np.full(domain.size(), 0.5)))
     return Dataset(domain, np.stack(np.unravel_index(cells, domain.sizes)).astype(np.uint16))
-
-
-def table(data, clique):
-    counts = np.zeros(data.domain.project(clique).sizes)
-    np.add.at(counts, tuple(data.column(name) for name in clique), 1)
-    return counts
 
 
 def run(data, limit, kind="zcdp", zeros=NONE, neighbours="add-remove", **options):
@@ -81,7 +76,7 @@ def test_with_hardly_noise_every_pair_is_right(monkeypatch):
         DOMAIN, selection.measured, rows=None, zeros=NONE, rng=np.random.default_rng(0)
     )
     for pair in itertools.combinations(DOMAIN.columns, 2):
-        np.testing.assert_allclose(model.project(pair), table(data, pair), atol=5)
+        np.testing.assert_allclose(model.project(pair), counts_of(data, pair), atol=5)
 
 
 @pytest.mark.parametrize(("kind", "faster"), [("zcdp", 4), ("pure", 2)])
@@ -142,8 +137,8 @@ def test_scores_are_the_distances_of_the_models_answers_less_the_noise():
     scores = distances(model, pairs, weights=[3, 2], noise=1.5)
     exact = scores.compute(counter.count(pairs))
     for place, (pair, weight) in enumerate(zip(pairs, (3, 2), strict=True)):
-        one, two = (table(data, (name,)) for name in pair)
-        distance = np.abs(table(data, pair) - np.multiply.outer(one, two) / data.rows).sum()
+        one, two = (counts_of(data, (name,)) for name in pair)
+        distance = np.abs(counts_of(data, pair) - np.multiply.outer(one, two) / data.rows).sum()
         expected = weight * (distance - 1.5 * DOMAIN.size(pair))
         assert exact[place] / GRID == pytest.approx(expected, abs=weight)
     assert among(scores, [1]).compute(counter.count(pairs))[0] == exact[1]
