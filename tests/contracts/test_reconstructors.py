@@ -16,12 +16,12 @@ from dp_core.methods import registry
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Answers, Measurement, Records, ReleasedKind, SparseTable
+from dp_core.wall.released import Records, ReleasedKind, SparseTable
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from dp_core.wall.statistics.interactions import Interaction
 from tests.exact_tables import summed
 from tests.full import examples
-from tests.measured import noisy_sums, noisy_table
+from tests.measured import noisy_answers, noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 BINARY = Domain(("a", "b", "c"), (2, 2, 2))
@@ -54,9 +54,7 @@ def answers(domain, queries):
     counted = counter.count(queries.cliques)
     exact = queries.count({clique: counted[clique].counts for clique in queries.cliques})
     noise = np.rint(np.random.default_rng(1).laplace(0, 2, exact.size)).astype(np.int64)
-    return Answers(
-        queries, exact + noise, noise="laplace", scale=2.0, stage="measure", replicate=0, grant=2
-    )
+    return noisy_answers(queries, exact + noise, noise="laplace", scale=2.0, grant=2)
 
 
 def tables():
@@ -113,11 +111,7 @@ def beyond_the_columns():
     found = [total()]
     for number, clique in enumerate(zip("abc", strict=True), start=2):
         table = DOMAIN.project(clique), counts[clique].counts
-        found.append(
-            Measurement(
-                *table, noise="gaussian", scale=1.0, stage="one_way", replicate=0, grant=number
-            )
-        )
+        found.append(noisy_table(*table, stage="one_way", grant=number))
     for number, clique in enumerate(pairs, start=5):
         of = Interaction(clique, sizes[clique])
         values = of.of_table(counts[clique].counts)

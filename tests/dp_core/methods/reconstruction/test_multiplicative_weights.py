@@ -12,10 +12,9 @@ from dp_core.methods.reconstruction.multiplicative_weights import Multiplicative
 from dp_core.methods.selection.candidates.query_sets import cells, parities
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from tests.exact_tables import query_counts
-from tests.measured import noisy_answers
+from tests.measured import noisy_answers, noisy_table
 
 NONE = StructuralZeros()
 TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
@@ -143,16 +142,12 @@ def test_a_noisy_joint_table_is_the_start_with_what_stands_out(monkeypatch):
     # What is left without the step towards the table itself.
     monkeypatch.setattr(Updates, "follow", lambda *_: None)
     values = np.array([400, 3, -2, 1, 2, -3, 500, 0]).reshape(2, 2, 2)
-    noisy = Measurement(
-        DOMAIN_C, values, noise="laplace", scale=2.0, stage="measure", replicate=0, grant=1
-    )
+    noisy = noisy_table(DOMAIN_C, values, noise="laplace", scale=2.0)
     joint = fit(DOMAIN_C, [noisy], rows=1000, updates="steps").project(("a", "b", "c"))
     assert joint[0, 0, 0] == pytest.approx(400)
     assert joint[1, 1, 0] == pytest.approx(500)
     np.testing.assert_allclose(np.delete(joint.ravel(), [0, 6]), 100 / 6)
-    nothing = Measurement(
-        DOMAIN_C, values % 4, noise="laplace", scale=2.0, stage="measure", replicate=0, grant=1
-    )
+    nothing = noisy_table(DOMAIN_C, values % 4, noise="laplace", scale=2.0)
     even = fit(DOMAIN_C, [nothing], rows=1000, updates="steps").project(("a", "b", "c"))
     np.testing.assert_allclose(even, 125)
 

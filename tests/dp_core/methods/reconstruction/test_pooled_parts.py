@@ -22,9 +22,7 @@ EVERY = [c for size in range(4) for c in itertools.combinations(DOMAIN.columns, 
 def table(clique, stddev, noise="gaussian", replicate=0):
     domain = DOMAIN.project(clique)
     values = np.random.default_rng(len(clique)).integers(-5, 900, domain.sizes)
-    return Measurement(
-        domain, values, noise=noise, scale=stddev, stage="measure", replicate=replicate, grant=1
-    )
+    return noisy_table(domain, values, noise=noise, scale=stddev, replicate=replicate)
 
 
 def interaction(clique, stddev, noise="gaussian"):

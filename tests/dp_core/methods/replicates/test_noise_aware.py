@@ -15,9 +15,9 @@ from dp_core.plan.reading.method_reader import check_mode
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Answers, Records
+from dp_core.wall.released import Records
 from dp_core.wall.statistics.counting_queries import Cells
-from tests.measured import noisy_table
+from tests.measured import noisy_answers, noisy_table
 from tests.specs import FIXED, write_spec
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
@@ -99,9 +99,7 @@ def test_the_same_generator_gives_the_same_draw_and_another_set_another():
 
 def test_answers_are_redrawn_as_tables_are():
     queries = Cells((("a", "b"),) * 4, ((0, 0), (0, 1), (1, 0), (1, 1)))
-    answers = Answers(
-        queries, np.full(4, 500), noise="laplace", scale=30.0, stage="measure", replicate=0, grant=1
-    )
+    answers = noisy_answers(queries, np.full(4, 500), noise="laplace", scale=30.0)
     values = np.array([item.values for (item,) in draws([answers], 100)])
     # 4 numbers, 99 degrees of freedom of each, of Laplace noise: a standard error of 12 %.
     assert values.var(axis=0, ddof=1).mean() == pytest.approx(answers.variance, rel=0.5)

@@ -27,7 +27,6 @@ from dp_core.methods.replicates.posterior.posterior_tables import (
 from dp_core.tables.domain import Domain
 from dp_core.tables.nested_columns import NestedColumns
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement
 from tests.measured import noisy_table
 
 # 2 regions, 5 counties, 9 districts, in no order; one county has a single district.
@@ -265,9 +264,7 @@ def test_a_larger_area_of_many_smaller_ones_has_the_variance_of_all_of_them():
     column, other = (Column.of(counts.sum(axis=at), np.arange(3.0)) for at in (1, 0))
     for _ in range(runs):
         noisy = truth + np.rint(rng.normal(0, scale, truth.shape)).astype(np.int64)
-        table = Measurement(
-            domain.project(clique), noisy, noise="gaussian", scale=scale, stage="measure", grant=0
-        )
+        table = noisy_table(domain.project(clique), noisy, scale=scale)
         told = pool(domain, [table], rows=int(truth.sum()))
         ones, pairs = counts_of(told, "county"), observed_pair(told, ("county", "edu"))
         assert ones is not None
