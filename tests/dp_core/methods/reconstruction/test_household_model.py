@@ -171,25 +171,6 @@ def test_a_set_may_have_no_household_with_members():
     assert drawn.sizes.tolist() == [0] * 40
 
 
-def test_members_of_a_household_are_alike_although_each_is_changed_alone():
-    real = households()
-    model = fitted(real)
-    apart = HouseholdModel(
-        DOMAIN,
-        tuple(table for table in model.tables if not set(table.clique) & set(LINKED.others)),
-        model.rows,
-        NO_ZEROS,
-    )
-    together, alone = (
-        from_pair_rows(LINKED, each.sample(3000, rng=np.random.default_rng(3)))
-        for each in (model, apart)
-    )
-    pair = ("age", "other.age")
-
-    assert distance(table(real, pair), table(together, pair)) < 0.01
-    assert distance(table(real, pair), table(alone, pair)) > 0.1
-
-
 def test_counts_of_the_compiled_loops_are_those_of_the_pair_rows():
     rows = households(200)
     tables = (*exact_tables(rows), table(rows, (MEMBERS, "age", "work")))

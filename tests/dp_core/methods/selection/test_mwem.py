@@ -14,7 +14,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint
-from dp_core.methods.selection.candidates.query_sets import cells, parities
+from dp_core.methods.selection.candidates.query_sets import parities
 from dp_core.methods.selection.mwem import MOST_ROUNDS, Mwem, _Schedule, rounds_of_theory
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -247,14 +247,6 @@ def test_parities_are_asked_where_all_columns_are_binary():
     assert select(DOMAIN_F, TABLE_F, picks=1)[0].note["queries"] == "cells"
     with pytest.raises(BadInput, match="'c' has 3"):
         Mwem(queries="parities").check(DOMAIN_F)
-
-
-def test_the_candidates_are_those_of_the_orders():
-    assert cells(DOMAIN_F, (2,)).length == 37
-    assert cells(DOMAIN_F, (3,)).length == 60
-    assert cells(DOMAIN_F, (1, 2, 9)).length == 10 + 37
-    assert cells(DOMAIN_F, (9,)).length == 36
-    assert parities(DOMAIN_C, (1, 2)).length == 6
 
 
 @pytest.mark.parametrize(
