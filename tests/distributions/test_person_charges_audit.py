@@ -1,7 +1,7 @@
 """What a whole person of k rows costs where the domain is chosen, sets are checked, rows left out.
 
-Each charge is what the formula says, and no more is told of a person than it pays for; the same
-audit with the sensitivity of one row, or with rows above the limit kept, finds more.
+Each charge is what the formula says. No more is told of a person with many rows than it pays for;
+the same audit with rows above the limit kept finds more.
 """
 
 from __future__ import annotations

@@ -252,6 +252,14 @@ def test_any_change_of_spec_or_schema_changes_the_hash(tmp_path, change):
     assert plan_of(tmp_path, **CHANGES[change]).hash != plan_of(tmp_path).hash
 
 
+def test_the_document_is_plain_exact_and_says_nothing_of_this_machine(tmp_path):
+    plan = plan_of(tmp_path, privacy="{epsilon: 1/3}")
+    document = plan.document()
+    assert document["currency"] == {"kind": "pure", "limit": "1/3", "own_delta": "0"}
+    assert sum(map(Fraction, document["costs"].values())) == Fraction(1, 3)
+    assert str(tmp_path) not in str(document)
+
+
 def test_a_guarantee_that_no_noise_gives_is_refused(tmp_path):
     spec = write_spec(
         tmp_path, FIXED + "measure: {noise: gaussian}\n", privacy="{epsilon: 1e-300, delta: 1e-100}"

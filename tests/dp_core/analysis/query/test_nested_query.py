@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dp_core.analysis.query.answering import ask
+from dp_core.analysis.query.query_answer import NUMBERS, _texts
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.public_totals import PublicTotals
@@ -177,6 +178,13 @@ def test_a_public_total_answers_exactly_and_names_its_source():
     # b1 is the only district of its county.
     assert [name for (name,), cell in cells.items() if cell.margin == 0] == ["b1"]
     assert any("taken as exact" in note for note in found.notes)
+
+
+def test_counts_without_a_margin_are_whole_numbers_in_the_text():
+    cell = {"determined": True, "estimate": 1093.0, "margin": 0.0, "low": 1093.0, "high": 1093.0}
+    assert _texts(cell, "records", 0.0, NUMBERS) == ("1,093", "0", "1,093", "1,093")
+    cell |= {"margin": 4.5, "low": 1088.5, "high": 1097.5}
+    assert _texts(cell, "records", 4.5, NUMBERS) == ("1,093.0", "4.5", "1,088.5", "1,097.5")
 
 
 def test_a_public_total_needs_no_table_of_its_column():

@@ -16,7 +16,7 @@ from dp_core.methods.bin_density import neighbours
 from dp_core.methods.bin_density.fitting import fit_pieces, with_densities
 from dp_core.methods.bin_density.neighbours import falls
 from dp_core.methods.bin_density.outer_bins import outer_bins
-from dp_core.methods.bin_density.stated import statement, with_statement
+from dp_core.methods.bin_density.stated import agree, statement, with_statement
 from dp_core.methods.replicates.kept_moments import points_of
 from dp_core.schema.bin_pieces import WHOLE
 from dp_core.schema.bin_values import BinValues
@@ -200,6 +200,17 @@ def test_a_statement_of_another_form_is_refused(lie):
     bare = schema_of(dataclasses.replace(schema.columns[0], pieces=None))
     with pytest.raises((KeyError, TypeError, ValueError)):
         with_statement(bare, stated)
+
+
+def test_densities_agree_up_to_rounding():
+    one = bent(column(*INCOME), [5000, 3000, 2000, 800, 30]).pieces
+    first, second, *rest = one.weights
+    near = dataclasses.replace(one, weights=(first + 1, second - 1, *rest))
+    far = dataclasses.replace(one, weights=(first + 9, second - 9, *rest))
+    assert agree(one, near)
+    assert not agree(one, far)
+    assert agree(None, None)
+    assert not agree(one, None)
 
 
 def test_densities_follow_from_the_tables_alone():

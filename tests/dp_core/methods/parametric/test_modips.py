@@ -8,6 +8,7 @@ from scipy import stats
 
 from dp_core.errors import BadInput
 from dp_core.methods.parametric.general_location import (
+    Layout,
     covariance_of,
     draw_covariance,
     freedom_of,
@@ -15,10 +16,12 @@ from dp_core.methods.parametric.general_location import (
 from dp_core.methods.parametric.modips import MOST_CELLS, MOST_NUMBERS, Modips
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.curves import SMOOTHING
+from dp_core.wall.statistics.moments import Products
 from tests.full import pairwise
-from tests.measured import curator_of, method_inputs
+from tests.measured import curator_of, method_inputs, noisy_sums, noisy_table
 from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
@@ -144,6 +147,39 @@ def test_exactly_the_cost_is_spent_and_each_step_has_the_noise_of_its_sum(
         if kind == "gaussian":
             scale = np.sqrt(scale**2 + SMOOTHING)
         assert item.scale == pytest.approx(scale, rel=1e-9)
+
+
+def test_the_noise_of_a_mean_does_not_make_the_variance_smaller():
+    """The square of a noisy mean is too large by the noise's variance over n^2 (methods, 2).
+
+    Each noise comes with its opposite, which takes off what is linear in it: the mean of 600 draws
+    has a standard error of 1/12 of the bias.
+    """
+    n = 20
+    variables = Variables((X,))
+    layout = Layout.of(variables)
+    rng = np.random.default_rng(3)
+    # Half at -400 and half at 1600 of 2000 half steps: neither a mean of 0, nor one at the end, nor
+    # a variance of 0 is near, where something would be cut.
+    codes = np.repeat(np.uint16([800, 1_800]), n // 2)
+    value = 2.0 * codes - 2_000
+    squares = Products(columns=("x", "x"), positions=(2_001, 2_001))
+    exact = int((2 * value**2 - 2_000**2).sum())
+    scale = 1_600.0  # of the sum's noise: 80 half steps of the mean
+
+    def fitted(noise):
+        released = [
+            noisy_table(Domain((), ()), np.array(n), scale=1e-9),
+            noisy_sums(layout.sums(X), np.array([int(value.sum()) + noise]), scale=scale, grant=2),
+            noisy_sums(squares, np.array([exact]), scale=1e-9, grant=3),
+        ]
+        model = Modips().fit(variables, released, rows=n, zeros=NONE)
+        return model.covariance[0, 0]
+
+    noises = np.rint(rng.normal(0, scale, 300)).astype(int)
+    mean = np.mean([fitted(sign * noise) for noise in noises for sign in (1, -1)])
+    bias = (scale / n) ** 2
+    assert mean == pytest.approx(value.var(), abs=0.3 * bias)
 
 
 def test_the_sets_of_one_model_differ_as_draws_from_its_posterior_do():

@@ -12,6 +12,7 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement
+from tests.full import pairwise
 from tests.memory_measurement import measure_in_memory
 
 NONE = StructuralZeros()
@@ -22,6 +23,12 @@ X = Variable(name="x", size=1024, positions=1024, low=-4, high=4)
 Y = Variable(name="y", size=513, positions=512, low=-4, high=4, missing=True)
 B = Variable(name="b", size=2)
 MIXED = Variables((G, X, Y, B))
+SMALLEST = [
+    Variables((Variable(name="a", size=1),)),
+    Variables((Variable(name="a", size=2), Variable(name="c", size=1))),
+    Variables((Variable(name="n", size=1, positions=1),)),
+    Variables((Variable(name="n", size=3, positions=2, missing=True),)),
+]
 
 
 def data_of(rows=6_000, seed=1):
@@ -92,6 +99,23 @@ def test_output_perturbation_without_noise_keeps_moments_but_for_its_penalty(mon
     assert flat["b"][0] == pytest.approx(0.5, abs=0.05)
 
 
+@pytest.mark.parametrize(
+    ("method", "kind", "neighbours"),
+    pairwise(
+        [{}, {"minimiser": "output"}, {"minimiser": "functional"}],
+        ["pure", "zcdp"],
+        ["add-remove", "replace-one"],
+    ),
+)
+def test_exactly_the_budget_is_charged(method, kind, neighbours):
+    cost = Fraction(7, 5)
+    method = SequentialRegression(**method)
+    _, session = release(DATA, MIXED, cost, method=method, neighbours=neighbours, kind=kind)
+    assert sum(grant.step.cost for grant in session.charges) == cost
+    for grant in session.charges:
+        assert session.currency.cost(grant.step.event) <= grant.step.cost
+
+
 @pytest.mark.parametrize("method", [{}, {"minimiser": "output"}])
 def test_the_plan_knows_the_sensitivities_of_the_questions(method):
     method = SequentialRegression(**method)
@@ -118,6 +142,22 @@ def test_parameters_are_drawn_anew_for_every_set():
     ]
     # Of 300 records the mean has a standard error of about .055, of 4,000 of .015.
     assert 0.03 < np.std(means) < 0.12
+
+
+@pytest.mark.parametrize(
+    ("minimiser", "variables", "neighbours"),
+    pairwise(["gradient", "functional"], SMALLEST, ["add-remove", "replace-one"]),
+)
+def test_the_smallest_domains_and_files_work(variables, neighbours, minimiser):
+    method = SequentialRegression(minimiser=minimiser)
+    sizes = np.array(variables.domain.sizes)[:, None]
+    for rows in (1, 40):
+        codes = np.random.default_rng(0).integers(0, sizes, (len(sizes), rows)).astype(np.uint16)
+        data = Dataset(variables.domain, codes)
+        for epsilon in (Fraction(1, 100), Fraction(1000)):
+            model = model_of(data, variables, epsilon, neighbours=neighbours, method=method)
+            drawn = model.sample(30, rng=np.random.default_rng(1))
+            assert (drawn.codes < sizes).all()
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,13 @@ def test_no_other_cuts_make_bins_more_equal(records, bins):
     assert unevenness(records, cuts) == pytest.approx(best, rel=1e-9)
 
 
+@pytest.mark.parametrize("positions", [2, 16, 17, 81, 300, 4096])
+def test_exact_counts_are_estimated_exactly(positions):
+    records = np.random.default_rng(1).poisson(3, positions).tolist()
+    found = estimate(counted(records, positions))
+    assert found == pytest.approx(records, abs=1e-7)
+
+
 @pytest.mark.parametrize(("positions", "bins"), [(4096, 12), (100, 4), (12, 12)])
 def test_bins_of_evenly_spread_records_are_of_equal_width(positions, bins):
     cuts = equal_cuts([5.0] * positions, bins)
@@ -66,6 +73,17 @@ def test_a_value_that_many_share_gets_one_bin_and_the_rest_is_shared_evenly():
 
 def test_where_nothing_is_counted_bins_are_of_equal_width():
     assert equal_cuts([0.0] * 120, 4) == (30, 60, 90)
+
+
+def test_estimates_are_least_squares_where_none_is_negative():
+    """By hand: two groups, of 16 positions and of one."""
+    records = [1000.0] * 17
+    levels = counted(records, 17)
+    levels[0][0] += 34  # one group of 16 is 34 too many
+    # The group itself weighs 16/17, and what is below it 1/17: two figures of variances 1 and 16.
+    assert sum(estimate(levels)[:16]) == pytest.approx(16_000 + 34 * 16 / 17)
+    # Each of the 16 takes the same part of it.
+    assert estimate(levels)[3] == pytest.approx(1000 + 2)
 
 
 def test_noisy_estimates_are_never_negative_and_add_up_over_levels():

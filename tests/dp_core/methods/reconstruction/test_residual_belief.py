@@ -9,6 +9,7 @@ from dp_core.methods.reconstruction.estimates.residual_belief import (
     low_rank,
     shrink_numbers,
     shrink_residual,
+    shrink_table,
 )
 
 
@@ -63,6 +64,16 @@ def test_a_single_scale_is_shrunk_as_is_best_for_squared_error():
         np.testing.assert_allclose(found, 20.0 * size * np.outer(left, right), atol=1e-9)
     least = 20.0 * (np.sqrt(3) + np.sqrt(5))
     assert not low_rank(0.999 * least * np.outer(left, right), 400.0).any()
+
+
+def test_a_table_of_one_scale_is_nearer_when_it_is_also_looked_at_as_a_whole():
+    rng = np.random.default_rng(2)
+    scale = np.linspace(-1, 1, 12)
+    truth = 40 * np.outer(scale, scale)
+    noisy = centred(truth + rng.normal(0, 20, (12, 12)))
+    expected, free = np.full((12, 12), 200.0), (11 / 12) ** 2
+    whole = np.linalg.norm(shrink_table(noisy, 400.0, free, expected) - truth)
+    assert whole < 0.95 * np.linalg.norm(shrink_residual(noisy, 400.0 * free, expected) - truth)
 
 
 def test_what_is_one_number_has_the_prior_of_all_its_cells_at_once():

@@ -236,6 +236,17 @@ def test_what_auto_measures_besides_only_narrows_the_margins():
         assert (clique in selected.interactions) == (clique in certain.selection.interactions)
 
 
+def test_auto_measures_nothing_else_if_the_workload_gets_everything():
+    plan = trial_plan(
+        SMALL, "auto", Fraction(1), DELTA,
+        select={"workload": WANTED, "tables_share": Fraction(1)},
+    )  # fmt: skip
+    assert plan.costs["select"] == 0
+    outcome = table_of(plan, COUNTS)
+    (selected,) = outcome.selections
+    assert selected == plan.spec.selector.certain(SMALL, plan.terms).selection
+
+
 def test_what_is_certain_does_not_depend_on_the_file():
     plans = [
         trial_plan(SMALL, "auto", Fraction(1), DELTA, select={"workload": WANTED}) for _ in range(2)
