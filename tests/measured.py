@@ -23,6 +23,8 @@ from dp_core.wall.released import Answers, Measurement, Totals
 from dp_core.wall.statistics import Sum
 from dp_core.wall.statistics.counting_queries import Queries
 
+NONE = StructuralZeros()
+"""No impossible cells."""
 USUAL = {"noise": "gaussian", "scale": 1.0, "stage": "measure", "replicate": 0, "grant": 1}
 """About a noisy answer of which a test does not say it."""
 
@@ -44,7 +46,7 @@ def noisy_answers(queries: Queries, values: ArrayLike, **about: Any) -> Answers:
 
 def method_inputs(curator: Curator, domain: Domain, **more: Any) -> MethodInputs:
     """Return a method's inputs: without impossible cells, and with a fixed generator."""
-    usual = {"zeros": StructuralZeros(), "rng": np.random.default_rng(0)}
+    usual = {"zeros": NONE, "rng": np.random.default_rng(0)}
     return MethodInputs(curator=curator, domain=domain, **(usual | more))
 
 

@@ -26,9 +26,8 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Records
 from tests.full import some
-from tests.measured import method_inputs
+from tests.measured import NONE, method_inputs
 
-NONE = StructuralZeros()
 GROUP = Variable(name="group", size=2)
 LEVEL = Variable(name="level", size=4, missing=True)
 HEIGHT = Variable(

@@ -21,11 +21,10 @@ from dp_core.wall.statistics.counting_queries import Cells, Parities
 from dp_core.wall.statistics.interactions import Interaction
 from tests.exact_tables import summed
 from tests.full import examples
-from tests.measured import noisy_answers, noisy_sums, noisy_table
+from tests.measured import NONE, noisy_answers, noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 BINARY = Domain(("a", "b", "c"), (2, 2, 2))
-NONE = StructuralZeros()
 # The second is of two columns that no table of two columns here has together.
 ZEROS = StructuralZeros(
     (Rule(("a", "b"), ((0,), (1,)), "within"), Rule(("a", "c"), ((1,), (0,)), "across"))

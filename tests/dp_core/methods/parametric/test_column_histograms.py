@@ -20,17 +20,13 @@ from dp_core.methods.private_domain import quantile_tree
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.statistics import CosineSums
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.histograms.cosines import GRID
 from tests.full import pairwise
-from tests.measured import curator_of, method_inputs, noisy_sums
-from tests.memory_measurement import measure_in_memory
+from tests.measured import NONE, curator_of, method_inputs, noisy_sums
+from tests.memory_measurement import EXACT, measure_in_memory
 
-NONE = StructuralZeros()
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 ROWS = 3000
 SEX = Variable(name="sex", size=2)
 DAYS = Variable(name="days", size=241, positions=240, high=240.0, bins=(0, 240), missing=True)

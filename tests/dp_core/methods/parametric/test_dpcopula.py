@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -18,12 +16,8 @@ from dp_core.methods.parametric.dpcopula import (
 )
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from tests.memory_measurement import measure_in_memory
+from tests.memory_measurement import EXACT, NONE, measure_in_memory
 
-NONE = StructuralZeros()
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 SIZE = 200
 NUMBERS = Variables(
     tuple(

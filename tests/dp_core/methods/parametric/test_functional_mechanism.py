@@ -13,10 +13,8 @@ from dp_core.methods.parametric.regressions import (
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from tests.memory_measurement import measure_in_memory
+from tests.memory_measurement import NONE, measure_in_memory
 
-NONE = StructuralZeros()
 EXACT = Fraction(10**10)
 """Epsilon at which nothing of the noise is left."""
 X = Variable(name="x", size=1001, positions=1001, low=-1, high=1)

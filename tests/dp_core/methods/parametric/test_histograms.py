@@ -22,10 +22,9 @@ from dp_core.wall.accounting.events import LaplaceEvent, NoisyMaxEvent
 from dp_core.wall.curator import choice_event
 from dp_core.wall.statistics import Quantile, required
 from tests.full import pairwise
-from tests.measured import curator_of, noisy_sums, noisy_table
-from tests.memory_measurement import measure_in_memory
+from tests.measured import NONE, curator_of, noisy_sums, noisy_table
+from tests.memory_measurement import EXACT, measure_in_memory
 
-NONE = StructuralZeros()
 SEX = Variable(name="sex", size=2)
 AGE = Variable(name="age", size=101, positions=100, high=100, bins=(0, 20, 65, 100), missing=True)
 AREA = Variable(name="area", size=3)
@@ -33,8 +32,6 @@ PAY = Variable(name="pay", size=64, positions=64, high=64, bins=(0, 32, 64))
 MIXED = Variables((SEX, AGE, AREA, PAY))
 LEVELS = Variables((SEX, AREA))
 NUMBERS = Variables((AGE, PAY))
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 RELATIONS = ["add-remove", "replace-one"]
 PERTURBED = {"categories": Fraction(1, 2)}
 OPTIONS = [

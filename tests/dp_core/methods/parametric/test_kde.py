@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
 from dp_core.methods.parametric.kde import KDE, narrow_kernel
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from tests.memory_measurement import measure_in_memory
+from tests.memory_measurement import EXACT, NONE, measure_in_memory
 
-NONE = StructuralZeros()
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 AREA = Variable(name="area", size=3)
 PAY = Variable(name="pay", size=101, positions=100, high=100, missing=True)
 BOTH = Variables((AREA, PAY))

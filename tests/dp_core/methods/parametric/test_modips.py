@@ -17,14 +17,12 @@ from dp_core.methods.parametric.modips import MOST_CELLS, MOST_NUMBERS, Modips
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.curves import SMOOTHING
 from dp_core.wall.statistics.moments import Products
 from tests.full import pairwise
-from tests.measured import curator_of, method_inputs, noisy_sums, noisy_table
-from tests.memory_measurement import measure_in_memory
+from tests.measured import NONE, curator_of, method_inputs, noisy_sums, noisy_table
+from tests.memory_measurement import EXACT, measure_in_memory
 
-NONE = StructuralZeros()
 G = Variable(name="g", size=3)
 H = Variable(name="h", size=2)
 X = Variable(name="x", size=2001, positions=2001, low=-4, high=6)
@@ -32,8 +30,6 @@ Y = Variable(name="y", size=1001, positions=1000, low=0, high=20, missing=True)
 Z = Variable(name="z", size=51, positions=50, low=0, high=1, missing=True)
 W = Variable(name="w", size=800, positions=800, low=-1, high=9)
 MIXED = Variables((G, X, H, Y, Z))
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 
 
 def data_of(variables, rows=3_000, seed=4):

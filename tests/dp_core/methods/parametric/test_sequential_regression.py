@@ -10,12 +10,10 @@ from dp_core.methods.parametric.regressions import regression_questions
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement
 from tests.full import pairwise
-from tests.memory_measurement import measure_in_memory
+from tests.memory_measurement import NONE, measure_in_memory
 
-NONE = StructuralZeros()
 EXACT = Fraction(10**10)
 """Epsilon at which nothing of the noise is left."""
 G = Variable(name="g", size=3)

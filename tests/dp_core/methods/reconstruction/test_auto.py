@@ -13,9 +13,8 @@ from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.statistics.interactions import Interaction
-from tests.measured import noisy_sums, noisy_table
+from tests.measured import NONE, noisy_sums, noisy_table
 
-NONE = StructuralZeros()
 SMALL = Domain(tuple("abcde"), (2, 3, 2, 4, 2))
 LARGE = Domain(tuple("abcde"), (40, 50, 30, 20, 25))
 

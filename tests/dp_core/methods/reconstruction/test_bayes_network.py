@@ -17,9 +17,8 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Table
 from tests.exact_tables import summed
-from tests.measured import noisy_table
+from tests.measured import NONE, noisy_table
 
-NONE = StructuralZeros()
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 2, 4))
 
 

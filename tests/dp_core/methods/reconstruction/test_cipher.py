@@ -12,9 +12,8 @@ from dp_core.methods.reconstruction.cipher import Cipher, _covered
 from dp_core.methods.reconstruction.dense import Dense
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from tests.measured import noisy_table
+from tests.measured import NONE, noisy_table
 
-NONE = StructuralZeros()
 FINE = 10**9
 """Tables are multiplied by it, so that rounding to whole numbers is below the tolerances."""
 

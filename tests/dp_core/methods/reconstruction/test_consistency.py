@@ -21,10 +21,9 @@ from dp_core.methods.reconstruction.estimates.consistency import (
 )
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from tests.measured import noisy_table
+from tests.measured import NONE, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
-NONE = StructuralZeros()
 
 
 def measured(clique, values, variance=1.0, domain=DOMAIN):

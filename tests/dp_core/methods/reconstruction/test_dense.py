@@ -9,11 +9,10 @@ from dp_core.methods.reconstruction.dense import Dense
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import summed
-from tests.measured import noisy_table
+from tests.measured import NONE, noisy_table
 from tests.statistical import FALSE_ALARM
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
-NONE = StructuralZeros()
 RNG = np.random.default_rng(7)
 COUNTS = RNG.integers(0, 40, DOMAIN.sizes)
 

@@ -13,10 +13,9 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Table
 from tests.exact_tables import counts_of, summed
-from tests.measured import noisy_table
+from tests.measured import NONE, noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 5, 2))
-NONE = StructuralZeros()
 
 
 def joint(seed=0):

@@ -10,11 +10,10 @@ from dp_core.methods.reconstruction.kernels.alias import AliasTable
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Table
-from tests.measured import noisy_table
+from tests.measured import NONE, noisy_table
 from tests.statistical import FALSE_ALARM
 
 DOMAIN = Domain(("a", "b", "c"), (2, 5, 70))
-NONE = StructuralZeros()
 
 
 def model(zeros=NONE):

@@ -12,9 +12,8 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Answers
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-from tests.measured import noisy_answers, noisy_table
+from tests.measured import NONE, noisy_answers, noisy_table
 
-NONE = StructuralZeros()
 PAIR = Domain(("a", "b"), (2, 3))
 
 

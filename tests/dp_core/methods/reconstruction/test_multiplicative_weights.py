@@ -11,12 +11,10 @@ from dp_core.methods.reconstruction.joint.weighting import FittedJoint
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from tests.exact_tables import query_counts
-from tests.measured import noisy_answers, noisy_table
+from tests.measured import NONE, noisy_answers, noisy_table
 
-NONE = StructuralZeros()
 TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
 DOMAIN_C = Domain(("a", "b", "c"), (2, 2, 2))
 

@@ -24,10 +24,9 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Table
 from tests.exact_tables import summed
-from tests.measured import noisy_table
+from tests.measured import NONE, noisy_table
 
 DOMAIN = Domain(tuple("abcdefg"), (2, 3, 2, 4, 3, 1, 3))
-NONE = StructuralZeros()
 FACTORS = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("b", "f"), ("g",)]
 
 

@@ -18,11 +18,10 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Table
 from tests.exact_tables import summed
-from tests.measured import noisy_table
+from tests.measured import NONE, noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (3, 4, 5, 2, 6))
 PAIRS = list(itertools.combinations(DOMAIN.columns, 2))
-NONE = StructuralZeros()
 ROWS = 40_000
 
 

@@ -13,10 +13,9 @@ from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Totals
 from dp_core.wall.statistics.interactions import Interaction
 from tests.exact_tables import summed
-from tests.measured import noisy_sums, noisy_table
+from tests.measured import NONE, noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (6, 8, 5, 3))
-NONE = StructuralZeros()
 
 
 def joint(seed=0):

@@ -23,10 +23,9 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import counts_of
-from tests.measured import curator_of, select_in_memory
+from tests.measured import NONE, curator_of, select_in_memory
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
-NONE = StructuralZeros()
 COST = Fraction(1, 10)
 
 

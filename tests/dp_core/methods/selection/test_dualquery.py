@@ -11,14 +11,12 @@ from dp_core.methods.selection import dualquery
 from dp_core.methods.selection.dualquery import DualQuery
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import largest_limit
 from dp_core.wall.accounting.events import NoisyMaxEvent
 from dp_core.wall.curator import Curator
-from tests.measured import curator_of, method_inputs
+from tests.measured import NONE, curator_of, method_inputs
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 2))
-NONE = StructuralZeros()
 
 
 def dataset(rows=600, domain=DOMAIN, seed=0):

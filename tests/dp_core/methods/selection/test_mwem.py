@@ -18,15 +18,13 @@ from dp_core.methods.selection.candidates.query_sets import parities
 from dp_core.methods.selection.mwem import MOST_ROUNDS, Mwem, _Schedule, rounds_of_theory
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import largest_limit
 from dp_core.wall.noise import granted_noise
 from dp_core.wall.released import Answers, Measurement
 from dp_core.wall.statistics import QueryDistance
-from tests.measured import curator_of, method_inputs
+from tests.measured import NONE, curator_of, method_inputs
 from tests.statistical import FALSE_ALARM
 
-NONE = StructuralZeros()
 DOMAIN_C = Domain(("a", "b", "c"), (2, 2, 2))
 TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
 DOMAIN_F = Domain(("a", "b", "c", "d"), (2, 2, 3, 3))

@@ -14,12 +14,10 @@ from dp_core.methods.selection.candidates.model_errors import distances
 from dp_core.methods.selection.mwem_pgm import MwemPgm
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from tests.exact_tables import counts_of
-from tests.measured import select_in_memory
+from tests.measured import NONE, select_in_memory
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
-NONE = StructuralZeros()
 
 
 def dependent(rows=2000, seed=0):
