@@ -126,6 +126,14 @@ def test_the_tree_is_that_of_scikit_learn(seed):
     assert propensity(real, drawn, depth=3)[0] == pytest.approx(expected, rel=1e-9)
 
 
+def test_the_ratio_is_near_one_for_files_of_one_population_and_large_otherwise():
+    real, other = random_file(2_000, 1), random_file(2_000, 2)
+    flat = dataset(*(np.random.default_rng(1).integers(0, size, 2_000) for size in (5, 4, 3, 2)))
+    assert 0.3 < propensity(real, other)[1] < 3
+    assert propensity(real, flat)[1] > 10
+    assert propensity(dataset([0, 0], sizes=(1,)), dataset([0, 0], sizes=(1,))) == (0, None)
+
+
 # -- correlations
 
 
