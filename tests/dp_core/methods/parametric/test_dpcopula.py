@@ -88,6 +88,20 @@ def test_without_noise_margins_and_correlations_are_those_of_the_file(neighbours
     np.testing.assert_allclose(np.corrcoef(ranks[1]), np.corrcoef(ranks[0]), atol=0.025)
 
 
+def test_columns_of_few_levels_keep_their_pairs():
+    variables = Variables((Variable(name="a", size=3), Variable(name="b", size=2)))
+    rng = np.random.default_rng(3)
+    hidden = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 50_000)
+    codes = np.stack([np.searchsorted([-0.5, 0.8], hidden[:, 0]), hidden[:, 1] > 1.2])
+    data = Dataset(variables.domain, codes.astype(np.uint16))
+    model, _ = model_of(DPCopula(), variables, data)
+    drawn = model.sample(50_000, rng=np.random.default_rng(5))
+    tables = [np.zeros((3, 2)), np.zeros((3, 2))]
+    for table, each in zip(tables, (data, drawn), strict=True):
+        np.add.at(table, tuple(each.codes), 1 / each.rows)
+    assert np.abs(tables[0] - tables[1]).max() < 0.012
+
+
 @pytest.mark.parametrize("groups", [2, 3])
 def test_the_groups_follow_the_noisy_margins(groups, monkeypatch):
     monkeypatch.setattr(dpcopula, "GROUPS", groups)
