@@ -10,6 +10,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.reconstruction import pgm
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.pgm import Pgm
+from dp_core.methods.selection import aim
 from dp_core.methods.selection.aim import Aim
 from dp_core.methods.selection.candidates.model_errors import (
     GRID,
@@ -104,6 +105,16 @@ def test_the_model_never_outgrows_its_room():
     larger, _ = run(dependent(domain=domain), 10**6, pace=3)
     cliques = [measurement.clique for measurement in larger.measured]
     assert JunctionTree.of(domain, cliques).cells > 60
+
+
+def test_larger_tables_are_measured_when_the_workload_is_larger(monkeypatch):
+    selection, _ = run(dependent(), 10**6, order=3)
+    assert max(len(measurement.clique) for measurement in selection.measured) == 3
+    selection, _ = run(dependent(), 10**6, order=1)
+    assert max(len(measurement.clique) for measurement in selection.measured) == 1
+    monkeypatch.setattr(aim, "_MOST_TABLES", 3)
+    selection, _ = run(dependent(), 10**6, order=3)
+    assert max(len(measurement.clique) for measurement in selection.measured) == 2
 
 
 @pytest.mark.parametrize("option", ["order", "pace"])

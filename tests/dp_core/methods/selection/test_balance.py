@@ -116,6 +116,15 @@ def test_without_noise_scores_are_what_they_are():
     np.testing.assert_array_equal(posterior_mean(np.array([5.0, 7.0]), 0.0, usual=3.0), [5, 7])
 
 
+def test_a_binary_pair_is_worth_measuring_at_four_times_the_noise_of_a_large_one():
+    # Three quarters of its cells' noise is that of its columns' tables, which are known.
+    from dp_core.methods.selection.budget.balance import _Error
+
+    error = _Error(problem([3000.0], levels=(2, 2)))
+    np.testing.assert_allclose(error.inner, 4.0)
+    np.testing.assert_allclose(_Error(problem([3000.0], levels=(50, 50))).inner, (50 / 49) ** 2)
+
+
 @pytest.mark.parametrize("exponent", [1.0, 2.0])
 def test_the_gain_is_the_slope_of_the_error(exponent):
     from dp_core.methods.selection.budget.balance import _Error
