@@ -6,10 +6,12 @@ import numpy as np
 
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import SparseTable
 from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
+NONE = StructuralZeros()
 
 
 def rng(seed=0):
