@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.selection.one_way import OneWay
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -21,6 +23,8 @@ from dp_core.wall.released import Answers, Measurement, Totals
 from dp_core.wall.statistics import Sum
 from dp_core.wall.statistics.counting_queries import Queries
 
+NONE = StructuralZeros()
+"""No impossible cells."""
 USUAL = {"noise": "gaussian", "scale": 1.0, "stage": "measure", "replicate": 0, "grant": 1}
 """About a noisy answer of which a test does not say it."""
 
@@ -42,7 +46,7 @@ def noisy_answers(queries: Queries, values: ArrayLike, **about: Any) -> Answers:
 
 def method_inputs(curator: Curator, domain: Domain, **more: Any) -> MethodInputs:
     """Return a method's inputs: without impossible cells, and with a fixed generator."""
-    usual = {"zeros": StructuralZeros(), "rng": np.random.default_rng(0)}
+    usual = {"zeros": NONE, "rng": np.random.default_rng(0)}
     return MethodInputs(curator=curator, domain=domain, **(usual | more))
 
 
@@ -55,3 +59,39 @@ def curator_of(
     """Return a curator of records in memory, and the session that pays up to `limit` for it."""
     session = MemorySession(Currency(kind, limit), neighbours)
     return Curator(data.domain, MemoryCounter(data), session), session
+
+
+def select_in_memory(
+    selector: Selector,
+    data: Dataset,
+    limit: Fraction,
+    *,
+    kind: Kind = "zcdp",
+    neighbours: Neighbours = "add-remove",
+    one_way: Fraction = Fraction(0),
+    look: Fraction = Fraction(0),
+    measure: Fraction = Fraction(0),
+    **more: Any,
+) -> tuple[Selection, MemorySession]:
+    """Return what a method selects of records in memory, and the session that paid.
+
+    Args:
+        selector: The method.
+        data: The records.
+        limit: The budget, in the currency `kind`.
+        kind: The currency.
+        neighbours: The neighbouring relation.
+        one_way: Part of the limit for one-way tables that are measured before, if any.
+        look: Part of the limit for the selection.
+        measure: Part of the limit that is there for what is selected.
+        more: Other fields of `MethodInputs`.
+    """
+    curator, session = curator_of(data, limit, kind, neighbours)
+    if one_way:
+        planned = OneWay().planned(data.domain)
+        costs = [limit * one_way * weight for weight in planned.weights]
+        more["known"] = curator.measure("one_way", planned.cliques, costs)
+    inputs = method_inputs(
+        curator, data.domain, select_cost=limit * look, measure_cost=limit * measure, **more
+    )
+    return selector.select(inputs), session

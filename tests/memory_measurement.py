@@ -8,10 +8,13 @@ import numpy as np
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
+from tests.measured import NONE
+
+EXACT = Fraction(10**13)
+"""Epsilon at which nothing of the noise is left."""
 
 
 def measure_in_memory(
@@ -35,6 +38,6 @@ def measure_in_memory(
         domain=variables.domain,
         measure_cost=Fraction(epsilon),
         rng=np.random.default_rng(seed),
-        **{"zeros": StructuralZeros(), **more},
+        **{"zeros": NONE, **more},
     )
     return method.measure(inputs, variables), session

@@ -26,9 +26,8 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Records
 from tests.full import some
-from tests.measured import method_inputs
+from tests.measured import NONE, method_inputs
 
-NONE = StructuralZeros()
 GROUP = Variable(name="group", size=2)
 LEVEL = Variable(name="level", size=4, missing=True)
 HEIGHT = Variable(
@@ -227,15 +226,6 @@ def test_what_cannot_be_is_in_no_record(name):
 def test_a_set_has_as_many_records_as_asked_for(name, rows):
     _, _, model = release(name, "levels")
     assert model.sample(rows, rng=np.random.default_rng(1)).rows == rows
-
-
-@pytest.mark.parametrize("columns", ["levels", "both"])
-@pytest.mark.parametrize("name", METHODS)
-def test_little_budget_and_few_records_still_give_records(name, columns):
-    data = file_of(COLUMNS[columns], rows=3)
-    _, _, model = release(name, columns, epsilon="1/1000", data=data)
-    drawn = model.sample(20, rng=np.random.default_rng(1))
-    assert drawn.rows == 20
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if not made(name).draws])

@@ -15,7 +15,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from dp_core.tables.domain import Domain
 from dp_core.wall import curator as curator_module
@@ -24,11 +23,11 @@ from dp_core.wall.accounting.curves import gaussian_delta, zcdp_epsilon
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import InDif, QueryDistance, TableDistance
-from dp_core.wall.statistics.counting_queries import Cells, Parities
-from tests.choices import chances, exponential_mechanism, loss
+from dp_core.wall.statistics.counting_queries import Cells
+from tests.choices import chances, loss
 from tests.distributions.audited_files import PaysAlways, Tables
 from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG
-from tests.statistical import FALSE_ALARM, delta_at_least, epsilon_at_least
+from tests.statistical import delta_at_least, epsilon_at_least
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]
 
@@ -330,54 +329,3 @@ def test_choices_that_are_drawn_keep_the_epsilon_they_were_charged(
 
 
 # -- the distribution of a choice
-
-TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
-PARITY_ORDER = (("0",), ("1",), ("2",), ("0", "1"), ("0", "2"), ("1", "2"))
-SELECTION = [0.253546, 0.056574, 0.084398, 0.093274, 0.169957, 0.342251]
-
-
-def from_uniform():
-    """Return the parities' distances from the uniform table of 100 records, and table C's."""
-    statistic = QueryDistance(Parities(PARITY_ORDER), np.full(6, 50 * GRID), GRID)
-    margins = {
-        clique: TABLE_C.sum(axis=tuple({0, 1, 2} - set(map(int, clique))))
-        for clique in PARITY_ORDER
-    }
-    return statistic, Tables(margins)
-
-
-@pytest.mark.parametrize("kind", ["zcdp", "pure"])
-def test_selection_in_mwem_at_half_of_a_round_s_epsilon_is_not_twice_as_sharp(kind):
-    """Hardt, Ligett & McSherry (2012): exp(eps0 n|d|/2) as printed is eps0-DP, not eps0/2.
-
-    At eps0/2 it is exp(eps0 n|d|/4). Both mechanisms get the scale of these probabilities; they are
-    those of the exponential mechanism and of Gumbel noise, not of permute-and-flip.
-    """
-    statistic, tables = from_uniform()
-    scores = statistic.compute(tables.count(statistic.cliques))
-    round_epsilon = Fraction(2, 5)
-
-    def probabilities(epsilon):
-        cost = epsilon if kind == "pure" else epsilon**2 / 8
-        change = statistic.largest_change("add-remove")
-        event = curator_module.choice_event(Currency(kind, cost), cost, change)
-        return exponential_mechanism(scores, float(event.scale))
-
-    assert probabilities(round_epsilon / 2) == pytest.approx(SELECTION, abs=5e-7)
-    as_printed = probabilities(round_epsilon)
-    assert np.abs(as_printed - SELECTION).max() > 0.1
-
-
-@pytest.mark.full
-def test_a_choice_with_gumbel_noise_has_the_probabilities_of_the_exponential_mechanism():
-    statistic, tables = from_uniform()
-    cost = Fraction(1, 5) ** 2 / 8
-    session = PaysAlways(Currency("zcdp", cost), "add-remove")
-    curator = Curator(Domain(("0", "1", "2"), (2, 2, 2)), tables, session)
-    chosen = curator.choose_several("select", "x", statistic, [cost] * 2_500)
-    seen = np.bincount(chosen, minlength=6)
-
-    assert stats.chisquare(seen, np.array(SELECTION) * seen.sum()).pvalue > FALSE_ALARM
-    twice_as_sharp = np.array(SELECTION) ** 2
-    wrong = twice_as_sharp / twice_as_sharp.sum() * seen.sum()
-    assert stats.chisquare(seen, wrong).pvalue < FALSE_ALARM

@@ -13,7 +13,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.tables.dataset import Dataset
@@ -28,7 +27,6 @@ from dp_core.wall.accounting.events import (
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import Grant, MemorySession, Step
 from dp_core.wall.noise import drawn_cells
-from tests.statistical import FALSE_ALARM, epsilon_at_least
 
 pytestmark = pytest.mark.statistical
 
@@ -134,57 +132,6 @@ def test_whatever_is_drawn_is_as_likely_on_neighbours_as_was_charged(
             for step in (range(records) if kind == "urn" else [0] * records)
         )
         assert claim * (1 - 1e-5) < loss <= claim
-
-
-def test_counts_of_an_urn_are_multinomial_with_hidden_dirichlet_proportions():
-    table, records, urns = np.array([8, 0]), 10, 8000
-    event = PolyaUrnEvent(Fraction(2), records)
-    ones = [int(drawn(table, event, (records, 1)).sum()) for _ in range(urns)]
-    seen = np.bincount(ones, minlength=records + 1)
-
-    def fit(a):
-        expected = stats.betabinom.pmf(np.arange(records + 1), records, a, 8 + a) * urns
-        return stats.chisquare(seen, expected).pvalue
-
-    assert fit(2.0) > FALSE_ALARM
-    assert fit(1.5) < FALSE_ALARM
-    assert fit(2.6) < FALSE_ALARM
-
-
-def test_independent_draws_are_by_counts_and_virtual_records_of_all_cells():
-    table, records = np.array([[0, 3, 10], [0, 1, 0]]), 60_000
-    event = PerturbedDrawsEvent(Fraction(1, 2), records)
-    found = drawn(table, event, (records, 2))
-    seen = np.bincount(found[:, 0] * 3 + found[:, 1], minlength=6)
-
-    def fit(virtual):
-        weights = table.ravel() + virtual
-        return stats.chisquare(seen, weights / weights.sum() * records).pvalue
-
-    assert fit(0.5) > FALSE_ALARM
-    assert fit(0.4) < FALSE_ALARM
-    assert fit(0.6) < FALSE_ALARM
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_audit_finds_no_more_than_was_charged_and_would_find_a_prior_too_small(kind):
-    """All records from the cell of one record, on a file where that record is elsewhere."""
-    records, runs = 2, 6000
-
-    def audit(paid, draws):
-        currency = Currency("pure", Fraction(paid))
-        buy = currency.draws_event if kind == "independent" else currency.urn_event
-        event = KINDS[kind](buy(Fraction(paid), draws).scale, records)
-        happened = [
-            np.array([(drawn(table, event, (records, 1)) == 0).all() for _ in range(runs)])
-            for table in (np.array([1, 0]), np.array([0, 1]))
-        ]
-        return epsilon_at_least(*happened)
-
-    assert 0.5 < audit(1, records) <= 1  # 0.76 on average, and 0.5 but for a chance below 1e-15
-    # One draw forgotten; the whole epsilon for each of two sets.
-    assert audit(1, records - 1) > 1
-    assert audit(2, records) > 1
 
 
 def test_the_priors_are_those_of_the_papers():

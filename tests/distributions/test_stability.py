@@ -113,19 +113,6 @@ def change(neighbours, epsilon, times=1):
     return epsilon_at_least(happened[1], happened[0])
 
 
-@pytest.mark.parametrize(("neighbours", "moved"), some(RELATIONS, lambda each: each[1] == 1))
-def test_counts_keep_the_epsilon_that_was_charged(neighbours, moved):
-    epsilon = Fraction(moved)
-    assert 0.8 * epsilon < change(neighbours, epsilon) <= epsilon
-    assert change(neighbours, epsilon, times=2) > 1.5 * epsilon
-
-
-@pytest.mark.full
-def test_the_sensitivity_of_the_other_relation_is_found(monkeypatch):
-    monkeypatch.setattr(curator_module, "count_l1", lambda _: 1)
-    assert change("replace-one", Fraction(2)) > 2.5
-
-
 @pytest.mark.parametrize(("neighbours", "moved"), RELATIONS)
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
 def test_the_charge_is_the_formula(neighbours, moved, kind):

@@ -61,17 +61,6 @@ def test_a_difference_with_an_unbounded_term_is_unbounded():
     assert (low, high) == (-np.inf, np.inf)
 
 
-@pytest.mark.statistical
-def test_intervals_cover_at_their_level():
-    """Of 200,000 draws; the bounds are 6 standard errors beside .95 (false failure < 1e-8)."""
-    rng = np.random.default_rng(3)
-    errors = rng.multivariate_normal([0, 0], [[30, 12], [12, 60]], size=200_000).T
-    low, high = fieller(40 + errors[0], 60 + errors[1], 30.0, 60.0, 12.0, 1.959964)
-    covered = float(((low <= 40 / 60) & (high >= 40 / 60)).mean())
-
-    assert abs(covered - 0.95) < 6 * np.sqrt(0.95 * 0.05 / 200_000)
-
-
 FALSE_ALARM = 1e-6
 """Probability that a test of coverage fails although the coverage is the level."""
 FILES = {

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
@@ -173,20 +171,6 @@ def test_an_adaptive_plan_has_its_certain_part_and_the_rest_set_aside(tmp_path, 
     change = InDif(()).largest_change("add-remove")
     expected = plan.currency.noise(plan.costs["select"], l1=3 * change, l2_squared=3 * change**2)
     assert plan.score_noise == expected
-
-
-@given(
-    one_way=st.fractions(min_value=0, max_value=Fraction(1, 2), max_denominator=10**6),
-    total=st.fractions(min_value=0, max_value=Fraction(1, 3), max_denominator=10**6),
-)
-def test_whatever_the_shares_they_sum_to_one_and_the_tables_to_the_limit(
-    tmp_path_factory, one_way, total
-):
-    text = FIXED + f"total: {{share: {total}}}\none_way: {{share: {one_way}}}\n"
-    plan = plan_of(tmp_path_factory.mktemp("p"), text, privacy=GAUSS)
-    assert sum(plan.spec.shares.values()) == 1
-    assert plan.spec.shares["one_way"] == one_way
-    assert paid(plan) == sum(plan.costs.values()) == plan.currency.limit
 
 
 @pytest.mark.parametrize("privacy", ["{epsilon: 1}", GAUSS, "{epsilon: 0.1, delta: 1e-5}"])

@@ -116,18 +116,6 @@ def test_a_county_is_pooled_from_its_table_and_those_of_its_districts():
     assert any("combines the tables of county and the sums over district" in n for n in found.notes)
 
 
-def test_larger_areas_are_pooled_from_all_smaller_ones():
-    cells, found = answers(
-        measured(("age", "county"), ("age", "district")), "count by region where age >= 40"
-    )
-    assert any("sums over its county and district areas" in note for note in found.notes)
-    # By county: 1 of variance 9 and 2 districts; for 2 bins of age.
-    pooled = {"north": [2], "south": [1, 3]}
-    for name, districts in pooled.items():
-        variance = sum(1 / (1 / 9 + 1 / (9 * number)) for number in districts)
-        assert cells[name,].margin == pytest.approx(1.96 * math.sqrt(2 * variance), rel=0.01)
-
-
 def test_answers_of_all_levels_add_up():
     sources = measured(("age", "region"), ("age", "county"), ("age", "district"), ("age",))
     whole = answers(sources, "count by age")[0]
@@ -202,28 +190,6 @@ def test_counts_without_a_margin_are_whole_numbers_in_the_text():
 def test_a_public_total_needs_no_table_of_its_column():
     cells, _ = answers(with_totals(TOTALS, ("age",)), "count by county")
     assert [cell.estimate for cell in cells.values()] == [*TOTALS.values()]
-
-
-def test_public_totals_narrow_the_intervals_of_measured_counts():
-    cliques = (("age", "county"), ("district",))
-    for question in ("count by district", "count by age, county", "share of age >= 40 by county"):
-        one, _ = answers(measured(*cliques), question)
-        other, _ = answers(with_totals(TOTALS, *cliques), question)
-        assert sum(each.margin for each in other.values()) < sum(e.margin for e in one.values())
-
-
-def test_answers_given_public_totals_cover():
-    """Fixed seed."""
-    rng, hits = np.random.default_rng(8), 0
-    for _ in range(REPEATS):
-        sources = with_totals(TOTALS, ("age", "county"), ("age", "district"), rng=rng)
-        assert sources.totals
-        found = ask(sources, "count by county where age >= 40").cells
-        hits += sum(
-            cell.low <= truth <= cell.high
-            for cell, truth in zip(found, counts_of("county", 3), strict=True)
-        )
-    assert hits / REPEATS / 3 == pytest.approx(0.95, abs=NEAR)
 
 
 def test_an_answer_from_a_total_that_noise_hides_is_exact_only_if_the_total_is():

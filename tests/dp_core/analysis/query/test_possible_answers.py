@@ -140,18 +140,6 @@ def test_a_number_that_rounds_to_0_has_no_sign():
     assert _texts(cell, "records", 30.1, ("estimate", "low"), integers=True) == ("0", "-30")
 
 
-def test_cutting_never_lowers_the_coverage_and_never_makes_an_interval_of_noise_empty():
-    rng = np.random.default_rng(4)
-    truth = np.repeat([0.0, 0.5, 3.0], 20_000)
-    value = truth + rng.normal(0, 1, truth.size)
-    ends = value, value - 1.96, value + 1.96
-    possible = PossibleAnswers(np.zeros(truth.size), np.full(truth.size, np.inf), adds_up=False)
-    moved, low, high = possible.cut(ends)
-    before, after = ((one <= truth) & (truth <= two) for one, two in (ends[1:], (low, high)))
-    assert (after | ~before).all()
-    assert ((moved >= 0) & (low >= 0) & (high >= moved + 1.95)).all()
-
-
 def test_an_interval_of_the_whole_range_is_uninformed_whatever_its_rounding():
     possible = PossibleAnswers(np.array([20.0] * 3), np.array([29.0] * 3), adds_up=False)
     low, high = np.array([20.0, 20.0, 20.1]), np.array([29.0, np.nextafter(29.0, 0), 29.0])

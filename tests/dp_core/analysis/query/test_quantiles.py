@@ -126,21 +126,6 @@ def heaped(counts, scale, rng=None):
     return pooled(HEAPED, [noisy_table(HEAPED.domain, values, scale=scale)])
 
 
-def test_heaps_within_a_bin_are_covered():
-    """All values of the bin are its largest, which is the median: only the interval knows."""
-    rng, repeats, missed, uniform = np.random.default_rng(2), 400, 0, 0
-    counts = np.array([[30, 25, 20, 10, 5], [0, 0, 0, 0, 0]])
-    values = np.repeat([99, 199, 299, 499, 999], counts[0])
-    median = np.sort(values)[math.ceil(len(values) / 2) - 1]
-    for _ in range(repeats):
-        found = heaped(counts, 2, rng)
-        cell = ask(found, "median of rent where group = a").cells[0]
-        missed += not cell.low <= median <= cell.high
-        uniform += abs(cell.estimate - median) <= cell.margin_without_bins
-    assert stats.binom.sf(missed - 1, repeats, 0.05) > FALSE_ALARM
-    assert uniform < repeats / 2
-
-
 def test_an_empty_group_is_not_determined_at_this_noise():
     noisy = np.array([[300, 250, 200, 100, 50], [3, -4, 2, 0, -1]])
     result = ask(heaped(noisy, 4), "median of rent by group")

@@ -22,10 +22,7 @@ from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from tests.measured import noisy_table
-
-NONE = StructuralZeros()
+from tests.measured import NONE, noisy_table
 
 
 def levels(name, *labels):

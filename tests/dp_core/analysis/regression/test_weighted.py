@@ -93,26 +93,6 @@ def test_rows_without_a_weight_count_for_nothing(data):
     assert all(np.allclose(one, other) for one, other in zip(whole, part, strict=True))
 
 
-def test_intervals_cover_where_weights_go_with_the_outcome():
-    """A sample by size of the outcome: unweighted it is biased, weighted it covers.
-
-    Of 400 samples 95 % cover; fewer than 350 by chance in less than one of 10^9 cases.
-    """
-    rng = np.random.default_rng(5)
-    population = rng.gamma(2.0, 1.0, 20_000)
-    chance = np.minimum(population / population.sum() * 600, 1)
-    design = Design(("Intercept",), Outcome("y", "linear", (), ""), (), (), ())
-    inside = biased = 0
-    for _ in range(400):
-        taken = rng.random(population.size) < chance
-        y, weights = population[taken], 1 / chance[taken]
-        mean, variance = weighted_fit(design, y, np.ones((y.size, 1)), weights, "set 1")
-        inside += abs(mean[0] - population.mean()) < 1.96 * variance[0, 0] ** 0.5
-        biased += abs(y.mean() - population.mean()) > 5 * y.std() / y.size**0.5
-    assert inside >= 350
-    assert biased == 400
-
-
 def test_no_solution_is_a_sentence(data):
     x, weights, _ = data
     apart = (x[:, 1] > 50).astype(float)

@@ -261,12 +261,6 @@ def test_contradictions_and_new_pairs_are_shares_of_records():
 # -- subgroups
 
 
-def test_a_level_that_one_file_lacks_has_error_one():
-    real, drawn = dataset([0, 0, 1], [0, 1, 1]), dataset([0, 0, 0], [0, 1, 1], sizes=(2, 2))
-    missing = subgroup_equity(real, drawn, "a").levels[1]
-    assert (missing.real, missing.synthetic, missing.error, missing.expected) == (1, 0, 1, 1)
-
-
 # -- all together
 
 

@@ -63,14 +63,6 @@ def test_without_another_column_it_is_the_commonest_class():
     assert svm_accuracy(train, test, "class") == 0.25
 
 
-def test_the_same_records_give_the_same_figure():
-    rng = np.random.default_rng(3)
-    noisy = made(500, 4, rule=lambda x, kind: (x + kind + rng.integers(0, 3, x.size)) > 3)
-    test = made(300, 5, rule=threshold)
-    for figure in (misclassification, svm_accuracy):
-        assert figure(noisy, test, "class") == figure(noisy, test, "class")
-
-
 def test_empty_files_and_other_domains_are_refused():
     train = made(50, 1, rule=threshold)
     empty = Dataset(DOMAIN, train.codes[:, :0])

@@ -8,31 +8,24 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods import registry
 from dp_core.methods.parametric import efpa, p_hp
 from dp_core.methods.parametric.column_histograms import estimate_tree
 from dp_core.methods.parametric.efpa import Efpa, without_noisy_coefficients
 from dp_core.methods.parametric.hierarchical_histogram import HierarchicalHistogram
-from dp_core.methods.parametric.noise_first import NoiseFirst, merge_runs
+from dp_core.methods.parametric.noise_first import merge_runs
 from dp_core.methods.parametric.p_hp import PHPartition
 from dp_core.methods.parametric.structure_first import StructureFirst
 from dp_core.methods.private_domain import quantile_tree
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import CosineSums
 from dp_core.wall.statistics.linear_questions import GRID, BinnedCounts
 from tests.full import pairwise
-from tests.measured import curator_of, method_inputs, noisy_sums
+from tests.measured import NONE, curator_of, method_inputs, noisy_sums
+from tests.memory_measurement import EXACT, measure_in_memory
 
-NONE = StructuralZeros()
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 ROWS = 3000
 SEX = Variable(name="sex", size=2)
 DAYS = Variable(name="days", size=241, positions=240, high=240.0, bins=(0, 240), missing=True)
@@ -70,11 +63,8 @@ DATA = file_of()
 
 
 def measured(method, epsilon=EXACT, *, kind="pure", neighbours="add-remove", data=DATA):
-    session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
     method.check(COLUMNS, neighbours)
-    curator = Curator(COLUMNS.domain, MemoryCounter(data), session)
-    released = method.measure(inputs_of(curator, COLUMNS.domain, epsilon), COLUMNS)
-    return released, session
+    return measure_in_memory(method, COLUMNS, data, epsilon, kind=kind, neighbours=neighbours)
 
 
 def fitted(method, epsilon=EXACT, *, rows=None, **more):
@@ -195,25 +185,6 @@ def test_a_stated_total_is_kept():
         assert (min(found) >= 0) == bounded
 
 
-def test_wide_ranges_are_more_exact_by_a_tree_and_single_bins_by_a_flat_histogram():
-    counts = np.full(256, 40)
-    errors = {}
-    for branching in (4, 256):
-        method = HierarchicalHistogram(branching=branching)
-        levels = len(method.ask_column(Variable(name="x", size=256, positions=256)))
-        found = []
-        for seed in range(40):
-            # Equal parts of a Laplace budget: the deviation grows with the number of levels.
-            variable, released = with_noise(method, counts, 3.0 * levels, seed)
-            found.append(method.estimate(variable, released, float(counts.sum())).values - counts)
-        parts = np.array(found)
-        errors[branching] = [
-            float(np.square(parts.reshape(40, -1, width).sum(axis=2)).mean()) for width in (1, 64)
-        ]
-    assert errors[4][0] > 2 * errors[256][0]
-    assert errors[4][1] < errors[256][1] / 2
-
-
 def test_negative_counts_are_removed_level_by_level():
     counts = np.zeros(64, dtype=np.int64)
     counts[:4] = 100
@@ -258,31 +229,6 @@ def test_the_runs_have_the_smallest_price_of_all_partitions(price):
         assert total == pytest.approx(best(counts, price))
 
 
-def test_the_estimate_of_the_error_of_a_run_is_unbiased():
-    """Xu et al. (2013), section 4: the noisy sum of squares less (b - 2) noise variances."""
-    rng = np.random.default_rng(3)
-    counts = np.array([10.0, 14.0, 9.0, 30.0, 22.0])
-    noisy = counts + rng.laplace(0, 2.0, (200_000, 5))
-    variance, means = 2 * 2.0**2, noisy.mean(axis=1, keepdims=True)
-    estimated = np.square(noisy - means).sum(axis=1) - (5 - 2) * variance
-    real = np.square(counts - means).sum(axis=1)
-
-    error = np.std(estimated - real) / math.sqrt(200_000)
-    assert abs((estimated - real).mean()) < 6 * error
-    assert abs((estimated + variance - real).mean()) > 6 * error
-
-
-def test_merging_makes_a_histogram_of_steps_more_exact():
-    counts = np.repeat([80, 0, 30, 5], 40)
-    errors = []
-    for seed in range(10):
-        variable, released = with_noise(NoiseFirst(), counts, 8.0, seed)
-        merged = NoiseFirst().estimate(variable, released, None).values
-        errors.append([np.square(each - counts).mean() for each in (merged, released[0].values)])
-    merged, noisy = np.mean(errors, axis=0)
-    assert merged < 0.8 * noisy
-
-
 # -- EFPA
 
 
@@ -324,13 +270,6 @@ def test_a_smooth_histogram_needs_few_coefficients_and_a_comb_all_counts(monkeyp
     assert isinstance(comb.of, BinnedCounts)
 
 
-def test_the_number_of_coefficients_is_limited(monkeypatch):
-    monkeypatch.setattr(efpa, "_MOST_KEPT", 2)
-    released, _, _ = measured_column(Efpa(), SMOOTH, 1)
-    assert isinstance(released.of, CosineSums)
-    assert released.of.kept <= 2
-
-
 def test_few_coefficients_are_more_exact_than_coefficients_of_counts_and_these_than_counts():
     asked = CosineSums(column="x", size=512, edges=tuple(range(513)), kept=4)
     cells = np.arange(512)[:, None].astype(np.uint16)
@@ -346,18 +285,6 @@ def test_few_coefficients_are_more_exact_than_coefficients_of_counts_and_these_t
             found[place] += np.square(each - COSINE).mean()
     assert found[0] < 0.7 * found[1]
     assert found[1] < 0.3 * found[2]
-
-
-def test_the_noise_is_smaller_than_the_published_by_the_root_of_n_over_2_k():
-    bins, kept = 1024, 8
-    variable = Variable(name="x", size=bins, positions=bins)
-    domain = Variables((variable,)).domain
-    curator, _ = curator_of(Dataset(domain, np.zeros((1, 1), np.uint16)), Fraction(1), "pure")
-    asked = CosineSums(column="x", size=bins, edges=tuple(range(bins + 1)), kept=kept)
-    ours = curator.statistic_noise(asked, Fraction(1)).scale / GRID * math.sqrt(2 / bins)
-    published = math.sqrt(kept)
-
-    assert published / ours == pytest.approx(math.sqrt(bins / (2 * kept)), rel=1e-4)
 
 
 # -- cuts
@@ -414,19 +341,3 @@ def test_one_run_has_no_cut():
 def test_a_number_of_runs_that_is_none_is_refused():
     with pytest.raises(ValueError, match="runs"):
         StructureFirst(runs=0)
-
-
-def test_the_published_score_with_the_files_own_largest_count_is_not_private():
-    """Xu et al. (2013), section 5: squared deviations, sensitivity 2 F + 1 with F = the largest."""
-    epsilon, bins = 1.0, 400
-    odds = []
-    for more in (0, 1):
-        counts = np.repeat([1.0, 0.0], bins // 2)
-        counts[0] += more
-        squares = np.array(
-            [counts[:cut].var() * cut + counts[cut:].var() * (bins - cut) for cut in range(1, bins)]
-        )
-        exponents = -epsilon * squares / (2 * (2 * counts.max() + 1))
-        odds.append(exponents.max() - exponents.min())
-    assert odds[0] == pytest.approx(epsilon * bins / 24, rel=0.01)
-    assert abs(odds[0] - odds[1]) > 5 * epsilon

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -19,12 +16,8 @@ from dp_core.methods.parametric.dpcopula import (
 )
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from tests.memory_measurement import measure_in_memory
+from tests.memory_measurement import EXACT, NONE, measure_in_memory
 
-NONE = StructuralZeros()
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 SIZE = 200
 NUMBERS = Variables(
     tuple(
@@ -57,16 +50,6 @@ def test_the_correlation_of_an_exact_table_of_groups_is_that_of_the_normal(group
     table = np.diff(np.diff(below, axis=0), axis=1)
     found = correlation_of(table, table.sum(axis=1), table.sum(axis=0))
     assert found == pytest.approx(correlation, abs=2e-3)
-
-
-def test_two_groups_at_the_medians_give_the_sine_of_kendalls_tau():
-    # Li, Xiong & Jiang (2014), eqn 4: P = sin(pi tau/2); of columns cut at their medians, tau is
-    # the part of concordant pairs less that of discordant ones among pairs that are not tied.
-    half = np.array([0.5, 0.5])
-    for same in (0.3, 0.4, 0.5):
-        table = np.array([[same / 2, (1 - same) / 2], [(1 - same) / 2, same / 2]])
-        wanted = math.sin(math.pi / 2 * (2 * same - 1))
-        assert correlation_of(table, half, half) == pytest.approx(wanted, abs=1e-3)
 
 
 def test_a_correlation_that_noise_explains_is_0_and_a_large_one_stays():
@@ -135,21 +118,6 @@ def test_margins_and_pairs_have_half_of_the_budget_each():
     _, session = model_of(DPCopula(), NUMBERS, file_of(100), 1)
     scales = {grant.step.name: grant.step.event.scale for grant in session.charges}
     assert scales["margin-1"] == scales["pair-1-2"] == 6
-
-
-def test_shrinking_makes_noisy_correlations_smaller(monkeypatch):
-    def unshrunk(table, rows, columns, *, variance):
-        assert variance > 0
-        return correlation_of(table, rows, columns)
-
-    def size():
-        models = (model_of(DPCopula(), NUMBERS, data, Fraction(1, 10))[0] for _ in range(20))
-        return sum(np.abs(model.correlation - np.eye(3)).sum() for model in models)
-
-    data = file_of(300)
-    shrunk = size()
-    monkeypatch.setattr(dpcopula, "correlation_of", unshrunk)
-    assert shrunk < 0.8 * size()
 
 
 def test_too_many_columns_are_refused():

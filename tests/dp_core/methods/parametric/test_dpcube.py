@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
@@ -12,13 +10,9 @@ from dp_core.methods.parametric import dpcube
 from dp_core.methods.parametric.dpcube import DPCube, partition
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.statistics.linear_questions import MOST_BOXES
-from tests.memory_measurement import measure_in_memory
+from tests.memory_measurement import EXACT, NONE, measure_in_memory
 
-NONE = StructuralZeros()
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 SEX = Variable(name="sex", size=2)
 AGE = Variable(name="age", size=101, positions=100, high=100, bins=(0, 20, 65, 100), missing=True)
 PAY = Variable(name="pay", size=64, positions=64, high=64, bins=(0, 32, 64))

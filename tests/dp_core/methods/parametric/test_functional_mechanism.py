@@ -13,10 +13,8 @@ from dp_core.methods.parametric.regressions import (
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from tests.memory_measurement import measure_in_memory
+from tests.memory_measurement import NONE, measure_in_memory
 
-NONE = StructuralZeros()
 EXACT = Fraction(10**10)
 """Epsilon at which nothing of the noise is left."""
 X = Variable(name="x", size=1001, positions=1001, low=-1, high=1)
@@ -71,23 +69,6 @@ def test_a_number_with_missing_values_is_regressed_over_the_records_that_have_on
     assert fitted == pytest.approx(by_level, abs=0.01)
 
 
-def two_levels(chance):
-    rng = np.random.default_rng(6)
-    variables = Variables((Variable(name="a", size=2), Variable(name="b", size=2)))
-    codes = np.stack([rng.random(20_000) < 0.5, rng.random(20_000) < chance]).astype(np.uint16)
-    return variables, Dataset(variables.domain, codes)
-
-
-def test_the_published_expansion_gives_four_times_the_distance_from_a_half():
-    """Zhang et al. (2012), Section 5.3: log(1 + e^t) becomes log 2 + t/2 + t^2/8."""
-    variables, data = two_levels(0.1)
-    share = data.column("b").mean()
-    fit = chain_of(data, variables, minimiser="functional-zero").fits[1, "levels"]
-    assert fit.coefficients @ [1, 0.5] == pytest.approx([4 * (share - 0.5)], abs=0.01)
-    about = chain_of(data, variables, minimiser="functional").fits[1, "levels"]
-    assert about.coefficients @ [1, 0.5] == pytest.approx([np.log(share / (1 - share))], abs=0.01)
-
-
 def test_classes_share_the_curvature_of_a_multinomial_loss(monkeypatch):
     """At equal proportions the polynomial's minimiser has 3 (T_k + sum T) for 3 classes."""
     codes = np.array([[0, 0, 0, 1, 1, 1, 1, 1, 1], [0, 1, 2, 0, 0, 1, 1, 2, 2]], dtype=np.uint16)
@@ -118,17 +99,3 @@ def test_directions_without_a_positive_eigenvalue_are_left_out():
     linear = np.array([[54.0, 1.0, 5.0]])
     found, _ = functional_mechanism._minimum(noisy, linear, np.eye(1), 0.0, 1.0, 1e9)
     assert found == pytest.approx(np.array([[54 / 54, 1 / 1, 0.0]]))
-
-
-@pytest.mark.parametrize(("kind", "cost"), [("pure", "1/50"), ("zcdp", "1/5000")])
-def test_noise_pulls_slopes_towards_nothing_and_never_to_infinity(kind, cost):
-    variables, data = skewed(500)
-    slopes = [
-        chain_of(data, variables, Fraction(cost), kind=kind, minimiser="functional")
-        .fits[1, "number"].coefficients[1]
-        for _ in range(40)
-    ]  # fmt: skip
-    exact = chain_of(data, variables, minimiser="functional").fits[1, "number"].coefficients[1]
-    # One slope in 15 is larger than the exact one; that 20 of 40 are has a chance below 1e-9.
-    assert np.median(np.abs(slopes)) < abs(exact)
-    assert np.max(np.abs(slopes)) < 10

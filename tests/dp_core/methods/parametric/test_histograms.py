@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.parametric import laplace_sanitizer
-from dp_core.methods.parametric.adapters import measuring
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer, buy_edges, number_bought
 from dp_core.schema.privacy import Relation
 from dp_core.schema.variables import Variable, Variables
@@ -21,15 +18,13 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.text.names import step_name
-from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import LaplaceEvent, NoisyMaxEvent
-from dp_core.wall.curator import Curator, choice_event
-from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.curator import choice_event
 from dp_core.wall.statistics import Quantile, required
 from tests.full import pairwise
-from tests.measured import curator_of, method_inputs, noisy_sums, noisy_table
+from tests.measured import NONE, curator_of, noisy_sums, noisy_table
+from tests.memory_measurement import EXACT, measure_in_memory
 
-NONE = StructuralZeros()
 SEX = Variable(name="sex", size=2)
 AGE = Variable(name="age", size=101, positions=100, high=100, bins=(0, 20, 65, 100), missing=True)
 AREA = Variable(name="area", size=3)
@@ -37,8 +32,6 @@ PAY = Variable(name="pay", size=64, positions=64, high=64, bins=(0, 32, 64))
 MIXED = Variables((SEX, AGE, AREA, PAY))
 LEVELS = Variables((SEX, AREA))
 NUMBERS = Variables((AGE, PAY))
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 RELATIONS = ["add-remove", "replace-one"]
 PERTURBED = {"categories": Fraction(1, 2)}
 OPTIONS = [
@@ -63,25 +56,9 @@ def data_of(variables, rows=2_000, seed=3):
     return Dataset(variables.domain, codes)
 
 
-def measured(method, variables, data, epsilon=EXACT, *, kind="pure", session=None, **more):
-    session = session or MemorySession(
-        Currency(kind, Fraction(epsilon)), more.get("neighbours", "add-remove")
-    )
-    released = method.measure(
-        method_inputs(
-            Curator(variables.domain, MemoryCounter(data), session),
-            variables.domain,
-            measure_cost=Fraction(epsilon),
-            replicate=more.get("replicate", 0),
-        ),
-        variables,
-    )
-    return released, session
-
-
 def model_of(method, variables, data, epsilon=EXACT, *, zeros=NONE, rows=None, **more):
     method.check(variables, "add-remove")
-    released, _ = measured(method, variables, data, epsilon, **more)
+    released, _ = measure_in_memory(method, variables, data, epsilon, **more)
     return method.fit(variables, released, rows=rows, zeros=zeros)
 
 
@@ -221,7 +198,7 @@ def test_exactly_the_cost_is_spent_and_in_the_parts_that_are_stated(
     method, data, cost = LaplaceSanitizer(**options), data_of(variables, 200), Fraction(3, 7)
     if kind == "gaussian" and method.bought and variables.numeric:
         pytest.skip("a private choice has no cost on the Gaussian curve")
-    released, session = measured(
+    released, session = measure_in_memory(
         method, variables, data, cost, kind=kind, neighbours=neighbours, replicate=2
     )
     assert session.spent() == cost
@@ -244,17 +221,6 @@ def test_exactly_the_cost_is_spent_and_in_the_parts_that_are_stated(
         assert sum(ask.share for ask in asks) == 1
         assert released[-1].of == asks[-1].what
     assert released[-1].of.length <= asks[-1].what.length
-
-
-def test_it_says_whether_it_chooses():
-    assert not LaplaceSanitizer().chooses
-    assert LaplaceSanitizer(bought=1).chooses
-    for bought_, chooses in ((0, False), (4, True)):
-        selector = measuring(LaplaceSanitizer(bought=bought_), MIXED, None)
-        assert selector.chooses is chooses
-        assert selector.choices(MIXED.domain) == 0
-        shares = [ask.share for ask in selector.asked(MIXED.domain, Relation("replace-one"))]
-        assert sum(shares) == (Fraction(3, 4) if chooses else 1)
 
 
 # -- from noisy counts to a table
@@ -325,53 +291,7 @@ def test_a_level_that_no_cell_allows_has_no_records(published):
     assert (model.sample(200, rng=np.random.default_rng(1)).codes[2] != 1).all()
 
 
-@pytest.mark.parametrize("published", [False, True])
-def test_a_table_of_the_levels_makes_their_counts_more_exact(published):
-    """Its 6 cells have noise of scale 2, mean error 2; without it they are summed over 1,040 bins.
-
-    The mean error of 120 cells is then 2 +- .2; without it 18 +- .8 (nearest) or more.
-    """
-    wide = Variables((SEX, AGE, AREA, Variable(name="pay", size=64, positions=64)))
-    data = data_of(wide, 20_000)
-    exact = np.zeros((2, 3))
-    np.add.at(exact, (data.codes[0], data.codes[2]), 1)
-
-    def error(**options):
-        found = []
-        for _ in range(20):
-            model = model_of(
-                LaplaceSanitizer(bins=16, published=published, **options), wide, data, 1
-            )
-            found.append(np.abs(model.table.values.sum(axis=(1, 3)) - exact).mean())
-        return np.mean(found)
-
-    assert error(**PERTURBED) < 5 < 10 < error()
-
-
 # -- what cannot be
-
-ZEROS = StructuralZeros(
-    (
-        Rule(("sex", "age"), ((1,), tuple(range(20))), "sex: 1, age: under 20"),
-        # Within a bin of pay only: 0 to 31 is one.
-        Rule(("area", "pay"), ((2,), tuple(range(8))), "area: 2, pay: under 8"),
-    )
-)
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_impossible_cells_get_no_mass_and_no_record_is_impossible(options):
-    """Noise does not hide the 260 records whose bin of pay is partly impossible.
-
-    8 times that noise hides them in none of 150 runs: a false failure is below 1e-10.
-    """
-    model = model_of(LaplaceSanitizer(**options), MIXED, data_of(MIXED, 3_000), 1, zeros=ZEROS)
-    low = [bin for bin, edge in enumerate(model.edges[1][1:]) if edge <= 20]
-    assert model.table.values[1, low].sum() == 0
-    assert model.table.values[0, low].sum() > 0 or options.get("bins") == 1
-    found = model.sample(1_000, rng=np.random.default_rng(4))
-    assert not ZEROS.violations(found).any()
-    assert ((found.codes[2] == 2) & (found.codes[3] < 32)).any()
 
 
 def test_what_does_not_fit_is_refused_with_what_does(monkeypatch):
@@ -393,14 +313,3 @@ def test_what_does_not_fit_is_refused_with_what_does(monkeypatch):
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             LaplaceSanitizer(**wrong)
-
-
-def test_more_edges_than_positions_are_all_positions():
-    tiny = Variables((Variable(name="x", size=4, positions=3, missing=True), SEX))
-    rng = np.random.default_rng(2)
-    data = Dataset(tiny.domain, rng.integers(0, [[4], [2]], (2, 400)).astype(np.uint16))
-    method = LaplaceSanitizer(bins=1, bought=50)
-    released, session = measured(method, tiny, data)
-    assert session.spent() == EXACT
-    assert released[0].of.edges == ((0, 1, 2, 3, 4), None)
-    assert math.prod(released[0].of.shape) == method.asks(tiny)[0].what.length == 8

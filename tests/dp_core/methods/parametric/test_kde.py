@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
 from dp_core.methods.parametric.kde import KDE, narrow_kernel
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from tests.memory_measurement import measure_in_memory
+from tests.memory_measurement import EXACT, NONE, measure_in_memory
 
-NONE = StructuralZeros()
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 AREA = Variable(name="area", size=3)
 PAY = Variable(name="pay", size=101, positions=100, high=100, missing=True)
 BOTH = Variables((AREA, PAY))
@@ -63,36 +57,6 @@ def test_without_noise_it_is_the_kernel_estimate_of_the_file(bandwidth):
     np.testing.assert_allclose(found[5:95], wanted[5:95], atol=0.02 * wanted.max())
     np.testing.assert_allclose(found[:5], wanted[:5], rtol=0.1, atol=1)
     np.testing.assert_allclose(model.columns[0], np.bincount(data.codes[0]), atol=1e-6)
-
-
-def test_a_wider_kernel_moves_more_records_away_from_the_mode():
-    data = file_of()
-    modes = [
-        model_of(KDE(bandwidth=each), data)[0].columns[1][:100].max() for each in (0.01, 0.05, 0.2)
-    ]
-    assert modes[0] > modes[1] > modes[2]
-
-
-def test_noise_of_the_density_does_not_grow_with_the_bins_of_the_grid_if_it_is_gaussian(
-    monkeypatch,
-):
-    """The error of the density; of noisy bins it grows with the number of bins."""
-    variables = Variables((Variable(name="pay", size=1024, positions=1024, high=1024),))
-    codes = np.clip(np.random.default_rng(1).normal(500, 60, 2_000), 0, 1023)
-    data = Dataset(variables.domain, codes[None, :].astype(np.uint16))
-    errors = {}
-    for bins in (128, 1024):
-        monkeypatch.setattr(KDE, "bins", bins)
-        method, found = KDE(bandwidth=0.05), []
-        exact, _ = model_of(method, data, EXACT, variables=variables, rows=2_000)
-        for _ in range(12):
-            noisy, _ = model_of(
-                method, data, Fraction(1, 20), kind="zcdp", variables=variables, rows=2_000
-            )
-            change = (noisy.columns[0] - exact.columns[0]) * bins
-            found.append(np.sqrt((change**2).mean()))
-        errors[bins] = np.mean(found)
-    assert errors[1024] < 2 * errors[128]
 
 
 def test_numbers_alone_estimate_the_number_of_records():

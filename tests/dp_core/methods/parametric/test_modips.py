@@ -17,14 +17,12 @@ from dp_core.methods.parametric.modips import MOST_CELLS, MOST_NUMBERS, Modips
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.curves import SMOOTHING
 from dp_core.wall.statistics.linear_questions import MiddleProducts
 from tests.full import pairwise
-from tests.measured import curator_of, method_inputs, noisy_sums, noisy_table
-from tests.memory_measurement import measure_in_memory
+from tests.measured import NONE, curator_of, method_inputs, noisy_sums, noisy_table
+from tests.memory_measurement import EXACT, measure_in_memory
 
-NONE = StructuralZeros()
 G = Variable(name="g", size=3)
 H = Variable(name="h", size=2)
 X = Variable(name="x", size=2001, positions=2001, low=-4, high=6)
@@ -32,8 +30,6 @@ Y = Variable(name="y", size=1001, positions=1000, low=0, high=20, missing=True)
 Z = Variable(name="z", size=51, positions=50, low=0, high=1, missing=True)
 W = Variable(name="w", size=800, positions=800, low=-1, high=9)
 MIXED = Variables((G, X, H, Y, Z))
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 
 
 def data_of(variables, rows=3_000, seed=4):
@@ -180,28 +176,6 @@ def test_the_noise_of_a_mean_does_not_make_the_variance_smaller():
     mean = np.mean([fitted(sign * noise) for noise in noises for sign in (1, -1)])
     bias = (scale / n) ** 2
     assert mean == pytest.approx(value.var(), abs=0.3 * bias)
-
-
-def test_the_questions_have_equal_parts_of_the_budget():
-    assert [ask.share for ask in Modips().asks(MIXED)] == [Fraction(1, 10)] * 10
-
-
-def test_sets_have_the_means_spread_and_gaps_of_the_file():
-    data = data_of(MIXED, 20_000)
-    drawn = model_of(data, MIXED).sample(20_000, rng=np.random.default_rng(3))
-    for variable in MIXED.numeric:
-        (real, there), (made, too) = centred(data, variable), centred(drawn, variable)
-        assert too.mean() == pytest.approx(there.mean(), abs=0.02)
-        for k in range(6):
-            one = real[there & (cells_of(data, MIXED) == k)]
-            other = made[too & (cells_of(drawn, MIXED) == k)]
-            error = one.std() * np.sqrt(3 / len(one))
-            assert abs(one.mean() - other.mean()) < 5 * error + 2
-        assert made[too].std() == pytest.approx(real[there].std(), rel=0.05)
-    (x, _), (y, there) = centred(data, X), centred(data, Y)
-    (a, _), (b, too) = centred(drawn, X), centred(drawn, Y)
-    real = np.corrcoef(x[there], y[there])[0, 1]
-    assert np.corrcoef(a[too], b[too])[0, 1] == pytest.approx(real, abs=0.03)
 
 
 def test_the_sets_of_one_model_differ_as_draws_from_its_posterior_do():

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
-from dp_core.methods.parametric import noisy_ecdf
 from dp_core.methods.parametric.noisy_ecdf import NoisyECDF, monotone
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from tests.memory_measurement import measure_in_memory
+from tests.memory_measurement import EXACT, NONE, measure_in_memory
 
-NONE = StructuralZeros()
-EXACT = Fraction(10**13)
-"""Epsilon at which nothing of the noise is left."""
 AREA = Variable(name="area", size=3)
 PAY = Variable(name="pay", size=101, positions=100, high=100, missing=True)
 BOTH = Variables((AREA, PAY))
@@ -60,26 +53,6 @@ def test_without_noise_each_table_is_that_of_the_file(neighbours):
     real, made = (np.bincount(each.codes[1], minlength=101) for each in (data, drawn))
     # To within a record, by which a cell is rounded.
     assert np.abs(real - made).max() <= 1
-
-
-def test_a_tree_is_nearer_than_the_bins_alone(monkeypatch):
-    monkeypatch.setattr(NoisyECDF, "bins", 1024)
-    wide = Variables((Variable(name="pay", size=1024, positions=1024, high=1024),))
-    codes = np.minimum(np.random.default_rng(5).geometric(0.01, 1_000) - 1, 1023)
-    data = Dataset(wide.domain, codes[None, :].astype(np.uint16))
-    real = np.cumsum(np.bincount(codes, minlength=1024)) / data.rows
-    means = {}
-    for branching in (8, 1024):
-        monkeypatch.setattr(noisy_ecdf, "BRANCHING", branching)
-        method, found = NoisyECDF(), []
-        for _ in range(30):
-            released, _ = measure_in_memory(method, wide, data, 1)
-            model = method.fit(wide, released, rows=None, zeros=NONE)
-            made = np.cumsum(model.columns[0]) / model.rows
-            found.append(np.abs(real - made).max())
-        means[branching] = np.mean(found)
-    # The ratio is about .57, with a standard error of .05.
-    assert means[8] < 0.9 * means[1024]
 
 
 def test_the_levels_of_a_tree_share_the_budget_of_their_column():

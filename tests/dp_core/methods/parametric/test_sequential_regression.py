@@ -10,12 +10,10 @@ from dp_core.methods.parametric.regressions import regression_questions
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement
 from tests.full import pairwise
-from tests.memory_measurement import measure_in_memory
+from tests.memory_measurement import NONE, measure_in_memory
 
-NONE = StructuralZeros()
 EXACT = Fraction(10**10)
 """Epsilon at which nothing of the noise is left."""
 G = Variable(name="g", size=3)
@@ -132,16 +130,6 @@ def test_the_plan_knows_the_sensitivities_of_the_questions(method):
         if method.minimiser == "gradient" or "levels" not in ask.step:
             assert item.of.l1("add-remove") == ask.what.l1("add-remove")
             assert item.of.l2_squared("replace-one") == ask.what.l2_squared("replace-one")
-
-
-def test_the_same_release_gives_the_same_model_in_any_order():
-    released, _ = release(DATA, MIXED, 4, method=SequentialRegression())
-    method = SequentialRegression()
-    sets = [
-        method.fit(MIXED, given, rows=None, zeros=NONE).sample(500, rng=np.random.default_rng(3))
-        for given in (released, released[::-1])
-    ]
-    assert sets[0].codes.tolist() == sets[1].codes.tolist()
 
 
 def test_parameters_are_drawn_anew_for_every_set():

@@ -20,10 +20,9 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import sensitivities
 from dp_core.wall.statistics.linear_questions import BinnedCounts
-from tests.measured import method_inputs
+from tests.measured import NONE, method_inputs
 
 ONE = Variables((Variable(name="x", size=2),))
-NONE = StructuralZeros()
 METHODS = (LaplaceSanitizer(), Modips())
 
 

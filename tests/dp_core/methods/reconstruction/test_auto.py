@@ -12,27 +12,19 @@ from dp_core.methods.reconstruction.gum import GumModel
 from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement
 from dp_core.wall.statistics.linear_questions import Interaction
-from tests.measured import noisy_sums
+from tests.measured import NONE, noisy_sums, noisy_table
 
-NONE = StructuralZeros()
 SMALL = Domain(tuple("abcde"), (2, 3, 2, 4, 2))
 LARGE = Domain(tuple("abcde"), (40, 50, 30, 20, 25))
 
 
 def tables_of(domain, cliques, rows=4000):
     """Exact tables of independent, even columns."""
-    found = []
-    for clique in cliques:
-        project = domain.project(clique)
-        values = np.full(project.sizes, round(rows / project.size()))
-        found.append(
-            Measurement(
-                project, values, noise="gaussian", scale=1.0, stage="measure", replicate=0, grant=1
-            )
-        )
-    return found
+    return [
+        noisy_table(each, np.full(each.sizes, round(rows / each.size())))
+        for each in map(domain.project, cliques)
+    ]
 
 
 def fitted(domain, released, method=AutoReconstruction(), zeros=NONE):  # noqa: B008

@@ -16,17 +16,14 @@ from dp_core.methods.reconstruction.bayes_network import (
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Table
-from tests.measured import noisy_table
+from tests.exact_tables import summed
+from tests.measured import NONE, noisy_table
 
-NONE = StructuralZeros()
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 2, 4))
 
 
 def exact(clique, joint, domain=DOMAIN, scale=1e-3):
-    summed = tuple(axis for axis, name in enumerate(domain.columns) if name not in clique)
-    values = joint.sum(axis=summed)
-    kept = [name for name in domain.columns if name in clique]
-    values = values.transpose([kept.index(name) for name in clique])
+    values = summed(joint, domain, clique)
     return noisy_table(domain.project(clique), values, noise="laplace", scale=scale)
 
 

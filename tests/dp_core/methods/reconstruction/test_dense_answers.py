@@ -12,6 +12,7 @@ from dp_core.methods.reconstruction.joint.walsh import even_mass, parity_mask, s
 from dp_core.methods.selection.candidates.query_sets import cells, parities
 from dp_core.tables.domain import Domain
 from dp_core.wall.statistics.counting_queries import Cells, Parities
+from tests.exact_tables import query_counts
 
 BINARY = Domain(("a", "b", "one", "c"), (2, 2, 1, 2))
 MIXED = Domain(("a", "b", "c"), (3, 1, 4))
@@ -35,15 +36,6 @@ def test_only_binary_tables_have_a_transform():
         walsh(np.zeros((2, 3)))
 
 
-def counts(domain, queries, joint):
-    tables = {}
-    for clique in queries.cliques:
-        axes = domain.axes(clique)
-        summed = joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis not in axes))
-        tables[clique] = np.asarray(summed).transpose(np.argsort(np.argsort(axes)))
-    return queries.count(tables)
-
-
 @pytest.mark.parametrize(
     ("domain", "queries"),
     [
@@ -59,7 +51,7 @@ def test_questions_are_answered_as_the_queries_are_and_spread_back(domain, queri
     asked = questions(domain, queries)
     assert asked.length == queries.length
     found = asked.ask(joint)
-    np.testing.assert_allclose(found, counts(domain, queries, joint), rtol=1e-12)
+    np.testing.assert_allclose(found, query_counts(joint, domain, queries), rtol=1e-12)
     # To spread is the transpose of to ask.
     weights = rng.normal(size=asked.length)
     assert (asked.spread(weights) * joint).sum() == pytest.approx(weights @ found)

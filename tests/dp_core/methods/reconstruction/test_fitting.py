@@ -179,21 +179,6 @@ def test_every_log_factor_stands_where_its_equation_holds():
             assert (over[x > -LARGEST] < 1e-7 * total).all()
 
 
-def test_what_is_possible_is_met():
-    rng = np.random.default_rng(0)
-    joint = rng.dirichlet(np.ones(60)).reshape(PERSONS.sizes)
-    joint[0, 1:3] = 0
-    joint *= 10_000 / joint.sum()
-    cliques = [("age", "marital"), ("marital", "income"), ("age", "income")]
-    wanted = [
-        target(PERSONS, clique, joint.sum(axis=2 - place), 1e-6)
-        for clique, place in zip(cliques, (0, 2, 1), strict=True)
-    ]
-    fit = fitted(PERSONS, wanted, 10_000.0)
-    for each in wanted:
-        np.testing.assert_allclose(table(fit, each.domain.columns), each.values, atol=1e-4)
-
-
 def test_a_clique_with_very_many_below_it_keeps_what_they_say():
     # Every message is e^-30 but for one code, so the product of all is e^-1500 for each code.
     names = tuple(f"column {number}" for number in range(61))

@@ -171,32 +171,6 @@ def test_a_set_may_have_no_household_with_members():
     assert drawn.sizes.tolist() == [0] * 40
 
 
-def test_members_of_a_household_are_alike_although_each_is_changed_alone():
-    real = households()
-    model = fitted(real)
-    apart = HouseholdModel(
-        DOMAIN,
-        tuple(table for table in model.tables if not set(table.clique) & set(LINKED.others)),
-        model.rows,
-        NO_ZEROS,
-    )
-    together, alone = (
-        from_pair_rows(LINKED, each.sample(3000, rng=np.random.default_rng(3)))
-        for each in (model, apart)
-    )
-    pair = ("age", "other.age")
-
-    assert distance(table(real, pair), table(together, pair)) < 0.01
-    assert distance(table(real, pair), table(alone, pair)) > 0.1
-
-
-def test_the_same_generator_gives_the_same_households():
-    model = fitted(households(500))
-    one, other = (model.sample(500, rng=np.random.default_rng(5)) for _ in range(2))
-
-    np.testing.assert_array_equal(one.codes, other.codes)
-
-
 def test_counts_of_the_compiled_loops_are_those_of_the_pair_rows():
     rows = households(200)
     tables = (*exact_tables(rows), table(rows, (MEMBERS, "age", "work")))
@@ -253,18 +227,6 @@ def test_another_household_takes_the_place_of_one_that_may_have_no_member():
     assert drawn.sizes.size == 100
     assert {*drawn.households[0]} == {1}
     assert {*drawn.sizes} == {*real.sizes}
-
-
-def test_a_member_whose_values_must_all_change_at_once_leaves_no_broken_rule():
-    """No single value helps a member of the first tenure: only one pair of values is possible."""
-    boxes = (((0,), (0, 1), (0, 1)), ((0,), (2,), (0,)))
-    zeros = StructuralZeros(
-        tuple(Rule(("tenure", "age", "work"), codes, "both", derived=True) for codes in boxes)
-    )
-    drawn = fitted(households(), zeros).sample(2000, rng=np.random.default_rng(1))
-
-    assert not zeros.violations(drawn).any()
-    assert from_pair_rows(LINKED, drawn).sizes.size == 2000
 
 
 def test_rules_that_tie_three_columns_of_a_child_leave_the_fitted_number_of_children(monkeypatch):
@@ -357,16 +319,6 @@ def test_every_household_obeys_the_rules_that_count_its_members():
     # Without the rules the same tables do not imply them.
     free = HouseholdModel(DOMAIN, tables, 3000, NO_ZEROS)
     assert broken_rules(from_pair_rows(LINKED, free.sample(3000, rng=np.random.default_rng(2))))
-
-
-def test_households_obey_rules_that_their_tables_contradict():
-    real = households()  # of whom most break the rules
-    assert broken_rules(real) > 1500
-    model = HouseholdModel(DOMAIN, exact_tables(real), 3000, NO_ZEROS, COUNTED)
-    drawn = from_pair_rows(LINKED, model.sample(3000, rng=np.random.default_rng(2)))
-
-    assert not broken_rules(drawn)
-    assert distance(table(real, ("tenure", MEMBERS)), table(drawn, ("tenure", MEMBERS))) < 0.001
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -496,11 +448,6 @@ def test_a_table_that_was_not_fitted_cannot_be_given():
 
     with pytest.raises(KeyError, match="together"):
         model.project(("tenure", "age", "work"))
-
-
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_the_number_of_cliques_is_counted_without_listing_them(order):
-    assert DOMAIN.number_of_cliques(order) == len(list(DOMAIN.cliques(order)))
 
 
 def test_no_clique_repeats_another_in_the_other_member():

@@ -11,7 +11,6 @@ from dp_core.methods.reconstruction.estimates.implied_pairs import (
     implied_tables,
     unmeasured,
 )
-from dp_core.methods.reconstruction.gum import Gum, GumModel
 from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -100,25 +99,6 @@ def test_tables_agree_with_their_columns_and_hold_nothing_negative():
             np.testing.assert_allclose(
                 table.values.sum(axis=1 - axis), columns[at].values, rtol=1e-3, atol=0.5
             )
-
-
-def test_records_of_gum_have_no_chance_dependence_where_nothing_was_measured():
-    data = records()
-    tables = (*columns_of(data), Table(DOMAIN.project(("a", "b")), counted(data, ("a", "b"))))
-
-    def left(**options):
-        model = GumModel(DOMAIN, tables, ROWS, NONE, Gum(**options))
-        drawn = model.sample(ROWS, rng=np.random.default_rng(1))
-        assert distance(counted(drawn, ("a", "b")), counted(data, ("a", "b"))) < 0.02
-        return np.mean([
-            distance(
-                counted(drawn, pair),
-                np.outer(counted(data, pair[:1]), counted(data, pair[1:])) / ROWS,
-            )
-            for pair in unmeasured(DOMAIN, [("a", "b")])
-        ])  # fmt: skip
-
-    assert left() < 0.4 * left(implied=False)
 
 
 @pytest.mark.parametrize("rows", [1, 3_000])

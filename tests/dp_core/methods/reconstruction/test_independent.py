@@ -10,11 +10,10 @@ from dp_core.methods.reconstruction.kernels.alias import AliasTable
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Table
-from tests.measured import noisy_table
+from tests.measured import NONE, noisy_table
 from tests.statistical import FALSE_ALARM
 
 DOMAIN = Domain(("a", "b", "c"), (2, 5, 70))
-NONE = StructuralZeros()
 
 
 def model(zeros=NONE):
@@ -43,13 +42,6 @@ def test_columns_are_drawn_independently():
     joint = np.zeros((2, 5))
     np.add.at(joint, (data.column("a"), data.column("b")), 1)
     assert stats.chi2_contingency(joint).pvalue > FALSE_ALARM
-
-
-def test_a_projection_is_the_product_in_the_order_asked_for():
-    fitted = model()
-    a, b, _ = (table.values for table in fitted.tables)
-    np.testing.assert_allclose(fitted.project(("b", "a")), np.outer(b, a) / 1000)
-    assert fitted.project(()) == pytest.approx(1000)
 
 
 def test_every_measurement_that_holds_a_column_informs_it():

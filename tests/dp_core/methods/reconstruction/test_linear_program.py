@@ -10,11 +10,10 @@ from dp_core.methods.reconstruction.linear_program import LinearProgram
 from dp_core.methods.selection.candidates.query_sets import parities
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Answers, Measurement
+from dp_core.wall.released import Answers
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-from tests.measured import noisy_answers
+from tests.measured import NONE, noisy_answers, noisy_table
 
-NONE = StructuralZeros()
 PAIR = Domain(("a", "b"), (2, 3))
 
 
@@ -65,9 +64,7 @@ def test_the_largest_deviation_in_units_of_the_noise_is_least():
 def test_complete_tables_are_taken_too_and_impossible_cells_stay_empty():
     zeros = StructuralZeros((Rule(("a", "b"), ((0,), (0,)), "not both"),))
     values = np.array([[7, 20, 10], [30, 13, 20]])
-    measured = Measurement(
-        PAIR, values, noise="laplace", scale=1.0, stage="measure", replicate=0, grant=1
-    )
+    measured = noisy_table(PAIR, values, noise="laplace")
     assert joint(fit(PAIR, [measured], zeros=zeros))[0, 0] == 0
     np.testing.assert_allclose(joint(fit(PAIR, [measured])), values, atol=1e-9)
 

@@ -11,12 +11,10 @@ from dp_core.methods.reconstruction.joint.weighting import FittedJoint
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-from tests.measured import noisy_answers, noisy_table
+from tests.exact_tables import query_counts
+from tests.measured import NONE, noisy_answers, noisy_table
 
-NONE = StructuralZeros()
 TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
 DOMAIN_C = Domain(("a", "b", "c"), (2, 2, 2))
 
@@ -25,18 +23,8 @@ def domain_of(table):
     return Domain(tuple(f"x{axis}" for axis in range(table.ndim)), table.shape)
 
 
-def exact(domain, table, queries):
-    """Return the true counts."""
-    found = {}
-    for clique in queries.cliques:
-        axes = domain.axes(clique)
-        summed = table.sum(axis=tuple(axis for axis in range(table.ndim) if axis not in axes))
-        found[clique] = summed.transpose(np.argsort(np.argsort(axes)))
-    return queries.count(found)
-
-
 def answers(domain, table, queries, *, scale=1e-3, noise="laplace", round=0, error=0):
-    values = exact(domain, table, queries) + error
+    values = query_counts(table, domain, queries) + error
     return noisy_answers(queries, values, noise=noise, scale=scale, round=round)
 
 
@@ -59,23 +47,6 @@ def test_exact_answers_of_order_two_give_the_two_way_fit(name, kind):
     model = fit(domain, [answers(domain, table, kind(domain, (1, 2)))], rows=rows)
     found = relative_entropy(table, model.project(domain.columns))
     assert found == pytest.approx(TWO_WAY[name], abs=2e-5)
-
-
-def test_tables_and_parities_say_the_same():
-    queries = parities(DOMAIN_C, (1, 2))
-    pairs = [("a", "b"), ("c", "a"), ("b", "c")]
-    tables = [
-        noisy_table(
-            DOMAIN_C.project(pair),
-            exact(DOMAIN_C, TABLE_C, cells(DOMAIN_C.project(pair), (2,))).reshape(2, 2),
-            scale=1e-3,
-        )
-        for pair in pairs
-    ]
-    one = fit(DOMAIN_C, tables, rows=100).project(("a", "b", "c"))
-    two = fit(DOMAIN_C, [answers(DOMAIN_C, TABLE_C, queries)], rows=100).project(("a", "b", "c"))
-    np.testing.assert_allclose(one, two, atol=1e-3)
-    np.testing.assert_allclose(one.sum(axis=1), TABLE_C.sum(axis=1), atol=1e-3)
 
 
 def test_answers_to_one_question_are_averaged_by_their_precision():
@@ -169,30 +140,14 @@ def test_a_noisy_joint_table_is_the_start_with_what_stands_out(monkeypatch):
     # What is left without the step towards the table itself.
     monkeypatch.setattr(Updates, "follow", lambda *_: None)
     values = np.array([400, 3, -2, 1, 2, -3, 500, 0]).reshape(2, 2, 2)
-    noisy = Measurement(
-        DOMAIN_C, values, noise="laplace", scale=2.0, stage="measure", replicate=0, grant=1
-    )
+    noisy = noisy_table(DOMAIN_C, values, noise="laplace", scale=2.0)
     joint = fit(DOMAIN_C, [noisy], rows=1000, updates="steps").project(("a", "b", "c"))
     assert joint[0, 0, 0] == pytest.approx(400)
     assert joint[1, 1, 0] == pytest.approx(500)
     np.testing.assert_allclose(np.delete(joint.ravel(), [0, 6]), 100 / 6)
-    nothing = Measurement(
-        DOMAIN_C, values % 4, noise="laplace", scale=2.0, stage="measure", replicate=0, grant=1
-    )
+    nothing = noisy_table(DOMAIN_C, values % 4, noise="laplace", scale=2.0)
     even = fit(DOMAIN_C, [nothing], rows=1000, updates="steps").project(("a", "b", "c"))
     np.testing.assert_allclose(even, 125)
-
-
-@pytest.mark.parametrize("updates", ["limit", "steps"])
-def test_impossible_cells_stay_empty(updates):
-    zeros = StructuralZeros((Rule(("a", "b"), ((0,), (0,)), "not both"),))
-    released = [
-        answers(DOMAIN_C, TABLE_C, parities(DOMAIN_C, (1, 2))),
-        answers(DOMAIN_C, TABLE_C, cells(DOMAIN_C, (2,))),
-    ]
-    model = fit(DOMAIN_C, released, rows=100, zeros=zeros, updates=updates)
-    assert model.project(("a", "b"))[0, 0] == 0
-    assert model.project(("a", "b")).sum() == pytest.approx(100)
 
 
 def test_a_table_that_is_too_large_is_refused_with_what_fits():

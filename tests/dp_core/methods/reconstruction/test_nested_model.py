@@ -106,14 +106,6 @@ def test_dealing_does_not_follow_the_order_of_the_records():
     assert abs(first - second) < 6 * np.sqrt(0.25 * 0.75 * 4 / inside.size)
 
 
-def test_the_same_seed_gives_the_same_records():
-    one, other, third = (
-        model("county").sample(200, rng=np.random.default_rng(seed)) for seed in (5, 5, 6)
-    )
-    assert np.array_equal(one.codes, other.codes)
-    assert not np.array_equal(one.codes, third.codes)
-
-
 def test_pieces_of_a_large_set_have_the_larger_areas_too():
     pieces = model("county").series(3)
     assert len(pieces) == 3

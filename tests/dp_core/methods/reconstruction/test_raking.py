@@ -56,14 +56,6 @@ def test_margins_that_some_table_has_are_reached_and_odds_ratios_stay(seed):
     assert square[0, 0] * square[1, 1] == pytest.approx(square[0, 1] * square[1, 0], rel=1e-6)
 
 
-def test_margins_of_pairs_are_kept_as_well():
-    truth = np.random.default_rng(0).gamma(1.0, size=DOMAIN.sizes) * 50
-    tables = tables_of(truth, [("a",), ("b",), ("c",), ("b", "c")])
-    found = possible_joint(DOMAIN, ("a", "b", "c"), tables, StructuralZeros())
-    for table in tables:
-        np.testing.assert_allclose(margin(found, table.clique), table.values, atol=0.02)
-
-
 def test_what_margins_have_in_impossible_levels_goes_to_the_others_in_proportion():
     start = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
     margins = [(("a",), np.array([20.0, 10.0, 70.0])), (("b",), np.array([40.0, 60.0]))]

@@ -8,11 +8,9 @@ from dp_core.methods.reconstruction import reconstructor
 from dp_core.methods.reconstruction.records import RecordsAgain
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Records
-from tests.measured import noisy_table
+from tests.measured import NONE, noisy_table
 
-NONE = StructuralZeros()
 DOMAIN = Domain(("a", "b"), (3, 4))
 CODES = np.array([[0, 0, 1, 2], [3, 3, 1, 0]], dtype=np.uint16)
 

@@ -16,12 +16,12 @@ from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement, Table
-from tests.measured import noisy_table
+from dp_core.wall.released import Table
+from tests.exact_tables import summed
+from tests.measured import NONE, noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (3, 4, 5, 2, 6))
 PAIRS = list(itertools.combinations(DOMAIN.columns, 2))
-NONE = StructuralZeros()
 ROWS = 40_000
 
 
@@ -36,9 +36,7 @@ def joint(zeros=NONE):
 
 
 def exact(clique, zeros=NONE):
-    return joint(zeros).sum(
-        axis=tuple(i for i, name in enumerate(DOMAIN.columns) if name not in clique)
-    )
+    return summed(joint(zeros), DOMAIN, clique)
 
 
 def fitted(method, zeros=NONE):
@@ -110,40 +108,6 @@ def test_impossible_records_are_in_no_piece(method):
     assert records_off(pieces, zeros) < 150
 
 
-PEAKED = Domain(tuple("abcdefgh"), (2, 8, 12, 20, 5, 15, 3, 30))
-
-
-def peaked(pair):
-    """The table of a pair in a mixture of a few groups, each with hardly more than one code."""
-    rng, mixed = np.random.default_rng(1), 0.0
-    for _ in range(12):
-        weight, laws = rng.random(), [rng.dirichlet(np.full(size, 0.15)) for size in PEAKED.sizes]
-        mixed = mixed + weight * np.outer(*(laws[axis] for axis in PEAKED.axes(pair)))
-    return mixed / mixed.sum()
-
-
-def test_errors_do_not_add_up_where_records_hardly_have_their_tables():
-    pairs = list(itertools.combinations(PEAKED.columns, 2))
-    shares = {pair: peaked(pair) for pair in pairs}
-    tables = [
-        Measurement(PEAKED.project(pair), np.rint(share * 1e8).astype(np.int64),
-                    noise="gaussian", scale=22.0, stage="measure", grant=1)
-        for pair, share in shares.items()
-    ]  # fmt: skip
-    model = Gum().fit(PEAKED, tables, rows=None, zeros=NONE, rng=np.random.default_rng(0))
-    held = dict.fromkeys(pairs, 0.0)
-    (chain,) = in_series(model, 1)
-    worst = []
-    for at in range(24):
-        piece = chain.sample(4000, rng=np.random.default_rng([3, at]))
-        held = {pair: held[pair] + counted(piece, pair) for pair in pairs}
-        gaps = [np.abs(held[pair] - shares[pair] * 4000 * (at + 1)) for pair in pairs]
-        worst.append((max(gap.max() for gap in gaps), np.mean([gap.sum() / 2 for gap in gaps])))
-    # In records: they neither grow, nor are they many.
-    assert max(cell for cell, _ in worst) < 25
-    assert worst[-1][1] < 1.5 * worst[3][1] < 200
-
-
 class Spied:
     """Draws as a method does, and notes how."""
 
@@ -192,16 +156,6 @@ def test_early_pieces_make_fewer_rounds_after_those_for_rules(monkeypatch):
     pieces = pieces_of(in_series(model, 1, 3)[0], 1000, 3)
     assert spied.rounds == [4, 2, 4, 6, 4, 6]
     assert not any(zeros.violations(piece).any() for piece in pieces)
-
-
-@pytest.mark.parametrize("method", [Gum(), Average()], ids=["gum", "average"])
-def test_a_set_whose_early_pieces_are_visited_once_is_as_near_to_its_tables(method):
-    model = fitted(method)
-    less = records_off(pieces_of(in_series(model, 1, 10)[0], 2000, 10))
-    full = records_off(pieces_of(in_series(model, 1)[0], 2000, 10))
-    assert less < full + 10
-    # Without the last two, the work that was saved would show.
-    assert records_off(pieces_of(in_series(model, 1, 10**6)[0], 2000, 10)) > less
 
 
 def test_records_of_a_graphical_model_are_left_as_drawn_where_they_are_not_evened(monkeypatch):

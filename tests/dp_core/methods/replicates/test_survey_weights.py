@@ -123,17 +123,6 @@ def test_a_total_that_no_weight_stands_for_goes_to_the_others_in_proportion():
     assert deviation(raked, [np.array([0, 1])], [totals]) == pytest.approx(1)
 
 
-def test_contradictions_that_nobody_saw_leave_a_deviation():
-    # Two margins over the same two cells, crossed, that no weights can meet together.
-    members = [np.array([0, 1]), np.array([0, 1])]
-    targets = [np.array([10.0, 20.0]), np.array([15.0, 15.0])]
-
-    raked = rake(np.ones(2), members, targets)
-
-    assert np.isfinite(raked).all()
-    assert deviation(raked, members, targets) == pytest.approx(0.5)
-
-
 def test_raking_is_the_fit_of_deming_and_stephan():
     table = np.array([[40.0, 30, 20, 10], [35, 50, 100, 75], [30, 80, 70, 120], [20, 30, 40, 50]])
     rows, columns = np.array([150.0, 300, 400, 150]), np.array([200.0, 300, 400, 100])

@@ -23,13 +23,10 @@ from dp_core.methods.selection.candidates.model_errors import (
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from tests.measured import method_inputs
+from tests.exact_tables import counts_of
+from tests.measured import NONE, curator_of, select_in_memory
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
-NONE = StructuralZeros()
 COST = Fraction(1, 10)
 
 
@@ -39,26 +36,17 @@ def dependent(rows=2000, seed=0, domain=DOMAIN):
     return Dataset(domain, np.stack(np.unravel_index(cells, domain.sizes)).astype(np.uint16))
 
 
-def table(data, clique):
-    counts = np.zeros(data.domain.project(clique).sizes)
-    np.add.at(counts, tuple(data.column(name) for name in clique), 1)
-    return counts
-
-
-def run(data, limit, kind="zcdp", session=None, known=(), zeros=NONE, neighbours="add-remove", **o):
-    if session is None:
-        session = MemorySession(Currency(kind, Fraction(limit)), neighbours)
-    selection = Aim(**o).select(
-        method_inputs(
-            Curator(data.domain, MemoryCounter(data), session),
-            data.domain,
-            known=known,
-            select_cost=COST * limit,
-            measure_cost=(1 - COST) * limit,
-            zeros=zeros,
-        )
+def run(data, limit, kind="zcdp", zeros=NONE, neighbours="add-remove", **options):
+    return select_in_memory(
+        Aim(**options),
+        data,
+        Fraction(limit),
+        kind=kind,
+        neighbours=neighbours,
+        look=COST,
+        measure=1 - COST,
+        zeros=zeros,
     )
-    return selection, session
 
 
 @pytest.mark.parametrize("kind", ["zcdp", "pure"])
@@ -88,7 +76,7 @@ def test_with_hardly_noise_every_pair_is_right(monkeypatch):
         DOMAIN, selection.measured, rows=None, zeros=NONE, rng=np.random.default_rng(0)
     )
     for pair in itertools.combinations(DOMAIN.columns, 2):
-        np.testing.assert_allclose(model.project(pair), table(data, pair), atol=5)
+        np.testing.assert_allclose(model.project(pair), counts_of(data, pair), atol=5)
 
 
 @pytest.mark.parametrize(("kind", "faster"), [("zcdp", 4), ("pure", 2)])
@@ -148,9 +136,9 @@ def test_candidates_and_their_weights():
 
 def test_scores_are_the_distances_of_the_models_answers_less_the_noise():
     data = dependent()
-    session = MemorySession(Currency("zcdp", Fraction(10**9)), "add-remove")
     counter = MemoryCounter(data)
-    columns = Curator(DOMAIN, counter, session).measure(
+    curator, _ = curator_of(data, Fraction(10**9))
+    columns = curator.measure(
         "one_way", [(name,) for name in DOMAIN.columns], [Fraction(10**6)] * 4
     )
     model = RoundModel(DOMAIN, NONE, rows=None, max_cells=100)
@@ -159,8 +147,8 @@ def test_scores_are_the_distances_of_the_models_answers_less_the_noise():
     scores = distances(model, pairs, weights=[3, 2], noise=1.5)
     exact = scores.compute(counter.count(pairs))
     for place, (pair, weight) in enumerate(zip(pairs, (3, 2), strict=True)):
-        one, two = (table(data, (name,)) for name in pair)
-        distance = np.abs(table(data, pair) - np.multiply.outer(one, two) / data.rows).sum()
+        one, two = (counts_of(data, (name,)) for name in pair)
+        distance = np.abs(counts_of(data, pair) - np.multiply.outer(one, two) / data.rows).sum()
         expected = weight * (distance - 1.5 * DOMAIN.size(pair))
         assert exact[place] / GRID == pytest.approx(expected, abs=weight)
     assert among(scores, [1]).compute(counter.count(pairs))[0] == exact[1]

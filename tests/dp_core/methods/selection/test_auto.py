@@ -6,20 +6,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection import auto
 from dp_core.methods.selection.auto import Auto, _alone, _steadied
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
-from dp_core.methods.selection.one_way import OneWay
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency, largest_limit
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from tests.measured import method_inputs
+from tests.measured import select_in_memory
 
 BINARY = Domain(tuple("abcdefgh"), (2,) * 8)
 MIXED = Domain(tuple("abcd"), (2, 6, 40, 3))
@@ -38,27 +34,19 @@ def selected(
     *,
     kind="zcdp",
     method=Auto(),  # noqa: B008
-    neighbours="add-remove",
     look=Fraction(1, 20),
     measure=Fraction(17, 20),
 ):
     """Return what is selected, and the session that paid; `look` and `measure` are shares."""
-    currency = Currency(kind, limit_of(epsilon, kind))
-    session = MemorySession(currency, neighbours)
-    curator = Curator(domain, MemoryCounter(Dataset(domain, codes.astype(np.uint16))), session)
-    planned = OneWay().planned(domain)
-    known = curator.measure(
-        "one_way", planned.cliques, [currency.limit / 10 * weight for weight in planned.weights]
+    return select_in_memory(
+        method,
+        Dataset(domain, codes.astype(np.uint16)),
+        limit_of(epsilon, kind),
+        kind=kind,
+        one_way=Fraction(1, 10),
+        look=look,
+        measure=measure,
     )
-    return method.select(
-        method_inputs(
-            curator,
-            domain,
-            known=known,
-            select_cost=currency.limit * look,
-            measure_cost=currency.limit * measure,
-        )
-    ), session
 
 
 def dependent(domain, rows=20_000, seed=1):
@@ -209,24 +197,6 @@ def test_the_forecast_falls_with_epsilon_and_holds_what_is_found():
         before = least.two
         selection, _ = selected(BINARY, codes, epsilon)
         assert least.two / 2 < selection.note["expected_error"]["two_way"] < 2 * most.two
-
-
-def test_a_domain_of_many_columns_is_divided_without_listing_its_triples():
-    domain = Domain(tuple(f"c{i}" for i in range(80)), (2,) * 80)
-    selection, _ = selected(domain, dependent(domain, rows=3_000), "1")
-    assert len({frozenset(c) for c in selection.cliques}) == len(selection.cliques)
-    assert set(itertools.chain.from_iterable(selection.cliques)) == set(domain.columns)
-
-
-def test_a_triple_too_large_for_its_interaction_is_measured_whole_or_not_at_all():
-    domain = Domain(tuple("abc"), (455, 3, 3))
-    selection, _ = selected(domain, dependent(domain), "5")
-    assert domain.columns not in selection.interactions
-    limit = limit_of("5")
-    least, most = Auto().forecast(
-        *(domain, 20_000, Currency("zcdp", limit), ROW), one_way=limit / 10, measure=limit / 2
-    )
-    assert least.two < most.two
 
 
 def test_no_more_is_measured_apart_at_once_than_the_accounting_has_room_for(monkeypatch):

@@ -18,11 +18,8 @@ from dp_core.methods.selection.candidates.model_errors import (
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.noise import granted_noise
-from tests.measured import method_inputs, noisy_table
+from tests.measured import noisy_table, select_in_memory
 
 
 class Said:
@@ -95,15 +92,8 @@ def test_aim_takes_a_small_table_before_a_large_one_of_which_noise_would_leave_n
 
     small, large = distance(a, b, (2, 2)), distance(c, d, (20, 20))
     assert small + 50 < large, "without the noise the large table would be taken"
-    session = MemorySession(Currency("zcdp", Fraction(1, 2)), "add-remove")
-    selection = Aim(order=2).select(
-        method_inputs(
-            Curator(domain, MemoryCounter(data), session),
-            domain,
-            select_cost=Fraction(1, 20),
-            measure_cost=Fraction(9, 20),
-        )
-    )
+    parts = {"look": Fraction(1, 10), "measure": Fraction(9, 10)}
+    selection, _ = select_in_memory(Aim(order=2), data, Fraction(1, 2), **parts)
     first = selection.note["rounds"][0]
     assert first["table"] == "a x b"
     # Standard deviation sqrt(1 / (2 rho)), rho = 9/20 * 9/10 / 16; E|x| is sqrt(2 / pi) of it.

@@ -39,22 +39,6 @@ def test_a_pairs_is_the_sum_over_its_cells(sizes, rows):
     assert chance.mean_triple == 0
 
 
-def test_independent_files_have_it():
-    """Permuted columns: what is left of a pair beyond its columns is chance alone."""
-    sizes, rows = (4, 30), 800
-    rng = np.random.default_rng(3)
-    columns = [np.rint(uneven(size, rows)).astype(int) for size in sizes]
-    columns = [np.concatenate([[rows - c[1:].sum()], c[1:]]) for c in columns]
-    codes = [np.repeat(np.arange(c.size), c) for c in columns]
-    seen = []
-    for _ in range(200):
-        table = np.zeros(sizes)
-        np.add.at(table, (codes[0], rng.permutation(codes[1])), 1)
-        seen.append(np.abs(table - np.multiply.outer(*columns) / rows).sum())
-    chance = Chance.of(Domain(("a", "b"), sizes), [c.astype(float) for c in columns], rows)
-    assert chance.pair(("a", "b")) == pytest.approx(np.mean(seen), rel=0.1)
-
-
 @pytest.mark.parametrize("rows", [300.0, 20_000.0])
 def test_the_mean_of_triples_is_that_of_each(rows):
     sizes = (2, 3, 5, 12, 40)

@@ -112,23 +112,3 @@ def test_joined_tables_get_what_their_pairs_got():
     found = select(DenseMarg(gamma=100), curator, limit / 10, limit * 8 / 10, known)
     assert sum(found.weights) == 1
     assert any({"a", "b"} <= set(clique) for clique in found.cliques)
-
-
-def test_where_scores_drown_in_noise_no_pair_is_measured():
-    """Pairs are then taken to be those of typical files, which little to measure with hides.
-
-    Columns are well known, so nothing depends on noise: 8 times as much changes no selection in
-    100 runs, so that a false failure is far below 1e-10.
-    """
-
-    def selection(epsilon):
-        curator, session = curator_of("1")
-        limit = session.currency.limit
-        known = one_way(curator, limit / 2)
-        budget = largest_limit("zcdp", Fraction(epsilon), Fraction("1e-9"))
-        return select(DenseMarg(), curator, limit / 10**8, budget, known)
-
-    # It is what the `independent` method does.
-    alone, found = OneWay().planned(DOMAIN), selection("0.01")
-    assert (found.cliques, found.weights) == (alone.cliques, alone.weights)
-    assert max(len(clique) for clique in selection("0.3").cliques) == 2

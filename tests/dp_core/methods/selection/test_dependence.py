@@ -71,15 +71,3 @@ def test_near_products_a_single_mean_gives_the_posterior_mean(monkeypatch):
         mean = integrate.quad(lambda x: x * weight(x), 0, end, limit=200)[0] / mass
         # The middle of an interval of the grid may be beyond what is possible.
         assert each == pytest.approx(mean, rel=0.02)
-
-
-def test_what_noise_of_the_columns_adds_is_no_dependence():
-    rng = np.random.default_rng(0)
-    truth = np.concatenate([np.full(15, 4000.0), np.full(185, 20.0)])
-    added = rng.uniform(200.0, 900.0, truth.size)
-    noisy = np.hypot(truth, added) + rng.normal(0, 200, truth.size)
-    most = np.full(truth.size, 9_000.0)
-    told = expected_near_products(noisy, np.full(200, 200.0), ROWS, added=added, most=most)
-    untold = expected_near_products(noisy, np.full(200, 200.0), ROWS, added=0 * added, most=most)
-    assert np.abs(told[:15] / 4000 - 1).max() < 0.25
-    assert told[15:].mean() < 150 < 400 < untold[15:].mean()

@@ -6,30 +6,21 @@ from math import comb
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.fourier import Fourier
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency, largest_limit
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from tests.measured import method_inputs
+from dp_core.wall.accounting.currency import largest_limit
+from tests.measured import select_in_memory
 
 
 def measure(columns, order, *, kind="pure", neighbours="replace-one", rows=50):
     domain = Domain(tuple(f"x{axis}" for axis in range(columns)), (2,) * columns)
     codes = np.random.default_rng(1).integers(0, 2, (columns, rows)).astype(np.uint16)
     limit = largest_limit(kind, Fraction(1), Fraction("1e-9"))
-    session = MemorySession(Currency(kind, limit), neighbours)
-    selection = Fourier(order=order).select(
-        method_inputs(
-            Curator(domain, MemoryCounter(Dataset(domain, codes)), session),
-            domain,
-            select_cost=Fraction(0),
-            measure_cost=limit,
-            rng=np.random.default_rng(1),
-        )
+    method, data = Fourier(order=order), Dataset(domain, codes)
+    selection, session = select_in_memory(
+        method, data, limit, kind=kind, neighbours=neighbours, measure=Fraction(1)
     )
     return selection.measured[0], session
 

@@ -12,7 +12,7 @@ from dp_core.methods.selection.budget.hierarchies import (
     larger_areas,
     with_sums_of_areas,
 )
-from dp_core.methods.selection.budget.residual_balance import Parts, _Error, balance
+from dp_core.methods.selection.budget.residual_balance import Parts, _Error
 from dp_core.tables.domain import Domain
 from dp_core.tables.nested_columns import NestedColumns
 
@@ -172,23 +172,3 @@ def test_precision_and_gain_have_what_small_areas_tell_of_larger_ones():
     gain = _Error(parts).gain(share)
     assert gain[CLIQUES.index(("age", "district"))] > own[CLIQUES.index(("age", "district"))]
     assert gain[CLIQUES.index(("region", "age"))] < own[CLIQUES.index(("region", "age"))]
-
-
-def test_the_budget_uses_what_small_areas_tell_of_larger_ones():
-    parts = parts_of(1.0)
-    share, plain = balance(parts), balance(dataclasses.replace(parts, also=None))
-    assert share.sum() == pytest.approx(1)
-    error = _Error(parts)
-    assert error.value(share) < error.value(plain)
-    areas = [CLIQUES.index(pair) for pair in (("region", "age"), ("age", "county"))]
-    assert share[areas].sum() < plain[areas].sum()
-
-
-def test_every_part_is_told_by_those_below_it_only():
-    found = told(np.ones(len(CLIQUES)), np.full((len(CLIQUES), 2), 1.0))
-    for source, target in found:
-        (lower,) = {*source} & {*NESTED.columns}
-        (upper,) = {*target} & {*NESTED.columns}
-        assert NESTED.depth(upper) < NESTED.depth(lower)
-        rest = {*target} - {upper}
-        assert rest in ({*source} - {lower}, set())

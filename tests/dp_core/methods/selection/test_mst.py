@@ -14,12 +14,9 @@ from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.mst import Mst
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.events import NoisyMaxEvent
 from tests.measured import curator_of, method_inputs
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (2, 3, 4, 2, 5))
-NONE = StructuralZeros()
 
 
 def chain(rows=4000, keep=0.8, seed=0):
@@ -69,19 +66,6 @@ def test_with_hardly_noise_it_is_the_tree_of_largest_dependence(kind):
     expected = {frozenset(edge) for edge in networkx.maximum_spanning_tree(graph).edges}
     selection, _, _ = select(data, kind=kind)
     assert {frozenset(clique) for clique in selection.cliques} == expected
-
-
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-def test_every_edge_is_a_choice_of_the_same_cost(neighbours):
-    selection, session, spent = select(chain(), limit=1, neighbours=neighbours)
-    choices = [grant.step for grant in session.charges if grant.step.stage == "select"]
-    assert spent == Fraction(1, 3)
-    assert [step.cost for step in choices] == [Fraction(1, 12)] * 4
-    assert all(isinstance(step.event, NoisyMaxEvent) for step in choices)
-    assert len(selection.cliques) == 4
-    graph = networkx.Graph(selection.cliques)
-    assert networkx.is_tree(graph)
-    assert set(graph) == set(DOMAIN.columns)
 
 
 def test_scores_move_twice_as_far_where_a_row_is_replaced():

@@ -6,24 +6,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction import pgm
-from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.selection import mwem_pgm
 from dp_core.methods.selection.candidates.model_errors import distances
 from dp_core.methods.selection.mwem_pgm import MwemPgm
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from tests.measured import method_inputs
+from tests.exact_tables import counts_of
+from tests.measured import NONE, select_in_memory
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
-NONE = StructuralZeros()
 
 
 def dependent(rows=2000, seed=0):
@@ -32,30 +26,9 @@ def dependent(rows=2000, seed=0):
     return Dataset(DOMAIN, np.stack(np.unravel_index(cells, DOMAIN.sizes)).astype(np.uint16))
 
 
-def run(data, limit, kind="zcdp", neighbours="add-remove", **options):
-    session = MemorySession(Currency(kind, Fraction(limit)), neighbours)
-    selection = MwemPgm(**options).select(
-        method_inputs(
-            Curator(DOMAIN, MemoryCounter(data), session),
-            DOMAIN,
-            select_cost=Fraction(limit, 2),
-            measure_cost=Fraction(limit, 2),
-        )
-    )
-    return selection, session
-
-
-@pytest.mark.parametrize("kind", ["zcdp", "pure"])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-def test_the_budget_is_spent_exactly_in_equal_rounds(kind, neighbours):
-    selection, session = run(dependent(), 1, kind, neighbours, turns=5)
-    assert session.spent() == 1
-    costs = {"select": [], "measure": []}
-    for grant in session.charges:
-        costs[grant.step.stage].append(grant.step.cost)
-    assert costs["select"] == [Fraction(1, 10)] * 5
-    assert costs["measure"][len(DOMAIN) :] == [Fraction(9, 100)] * 5
-    assert len(selection.measured) == 4 + 5
+def run(data, limit, **options):
+    half = Fraction(1, 2)
+    return select_in_memory(MwemPgm(**options), data, Fraction(limit), look=half, measure=half)
 
 
 def test_by_default_there_are_two_rounds_for_each_column():
@@ -72,23 +45,12 @@ def test_with_hardly_noise_every_pair_gets_right(monkeypatch):
         DOMAIN, selection.measured, rows=None, zeros=NONE, rng=np.random.default_rng(0)
     )
     for pair in itertools.combinations(DOMAIN.columns, 2):
-        exact = np.zeros(DOMAIN.project(pair).sizes)
-        np.add.at(exact, tuple(data.column(name) for name in pair), 1)
-        np.testing.assert_allclose(model.project(pair), exact, atol=5)
+        np.testing.assert_allclose(model.project(pair), counts_of(data, pair), atol=5)
 
 
 def test_only_pairs_are_chosen():
     selection, _ = run(dependent(), 10**6, turns=3)
     assert {len(m.clique) for m in selection.measured[4:]} == {2}
-
-
-def test_the_model_never_outgrows_its_room(monkeypatch):
-    monkeypatch.setattr(MwemPgm, "max_cells", 14)
-    selection, _ = run(dependent(), 10**6, turns=6)
-    assert JunctionTree.of(DOMAIN, [m.clique for m in selection.measured]).cells <= 14
-    monkeypatch.setattr(MwemPgm, "max_cells", 3)
-    none, _ = run(dependent(), 10**6, turns=2)
-    assert {len(m.clique) for m in none.measured} == {1}
 
 
 def test_a_candidate_counts_less_what_its_own_noise_would_leave(monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 
 from dp_core.methods.selection.candidates.pairs import dependences, one_way_tables, pairs_up_to
 from dp_core.tables.domain import Domain
-from dp_core.wall.released import Measurement
+from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 5))
 
@@ -12,9 +12,7 @@ DOMAIN = Domain(("a", "b", "c"), (2, 3, 5))
 def measured(clique, stddev):
     project = DOMAIN.project(clique)
     values = np.full(project.sizes, 300 // project.size())
-    return Measurement(
-        project, values, noise="gaussian", scale=stddev, stage="one_way", replicate=0, grant=1
-    )
+    return noisy_table(project, values, scale=stddev, stage="one_way")
 
 
 def test_pairs_are_those_of_so_many_cells():

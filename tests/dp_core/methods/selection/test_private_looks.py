@@ -17,14 +17,13 @@ from dp_core.methods.selection.candidates import private_looks
 from dp_core.methods.selection.candidates.model_errors import GRID
 from dp_core.methods.selection.candidates.private_looks import look_at_products, product_distances
 from dp_core.methods.selection.candidates.strongest_forest import Gains
-from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Dependences
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.wall.statistics import sensitivities
-from tests.measured import curator_of, method_inputs
+from tests.measured import curator_of, select_in_memory
 
 DOMAIN = Domain(tuple("abcdef"), (2, 3, 4, 2, 5, 3))
 PAIRS = tuple(itertools.combinations(DOMAIN.columns, 2))
@@ -116,21 +115,6 @@ def test_a_row_changes_the_distances_by_as_much_as_is_charged_and_no_more(seed):
     assert largest == GRID == distances.largest_change("add-remove")
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("kind", ["zcdp", "pure"])
-def test_the_distances_have_the_noise_that_is_stated(kind):
-    data = records(400)
-    cost, apart = Fraction(1, 40), []
-    for _ in range(300):
-        curator, session, gains = asked(data, limit=1, kind=kind)
-        noisy = curator.perturb("select", "distances", product_distances(PAIRS, gains), cost)
-        apart.append(noisy - product_distances(PAIRS, gains).exact(MemoryCounter(data)))
-        assert session.spent() == cost
-    stddev = curator.statistic_noise(product_distances(PAIRS, gains), cost).stddev
-    # 4,500 independent values: a relative standard error of .0105, or .0167 of Laplace noise.
-    assert np.std(apart) == pytest.approx(stddev, rel=0.12)
-
-
 def test_nothing_is_asked_if_noise_would_hide_the_usual_dependence():
     data = records(1_000)
     for part, told in ((1.1, True), (0.9, False)):
@@ -149,27 +133,10 @@ def test_nothing_is_asked_of_pairs_too_large_for_memory(monkeypatch):
     assert not session.charges
 
 
-def selected(data, limit):
-    """Return what `auto` selects, and the session that paid."""
-    curator, session = curator_of(data, Fraction(limit))
-    planned = OneWay().planned(data.domain)
-    costs = [Fraction(limit, 10) * weight for weight in planned.weights]
-    known = curator.measure("one_way", planned.cliques, costs)
-    selection = Auto().select(
-        method_inputs(
-            curator,
-            data.domain,
-            known=known,
-            select_cost=Fraction(limit, 20),
-            measure_cost=Fraction(limit) * Fraction(17, 20),
-        )
-    )
-    return selection, session
-
-
 @pytest.mark.parametrize(("rows", "step"), [(40_000, "distances"), (200, "indif")])
 def test_auto_asks_for_the_distances_where_they_tell(rows, step):
-    selection, session = selected(records(rows), Fraction(1, 50))
+    parts = {"one_way": Fraction(1, 10), "look": Fraction(1, 20), "measure": Fraction(17, 20)}
+    selection, session = select_in_memory(Auto(), records(rows), Fraction(1, 50), **parts)
     assert [charge.step.name for charge in session.charges][-1] == step
     assert session.spent() == Fraction(1, 50) * Fraction(3, 20)
     assert selection.dependences.pairs == PAIRS

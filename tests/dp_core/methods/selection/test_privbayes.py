@@ -120,12 +120,6 @@ def test_tables_of_other_columns_have_no_more_cells_than_are_useful():
     assert max(MIXED.size(clique) for clique in selection.cliques) > useful / 2
 
 
-def test_the_network_follows_the_data_where_there_is_hardly_noise():
-    selection, _ = choose(chain(BINARY, 5000), limit=Fraction(10**6), degree=1)
-    edges = {frozenset((child, *parents)) for child, parents in selection.note["network"][1:]}
-    assert edges == {frozenset(pair) for pair in ("ab", "bc", "cd", "de", "ef")}
-
-
 @pytest.mark.parametrize("score", ["r", "f", "mi"])
 def test_every_score_finds_the_chain(score, monkeypatch):
     monkeypatch.setattr(granted_noise, "choose", lambda values, _: int(np.argmax(values)))
@@ -179,17 +173,3 @@ def test_without_a_number_of_rows_nothing_is_useful_and_that_is_said():
 def test_options_that_mean_nothing_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         PrivBayes(**options)
-
-
-def test_the_noise_of_equal_tables_is_that_of_the_paper():
-    # Lap(2 d / epsilon2) on each count of d tables under replace-one (TODS 2017, Algorithm 1).
-    data = chain(MIXED, 5000)
-    curator, session = curator_of(data, Fraction(1), "pure", "replace-one")
-    selection = PrivBayes(degree=0).select(
-        method_inputs(curator, MIXED, select_cost=Fraction(3, 10), measure_cost=Fraction(7, 10))
-    )
-    costs = [Fraction(7, 10) * weight for weight in selection.weights]
-    for table in curator.measure("measure", selection.cliques, costs):
-        assert table.noise == "laplace"
-        assert table.scale == pytest.approx(2 * len(MIXED) / 0.7, rel=1e-9)
-    assert session.spent() == 1

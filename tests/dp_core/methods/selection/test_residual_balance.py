@@ -109,22 +109,6 @@ def test_pairs_that_tell_of_their_columns_leave_more_to_pairs():
     assert whole[:3].sum() < apart[:3].sum()
 
 
-def test_the_expected_error_falls_with_the_noise_and_ends_at_what_is_not_measured():
-    errors = []
-    for noise in (1e4, 1e2, 1.0, 1e-8):
-        given = parts_of((4, 4, 4), triples=300.0, noise=noise)
-        errors.append(expected_error(given, balance(given)))
-    assert all(one.two > other.two for one, other in itertools.pairwise(errors))
-    assert all(one.three > other.three for one, other in itertools.pairwise(errors))
-    assert errors[-1].two < 1e-4
-    # Nothing of the triples is measured: what they hold stays, and the chance of a sample.
-    given = parts_of((4, 4, 4), triples=300.0, noise=1e-8)
-    shares = np.where(np.arange(7) < 6, 1 / 6, 0.0)
-    chance = 64 * np.sqrt(2 / np.pi) * np.sqrt((3 / 4) ** 3 * ROWS / 64)
-    left = np.hypot(300.0, chance) / (2 * ROWS)
-    assert expected_error(given, shares).three == pytest.approx(left, rel=0.02)
-
-
 @pytest.mark.parametrize("exponent", [1.0, 2.0])
 @pytest.mark.parametrize("margin", [None, 900.0])
 def test_the_gain_is_the_slope_of_the_error(exponent, margin):
@@ -163,16 +147,3 @@ def test_the_draw_of_records_adds_to_tables_of_three_and_decides_nothing():
     before, after = expected_error(parts, share), expected_error(drawn, share)
     assert after.two == before.two
     assert after.three == pytest.approx(np.hypot(before.three, 900 / (2 * ROWS)))
-
-
-def test_two_columns_have_no_tables_of_three():
-    given = parts_of((4, 4))
-    found = expected_error(given, balance(given))
-    assert found.two > 0
-    assert found.three == 0
-
-
-def test_no_more_than_all_records_are_expected_to_be_misplaced():
-    given = parts_of((400,) * 3, noise=1e9)
-    found = expected_error(given, balance(given))
-    assert (found.two, found.three) == (1.0, 1.0)

@@ -9,13 +9,11 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.reconstruction.gibbs import Gibbs
 from dp_core.methods.selection.budget.threshold_delta import expected_cells
 from dp_core.methods.selection.sba import Sba
 from dp_core.methods.selection.sbhg import Sbhg
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import threshold_currency
 from dp_core.wall.accounting.events import NoisyMaxEvent, StabilityEvent
 from dp_core.wall.accounting.stability_thresholds import threshold_for
@@ -170,53 +168,3 @@ def test_without_a_delta_there_is_no_plan(tmp_path):
     gaussian = text.replace("{share: 0.98}", "{share: 0.98, noise: gaussian}")
     with pytest.raises(BadInput, match="Laplace noise"):
         make_plan(write_spec(tmp_path, gaussian, privacy="{epsilon: 1, delta: 1e-6}"))
-
-
-def dense(seed):
-    """3000 records of three normal columns, correlation .3, in ten equal bins on [-2.4, 2.4]."""
-    draw = np.random.default_rng(seed)
-    covariance = np.full((3, 3), 0.3) + 0.7 * np.eye(3)
-    values = draw.multivariate_normal(np.zeros(3), covariance, 3000)
-    codes = np.clip((values + 2.4) // 0.48, 0, 9).astype(np.uint16)
-    return Dataset(Domain(("x", "y", "z"), (10, 10, 10)), np.ascontiguousarray(codes.T))
-
-
-def joint_l1(one, other, axes):
-    counts = [np.zeros((10,) * len(axes)) for _ in range(2)]
-    for data, table in zip((one, other), counts, strict=True):
-        np.add.at(table, tuple(data.codes[list(axes)]), 1)
-    return np.abs(counts[0] - counts[1]).sum()
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "least", "most"), [("10", 1547 - 180, 1547 + 180), ("5", 1648 - 150, 1648 + 150)]
-)
-def test_the_error_on_dense_records_is_what_an_independent_implementation_found(
-    epsilon, least, most
-):
-    """Delta 1e-4, R = 1, the columns given; the mean of four runs, each of deviation about 45."""
-    found, pairs = [], []
-    for seed in range(4):
-        data = dense(seed)
-        session = MemorySession(threshold_currency(Fraction(epsilon), DELTA), "replace-one")
-        selection = Sbhg(given=(("x", "y"), ("y", "x"), ("z", "y")), threshold="algorithm").select(
-            method_inputs(
-                Curator(data.domain, MemoryCounter(data), session),
-                data.domain,
-                select_cost=Fraction(0),
-                measure_cost=Fraction(epsilon),
-            )
-        )
-        model = Gibbs().fit(
-            data.domain,
-            selection.measured,
-            rows=data.rows,
-            zeros=StructuralZeros(),
-            rng=np.random.default_rng(0),
-        )
-        made = model.sample(data.rows, rng=np.random.default_rng(seed))
-        found.append(joint_l1(data, made, (0, 1, 2)))
-        pairs += [joint_l1(data, made, axes) / 3000 for axes in ((0, 1), (0, 2), (1, 2))]
-    assert least < np.mean(found) < most
-    if epsilon == "10":
-        assert abs(np.mean(pairs) - 0.19) < 0.05

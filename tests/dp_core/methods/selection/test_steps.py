@@ -7,15 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.steps import Steps
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from tests.measured import method_inputs
+from tests.measured import select_in_memory
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 5))
 
@@ -29,17 +25,7 @@ def file_of(rows=2_000):
 
 
 def selected(method, data=None, cost=Fraction(10**6)):
-    data = file_of() if data is None else data
-    session = MemorySession(Currency("pure", cost), "add-remove")
-    found = method.select(
-        method_inputs(
-            Curator(data.domain, MemoryCounter(data), session),
-            data.domain,
-            select_cost=cost,
-            measure_cost=Fraction(1),
-        )
-    )
-    return found, session
+    return select_in_memory(method, data or file_of(), cost, kind="pure", look=Fraction(1))
 
 
 def test_a_stated_order_gives_its_nested_tables_and_looks_at_nothing():
@@ -78,11 +64,6 @@ def test_the_depth_limits_the_columns_of_a_table():
     assert found.cliques == (("a",), ("a", "b"), ("a", "c"), ("a", "d"))
     found, _ = selected(Steps(order=("a", "b", "c", "d"), depth=1))
     assert found.cliques == (("a",), ("b",), ("c",), ("d",))
-
-
-def test_every_table_gets_the_same_part():
-    found, _ = selected(Steps(order=("a",)))
-    assert set(found.weights) == {Fraction(1, 4)}
 
 
 def test_a_single_column_is_measured_alone():

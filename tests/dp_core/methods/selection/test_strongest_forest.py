@@ -25,16 +25,13 @@ from dp_core.methods.selection.candidates.strongest_forest import (
     reach,
     strongest_forest,
 )
-from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Dependences
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.accounting.events import NoisyMaxEvent
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from tests.measured import curator_of, method_inputs
+from tests.measured import curator_of, select_in_memory
 
 DOMAIN = Domain(tuple("abcdefgh"), (2, 3, 4, 2, 5, 3, 2, 4))
 EVERY = tuple(itertools.combinations(DOMAIN.columns, 2))
@@ -199,33 +196,11 @@ def test_usual_pairs_that_may_depend_by_chance_are_not_enough(monkeypatch, error
 def wide(codes):
     """Return what `auto` selects of a file of 66 columns, and the session that paid."""
     domain = Domain(tuple(f"c{place:02d}" for place in range(66)), (3,) * 66)
-    currency = Currency("zcdp", largest_limit("zcdp", Fraction(1), Fraction("1e-9")))
-    session = MemorySession(currency, "add-remove")
-    curator = Curator(domain, MemoryCounter(Dataset(domain, codes.astype(np.uint16))), session)
-    planned = OneWay().planned(domain)
-    costs = [currency.limit / 10 * weight for weight in planned.weights]
-    known = curator.measure("one_way", planned.cliques, costs)
-    selection = Auto().select(
-        method_inputs(
-            curator,
-            domain,
-            known=known,
-            select_cost=currency.limit / 20,
-            measure_cost=currency.limit * Fraction(17, 20),
-        )
-    )
-    return selection, session.spent() / currency.limit
-
-
-def test_of_a_wide_file_the_pairs_that_depend_are_measured():
-    rng = np.random.default_rng(1)
-    codes = rng.integers(0, 3, (66, 20_000))
-    codes[1::2] = np.where(rng.random((33, 20_000)) < 0.7, codes[::2], codes[1::2])
-    pairs, spent = wide(codes)
-    assert spent == Fraction(3, 20)
-    wanted = {(f"c{place:02d}", f"c{place + 1:02d}") for place in range(0, 66, 2)}
-    # A score of such a pair is 15 standard deviations from those of the others.
-    assert wanted <= {clique for clique in pairs.cliques if len(clique) == 2}
+    limit = largest_limit("zcdp", Fraction(1), Fraction("1e-9"))
+    parts = {"one_way": Fraction(1, 10), "look": Fraction(1, 20), "measure": Fraction(17, 20)}
+    data = Dataset(domain, codes.astype(np.uint16))
+    selection, session = select_in_memory(Auto(), data, limit, **parts)
+    return selection, session.spent() / limit
 
 
 def test_of_a_wide_file_whose_pairs_all_depend_all_are_scored():

@@ -182,16 +182,6 @@ def test_with_gaussian_noise_under_add_remove_every_part_is_measured_alone():
         assert share == pytest.approx(root[part] / sum(root.values()), rel=0.03)
 
 
-def test_a_larger_weight_gives_a_table_a_smaller_margin():
-    def margin(weight):
-        pair = (WantedTable(of=("a", "b"), weight=Fraction(weight)), WantedTable(of=("c", "d")))
-        return [each.half_width for each in margins(Fixed(workload=pair), DOMAIN, terms())]
-
-    (light, other), (heavy, less) = margin(1), margin(9)
-    assert heavy < light
-    assert less > other
-
-
 def test_weights_matter_relative_to_one_another_only():
     pair = [WantedTable(of=("a", "b"), weight=Fraction(2)), WantedTable(of=("c",))]
     same = [WantedTable(of=each.of, weight=each.weight * 500) for each in pair]
@@ -199,20 +189,6 @@ def test_weights_matter_relative_to_one_another_only():
     one, other = (for_tables(each, DOMAIN, terms(), basis) for each in (pair, same))
     assert one.cliques == other.cliques
     assert [float(x) for x in one.weights] == pytest.approx([float(x) for x in other.weights])
-
-
-def test_ranges_move_the_budget_to_the_parts_that_they_need():
-    def shares(**asked):
-        known = tuple(((name,), 1e12) for name in "abcd")
-        wanted = (WantedTable(of=("a", "d"), **asked),)
-        found = Fixed(workload=wanted).certain(DOMAIN, terms(known=known)).selection
-        return dict(zip(found.cliques, map(float, found.weights), strict=True))
-
-    cells, ranges = shares(), shares(ranges=("d",))
-    # A range of codes of d is a large part of all records of a code of a, so what a and the number
-    # of records say matters more.
-    assert ranges[("a",)] > 2 * cells[("a",)]
-    assert ranges[()] > 2 * cells[()]
 
 
 def table_of(plan, counts, **more):
@@ -303,16 +279,6 @@ def test_the_division_of_the_rest_knows_what_the_workload_tells():
         return float(rest / (1 - certain.share))
 
     assert share(workload=(WantedTable(of=("a", "b")),)) < share() / 2
-
-
-@pytest.mark.parametrize("method", ["auto", "fixed"])
-def test_a_release_almost_without_noise_has_the_wanted_tables(method):
-    plan = trial_plan(SMALL, method, Fraction(10**6), select={"workload": WANTED}, seed=2)
-    outcome = table_of(plan, COUNTS)
-    pooled = pool(SMALL, outcome.released)
-    for table in WANTED:
-        axes = tuple(axis for axis, name in enumerate("abc") if name not in table.of)
-        assert np.allclose(pooled.counts(table.of), COUNTS.sum(axis=axes), atol=1e-2)
 
 
 def test_fixed_divides_the_budget_among_listed_tables_by_the_workload():

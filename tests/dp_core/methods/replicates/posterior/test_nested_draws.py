@@ -18,7 +18,7 @@ from dp_core.methods.replicates.posterior.nested_draws import (
     summed,
     with_pairs_above,
 )
-from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, of_coordinates
+from dp_core.methods.replicates.posterior.pair_prior import Column, of_coordinates
 from dp_core.methods.replicates.posterior.posterior_tables import (
     PosteriorTables,
     drawn_pairs,
@@ -26,8 +26,7 @@ from dp_core.methods.replicates.posterior.posterior_tables import (
 )
 from dp_core.tables.domain import Domain
 from dp_core.tables.nested_columns import NestedColumns
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement
+from dp_core.tables.structural_zeros import StructuralZeros
 from tests.measured import noisy_table
 
 # 2 regions, 5 counties, 9 districts, in no order; one county has a single district.
@@ -122,15 +121,6 @@ def test_blocks_of_small_areas_add_up_to_the_larger_areas_in_every_set(scale):
     assert_levels_agree(by_clique(found.middle()), 0.5)
 
 
-def test_tables_agree_with_the_counts_of_their_areas():
-    released = measured(population(3), [*ONES, *PAIRS], 40.0, np.random.default_rng(6))
-    tables = by_clique(posterior(released).draw(2))
-    for clique in PAIRS:
-        for name in clique:
-            kept = tables[clique].sum(axis=1 - clique.index(name))
-            assert kept == pytest.approx(tables[name,], abs=0.5)
-
-
 def test_smaller_areas_that_were_not_measured_follow_the_larger_area():
     codes = population(4, rows=20_000)
     cliques = [*ONES, ("age", "county"), ("age", "region"), ("age", "sex")]
@@ -161,25 +151,6 @@ def test_areas_that_were_not_counted_share_their_larger_area_evenly():
     assert tables["age", "region"] == pytest.approx(exact(codes, ("age", "region")), abs=2.0)
 
 
-def test_an_impossible_small_area_is_empty_in_every_set():
-    codes = population(5)
-    codes = codes[:, ~((codes[0] == 3) & (codes[2] == 4))]
-    rule = Rule(("age", "district"), ((3,), (4,)), "age: 3, district: 4")
-    released = measured(codes, [*ONES, *PAIRS], 40.0, np.random.default_rng(7))
-    found = posterior(released, zeros=StructuralZeros((rule,)))
-    for tables in (found.draw(1), found.draw(3), found.middle()):
-        assert by_clique(tables)["age", "district"][3, 4] == 0
-
-
-def test_the_same_seed_gives_the_same_draws_in_any_order():
-    released = measured(population(6), [*ONES, *PAIRS[:4]], 30.0, np.random.default_rng(8))
-    first, again = posterior(released), posterior(released)
-    again.draw(1)
-    for one, other in zip(first.draw(3), again.draw(3), strict=True):
-        assert one.clique == other.clique
-        assert np.array_equal(one.values, other.values)
-
-
 def test_sums_of_small_areas_are_exact_without_noise():
     codes = population(7)
     pooled = pool(DOMAIN, measured(codes, [("district",)], 0.0, np.random.default_rng(0)))
@@ -201,59 +172,6 @@ def test_the_interaction_of_larger_areas_follows_from_smaller_ones():
     assert other[0] == pytest.approx(own[0], abs=1e-6)
     # Nothing tells of the smaller areas what the larger ones are.
     assert observed_pair(direct, ("age", "district")) is None
-
-
-@pytest.mark.statistical
-def test_pooled_counts_of_larger_areas_have_the_stated_variance():
-    codes = population(8)
-    rng, runs = np.random.default_rng(9), 3000
-    truth, squares, stated = exact(codes, ("region",)), 0.0, 0.0
-    cliques = [("region",), ("county",), ("district",)]
-    for _ in range(runs):
-        told = counts_of(pool(DOMAIN, measured(codes, cliques, 12.0, rng)), "region")
-        assert told is not None
-        squares += float(((told[0] - truth) ** 2).mean())
-        stated = float(np.mean(told[1]))
-    # Alone, the counts of a region have the variance 12 ** 2.
-    assert stated < 12.0**2 / 1.4
-    # Both regions have the same error but for the total, so there are `runs` squares or more.
-    for wrong in (1.0, 0.7, 1.4):
-        within = abs(squares / runs / (stated * wrong) - 1) < 6 * math.sqrt(2 / runs)
-        assert within == (wrong == 1.0)
-
-
-@pytest.mark.statistical
-def test_pooled_interactions_of_larger_areas_have_the_stated_variance():
-    codes = population(8)
-    rng, runs = np.random.default_rng(10), 1200
-    clique, below = ("age", "region"), ("age", "district")
-    exact_pool = pool(DOMAIN, measured(codes, [clique], 0.0, rng))
-    truth = exact_pool.observed(clique)
-    assert truth is not None
-    squares, stated = 0.0, 0.0
-    for _ in range(runs):
-        told = observed_pair(pool(DOMAIN, measured(codes, [clique, below], 15.0, rng)), clique)
-        assert told is not None
-        squares += float((beyond(told[0] - truth[0]) ** 2).sum()) / 3  # 3 x 1 coordinates
-        stated = float(np.mean(told[1]))
-    assert stated < 15.0**2
-    for wrong in (1.0, 0.7, 1.4):
-        within = abs(squares / runs / (stated * wrong) - 1) < 6 * math.sqrt(2 / (3 * runs))
-        assert within == (wrong == 1.0)
-
-
-def test_larger_areas_err_less_when_small_areas_were_measured_too():
-    codes = population(11)
-    cliques = [*ONES, ("age", "region"), ("age", "sex")]
-    errors = {}
-    for more in ((), (("age", "district"),)):
-        rng, found = np.random.default_rng(12), []
-        for _ in range(12):
-            tables = by_clique(posterior(measured(codes, [*cliques, *more], 80.0, rng)).middle())
-            found.append(np.abs(tables["age", "region"] - exact(codes, ("age", "region"))).sum())
-        errors[more] = np.mean(found)
-    alone, together = errors.values()
-    assert together < alone
 
 
 def test_larger_areas_come_before_the_areas_within_them():
@@ -311,20 +229,6 @@ def test_directions_of_small_areas_stay_within_one_larger_area():
     assert column.values.sum() == pytest.approx(within, rel=1e-9)
 
 
-def test_directions_of_many_areas_need_little_memory():
-    children = tuple(np.arange(start, start + 10) for start in range(0, 60_000, 10))
-    column = Column.of_areas(np.ones(60_000), children)
-    assert column.vectors.shape == (60_000, 54_000)
-    assert column.vectors.nnz <= 60_000 * 9
-    table = np.random.default_rng(1).normal(size=(60_000, 2))
-    other = Column.of(np.array([3.0, 5.0]), np.arange(2.0))
-    pair = Pair(one=column, other=other, total=60_000.0)
-    again = pair.table(pair.coordinates(table))
-    expected = table - table.mean(axis=1, keepdims=True)
-    blocks = expected.reshape(6000, 10, 2)
-    assert again == pytest.approx((blocks - blocks.mean(axis=1, keepdims=True)).reshape(-1, 2))
-
-
 def test_directions_of_very_many_areas_in_one_are_orthonormal_and_sparse():
     rng = np.random.default_rng(3)
     counts = rng.gamma(1.0, 30.0, 1_500)
@@ -360,9 +264,7 @@ def test_a_larger_area_of_many_smaller_ones_has_the_variance_of_all_of_them():
     column, other = (Column.of(counts.sum(axis=at), np.arange(3.0)) for at in (1, 0))
     for _ in range(runs):
         noisy = truth + np.rint(rng.normal(0, scale, truth.shape)).astype(np.int64)
-        table = Measurement(
-            domain.project(clique), noisy, noise="gaussian", scale=scale, stage="measure", grant=0
-        )
+        table = noisy_table(domain.project(clique), noisy, scale=scale)
         told = pool(domain, [table], rows=int(truth.sum()))
         ones, pairs = counts_of(told, "county"), observed_pair(told, ("county", "edu"))
         assert ones is not None

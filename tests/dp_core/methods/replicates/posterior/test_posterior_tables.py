@@ -11,6 +11,7 @@ from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables, drawn_pairs
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from tests.exact_tables import summed
 from tests.full import at_full_size
 from tests.measured import noisy_table
 
@@ -23,15 +24,10 @@ def population(rng, rows=4000):
     return rng.multinomial(rows, joint.ravel()).reshape(DOMAIN.sizes)
 
 
-def margin(counts, clique):
-    kept = DOMAIN.axes(clique)
-    return counts.sum(axis=tuple(axis for axis in range(3) if axis not in kept))
-
-
 def measured(counts, cliques, scale, rng):
     found = []
     for domain in map(DOMAIN.project, cliques):
-        noisy = np.rint(margin(counts, domain.columns) + rng.normal(0, scale, domain.sizes))
+        noisy = np.rint(summed(counts, DOMAIN, domain.columns) + rng.normal(0, scale, domain.sizes))
         found.append(noisy_table(domain, noisy.astype(np.int64), scale=max(scale, 1e-4)))
     return found
 
@@ -52,7 +48,7 @@ def test_without_noise_every_draw_has_the_exact_tables():
     )
     for number in (1, 4):
         for table in found.draw(number):
-            assert table.values == pytest.approx(margin(counts, table.clique), abs=1.0)
+            assert table.values == pytest.approx(summed(counts, DOMAIN, table.clique), abs=1.0)
 
 
 def test_tables_of_a_draw_agree_and_are_not_negative():
@@ -132,7 +128,9 @@ def test_intervals_of_cells_cover_the_files_counts():
             spread = np.sqrt(1.1 * values.var(axis=0, ddof=1))
             # Student's t with 9 degrees of freedom.
             hits.append(
-                (abs(values.mean(axis=0) - margin(counts, clique)) <= 2.262 * spread).ravel()
+                (
+                    abs(values.mean(axis=0) - summed(counts, DOMAIN, clique)) <= 2.262 * spread
+                ).ravel()
             )
     assert 0.90 < np.concatenate(hits).mean() < 0.98
 
@@ -173,7 +171,7 @@ def test_a_value_far_out_that_nobody_has_does_not_move_the_others(seed):
         found = posterior(released, scores=known)
         return np.mean(
             [
-                np.abs(table.values - margin(counts, table.clique)).sum() / rows / 2
+                np.abs(table.values - summed(counts, DOMAIN, table.clique)).sum() / rows / 2
                 for number in range(1, 5)
                 for table in found.draw(number)
                 if len(table.clique) == 2

@@ -83,20 +83,6 @@ def test_records_of_the_same_population_bring_tables_nearer(case, pairs):
     assert error(found, codes, pairs) < 0.85 * error(without, codes, pairs)
 
 
-def test_records_of_another_population_cost_little(case):
-    codes, released, without = case
-    found = posterior(released, prior(records(32, of=7)))
-    assert found.followed < 0.5
-    assert error(found, codes, PAIRS) < 1.02 * error(without, codes, PAIRS)
-
-
-def test_records_without_dependence_cost_little(case):
-    codes, released, without = case
-    rng = np.random.default_rng(5)
-    found = posterior(released, prior(np.stack([rng.permutation(each) for each in records(31)])))
-    assert error(found, codes, PAIRS) < 1.02 * error(without, codes, PAIRS)
-
-
 def test_some_columns_are_enough(case):
     codes, released, without = case
     kept = DOMAIN.project(tuple("abcd"))
