@@ -108,8 +108,10 @@ def matrix(rows: NDArray[np.int64]) -> Rows:
 
     def times(table: NDArray[Any]) -> NDArray[Any]:
         flat = table.reshape(len(table), -1)
-        # privacy: floats are exact, because no partial sum is beyond their whole numbers.
-        exact = flat.dtype != object and int(np.abs(flat).sum()) * reach < _MOST_IN_FLOATS
+        # privacy: floats are exact if no partial sum is beyond their whole numbers. The sum of
+        # sizes may not fit 64 bits itself, so it is a float, and half as large as allowed.
+        sizes = np.abs(flat.astype(np.float64)).sum() if flat.dtype != object else np.inf
+        exact = sizes * reach < _MOST_IN_FLOATS / 2
         kind = np.float64 if exact else flat.dtype
         found = rows.T.astype(kind) @ flat.astype(kind)
         return np.asarray(found.astype(flat.dtype).reshape(-1, *table.shape[1:]))

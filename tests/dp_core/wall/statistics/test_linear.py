@@ -142,3 +142,11 @@ def test_sums_beyond_floats_and_64_bits_are_exact(row, count):
     cells, counts = np.array([[0], [1]]), np.array([count, 1])
     (found,) = sum_of_term((block,), ("a",), cells, counts)
     assert found == row * count + 1
+
+
+def test_sums_of_many_large_entries_are_exact():
+    """The sizes of a wide block add up beyond 64 bits, which must not look like a small sum."""
+    wide = Block(("a",), matrix(np.full((1, 16), 2**58 + 1)), lambda codes: codes)
+    one = Block(("b",), matrix(np.array([[1]])), lambda codes: codes)
+    found = sum_of_term((wide, one), ("a", "b"), np.array([[0, 0]]), np.array([8]))
+    assert found.tolist() == [8 * (2**58 + 1)] * 16
