@@ -12,6 +12,7 @@ from prefect.states import Completed, State
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
+from dp_core.text.pages.number_texts import plural
 from dp_core.wall.ledger.signatures import read_public
 from flows.monitoring.prefect_events import tell_check
 from flows.releases.ledger_check import check_ledger
@@ -51,7 +52,7 @@ class Checked:
         counts = ", ".join(f"{name!r} {count}" for name, count in self.refused.items())
         refused = f" Refused attempts not yet allowed again: {counts}." if counts else ""
         return (
-            f"The ledger verifies, and so do {len(self.verified)} bundles{moved}.{refused} Head of"
+            f"The ledger and {plural(len(self.verified), 'bundle')}{moved} verify.{refused} Head of"
             f" {self.entries} entries: {self.head}"
         )
 

@@ -314,9 +314,7 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
         if looks_missing(text):
             return "missing-codes", ""
         near = similar(stripped, levels) if len(levels) <= MOST_KNOWN else ""
-        return "levels", (
-            f"Correct the file.{near} If public knowledge includes this level, add it."
-        )
+        return "levels", (f"Correct the file.{near} Add a level only from public knowledge.")
 
     return cause_of
 

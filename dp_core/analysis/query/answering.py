@@ -164,7 +164,7 @@ def prepare_question(
             "--sampling is not available for a question about persons, because the file is a sample"
             " of households; leave it out."
         )
-    return question, asked, Intervals(sources, level, sampling)
+    return question, asked, Intervals(sources, level, sampling, asked.possible)
 
 
 def read_informative(text: str, schema: Schema) -> tuple[Question, Asked]:

@@ -22,6 +22,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.analysis.query.possible_cells import possible_boxes
 from dp_core.errors import BadInput
 from dp_core.inference.count_intervals import cut_weights
 from dp_core.inference.questions.question import Condition, Question
@@ -151,6 +152,12 @@ class Asked:
         if self.counts_persons:
             used.add(MEMBERS)
         return tuple(column.name for column in self.schema.columns if column.name in used)
+
+    @cached_property
+    def possible(self) -> tuple[Functionals, ...]:
+        """Boxes of codes that together are the possible cells of `columns`."""
+        groups = tuple(name for name in self.columns if self.on_axis(name))
+        return possible_boxes(self.schema, self.columns, groups)
 
     @cached_property
     def _where(self) -> dict[str, NDArray[np.bool_]]:

@@ -137,13 +137,14 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
         level: Confidence level of the interval of the change.
         sampling: Whether it includes the sampling error of the file.
     """
-    noise, work = Intervals(sources, level, sampling=False), Intervals(sources, level, sampling)
+    noise = Intervals(sources, level, False, asked.possible)
+    work = replace(noise, sampling=sampling)
     parts = terms_of(asked)
     possible = possible_answers(asked, parts)
     if asked.question.measure == "quantile":
         half = (1 + level) / 2
-        answer, _ = quantile_answers(Intervals(sources, half, sampling), asked)
-        own_work = noise if asked.in_bins else Intervals(sources, half, False)
+        answer, _ = quantile_answers(replace(work, level=half), asked)
+        own_work = noise if asked.in_bins else replace(noise, level=half)
         _, own = quantile_answers(own_work, asked)
         return Side(answer, own, answer, answer, possible, quantiles=True, in_bins=asked.in_bins)
     answer, own = flat(work.answer(parts[0])), flat(noise.answer(parts[0]))

@@ -133,6 +133,12 @@ def _release_notes(later: Bundle, earlier: Bundle) -> Iterator[str]:
             f"The titles of the releases differ: {titles[1]!r} (earlier) and {titles[0]!r}. Check"
             " that both describe the same population."
         )
+    records = [_record(each.claims.schema) for each in (later, earlier)]
+    if records[0] != records[1]:
+        yield (
+            f"A record is {records[1]} in the earlier release and {records[0]} in the later one:"
+            " check that both describe the same population."
+        )
     panels = [each.claims.schema.panel for each in (later, earlier)]
     waves = ["none" if each is None else ", ".join(each.waves) for each in panels]
     if waves[0] != waves[1]:
@@ -141,6 +147,17 @@ def _release_notes(later: Bundle, earlier: Bundle) -> Iterator[str]:
             " all persons who take part in any of its waves, so shares of all persons are shares of"
             " different groups; compare the persons who take part in one wave."
         )
+
+
+def _record(schema: Schema) -> str:
+    """Return what a record is."""
+    if schema.panel is not None:
+        return "a person with all waves of a panel"
+    if schema.linked is not None:
+        return "a household with its members"
+    if schema.unit.word == "person":
+        return "a person" if schema.unit.max_rows == 1 else "one of the rows of a person"
+    return "a row"
 
 
 def created_on(bundle: Bundle) -> str | None:

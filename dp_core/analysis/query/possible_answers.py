@@ -1,12 +1,14 @@
 """Which answers a question can have, whatever the file holds.
 
 Every answer is a sum of nonnegative counts, a ratio of two such sums, or a difference of two of
-these. Cell by cell, the weights of the numerator divided by those of the denominator bound a
-ratio: a share is from 0 to 1, and a mean is between the smallest and the largest value that its
-conditions allow. If both bounds are equal, the answer says nothing about the file.
+these. In the possible cells (`possible_cells`), the weights of the numerator divided by those of
+the denominator bound a ratio: a share is from 0 to 1, and a mean is between the smallest and the
+largest value that its conditions allow. If both bounds are equal, the answer says nothing about the
+file.
 
 Means, quantiles and ratios are cut to the possible answers. Counts, shares and totals are not,
-because people add them up, and sums of cut estimates are biased.
+because people add them up, and sums of cut estimates are biased; those that have one possible
+answer only are this answer.
 """
 
 from __future__ import annotations
@@ -60,9 +62,8 @@ class PossibleAnswers:
             found: Answers; undetermined ones have infinite ends, and stay as they are.
             values: Estimates within the range; by default the nearest ones to the answers.
         """
-        if self.adds_up:
-            return found
-        least, most = np.nan_to_num(self.least, nan=-np.inf), np.nan_to_num(self.most, nan=np.inf)
+        free = self.least != self.most if self.adds_up else np.isnan(self.least)
+        least, most = np.where(free, -np.inf, self.least), np.where(free, np.inf, self.most)
         nearest = np.clip(found[0], least, most) if values is None else values
         moved, *ends = moved_to(nearest, found)
         known = _is_determined(found)
@@ -96,7 +97,7 @@ def possible_answers(asked: Asked, terms: Sequence[Sequence[Pair]]) -> PossibleA
         pairs = [list(terms[0])] if len(terms) == 1 else [list(each) for each in terms[1:]]
     shape = tuple(len(rows) for rows in asked.groups)
     least, most = (
-        np.broadcast_to(_range_of(each)[place], shape).ravel()
+        np.broadcast_to(_range_of(each, asked.possible)[place], shape).ravel()
         for place, each in enumerate((pairs[0], pairs[-1]))
     )
     return PossibleAnswers(least, most, asked.question.adds_up)
@@ -124,9 +125,9 @@ def _is_determined(found: Ends) -> NDArray[np.bool_]:
     return np.isfinite(found[1]) & np.isfinite(found[2])
 
 
-def _range_of(pairs: Sequence[Pair]) -> tuple[Floats, Floats]:
+def _range_of(pairs: Sequence[Pair], boxes: Sequence[Functionals]) -> tuple[Floats, Floats]:
     """Return the smallest and the largest value of a term, or of the first minus the second."""
-    (low, high), *others = [_range(*pair) for pair in pairs]
+    (low, high), *others = [_range(*pair, boxes) for pair in pairs]
     for other_low, other_high in others:
         low, high = low - other_high, high - other_low
     return low, high
@@ -173,13 +174,23 @@ def _meant(question: Question) -> str:
     return f"ask for {' or '.join(offered or ['`share by COLUMN`'])}"
 
 
-def _range(top: Functionals, bottom: Functionals | None) -> tuple[Floats, Floats]:
+def _range(
+    top: Functionals, bottom: Functionals | None, boxes: Sequence[Functionals]
+) -> tuple[Floats, Floats]:
     """Return the smallest and the largest value of a sum or ratio, in the shape of its rows."""
+    low = high = beyond = np.full(top.shape, np.nan)
+    for box in boxes:
+        over = top.times(box).weights
+        ones = [np.ones_like(each) for each in over]
+        under = ones if bottom is None else bottom.times(box).weights
+        least, most = _quotients(over, under)
+        low, high = np.fmin(low, least), np.fmax(high, most)
+        # Records outside the denominator may be any number.
+        beyond = np.fmax(beyond, np.where(np.isnan(least), _quotients(over, ones)[1], np.nan))
     if bottom is None:
-        low, high = _quotients(top.weights, [np.ones_like(each) for each in top.weights])
         # The counts of the cells are any numbers from 0 on.
         return np.where(low < 0, -np.inf, 0.0), np.where(high > 0, np.inf, 0.0)
-    return _quotients(top.weights, bottom.weights)
+    return low, np.where((beyond > 0) & ~np.isnan(low), np.inf, high)
 
 
 def _quotients(tops: Sequence[Floats], bottoms: Sequence[Floats]) -> tuple[Floats, Floats]:

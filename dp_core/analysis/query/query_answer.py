@@ -20,7 +20,7 @@ from dp_core.schema.column_types.registry import type_with_texts, types_with_tex
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.documents.spreadsheet_text import spreadsheet_text
 from dp_core.text.pages.answer import OMITTED, Answer
-from dp_core.text.pages.number_texts import decimals
+from dp_core.text.pages.number_texts import decimals, level_text
 from dp_core.text.pages.page import Bars, Fact, Listing, Page, Sentence, numbers, texts
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class QueryAnswer(Answer):
         asked = Sentence(f"{change}{self.question}   ({self._unit_words()})")
         if not self.determined:
             return asked, Sentence(self.reason or "", warns=True)
-        percent = f"{100 * self.level:.4g} % from"
+        percent = f"{level_text(self.level)} from"
         order, heads = self.numbers, {"low": percent, "high": "to"}
         if self.is_change:
             order = tuple(name for name in order if name not in heads)
@@ -291,7 +291,7 @@ class QueryAnswer(Answer):
         return "interval" if self.in_bins or self.unit == "level" else "margin"
 
     def _margin_words(self) -> str:
-        percent, what = f"{100 * self.level:.4g} %", self._width_word
+        percent, what = level_text(self.level), self._width_word
         bins = "any position of the values within their bins"
         if self.answered_from == "declared":
             more = "" if self.measure == "quantile" else " and a bias allowance for clipped values"

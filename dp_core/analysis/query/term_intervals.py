@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.query.answer_notes import unused_sentence
 from dp_core.analysis.query.asked_counts import MOST_ANSWERS, Asked, Counted
+from dp_core.analysis.query.possible_cells import impossible, meeting, over_possible
 from dp_core.analysis.query.sources import Sources
 from dp_core.errors import BadInput
 from dp_core.inference.count_intervals import (
@@ -27,7 +30,6 @@ from dp_core.methods.reconstruction.estimates.functional_terms import Functional
 from dp_core.methods.reconstruction.estimates.pooled_functionals import (
     covariance,
     estimate,
-    impossible,
     unobserved,
 )
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
@@ -160,13 +162,30 @@ Pair = tuple[Functionals, Functionals | None]
 """Numerator and denominator of a term; None for a sum of counts by itself."""
 
 
+Sum: TypeAlias = tuple[Functionals, ...]
+"""Sums of counts that add up: the parts of a sum in boxes of possible cells."""
+MOST_PAIRS = 1024
+"""Most pairs of parts with a covariance; with more, the impossible cells are not left out."""
+
+
 @dataclass(frozen=True)
 class Intervals:
-    """Intervals of sums, of ratios and of their differences."""
+    """Intervals of sums, of ratios and of their differences.
+
+    Both sums of a ratio are over the possible cells, so that shares of them add up to 1. Their
+    errors are linear in the same noise as those of all cells, with a known covariance.
+
+    Attributes:
+        sources: What the question is answered from.
+        level: Confidence level.
+        sampling: Whether intervals also include the error of the file as a simple random sample.
+        possible: The possible cells of the question's columns (`Asked.possible`).
+    """
 
     sources: Sources
     level: float
     sampling: bool
+    possible: Sum
 
     def absent(self, parts: Sequence[Sequence[Pair]], counted: Counted) -> Undetermined | None:
         """Return why the terms of some answers are not determined; None if all are."""
@@ -183,20 +202,44 @@ class Intervals:
 
     def answer(self, parts: Sequence[Pair]) -> Ends:
         """Return estimates of a term, or of a difference of two, and the ends of intervals."""
-        found = [self.one(*pair) for pair in parts]
-        return self.difference(parts, found) if len(found) == 2 else found[0]
+        ratios = [(top, bottom) for top, bottom in parts if bottom is not None]
+        if not ratios:
+            found = [self._count(top) for top, _ in parts]
+            return found[0] if len(found) == 1 else self._count_difference(parts, found)
+        sums = self._sums([each for ratio in ratios for each in ratio])
+        terms = list(zip(sums[::2], sums[1::2], strict=True))
+        found = [self._ratio(*term) for term in terms]
+        return found[0] if len(found) == 1 else self._ratio_difference(terms, found)
 
-    def one(self, top: Functionals, bottom: Functionals | None) -> Ends:
-        """Return estimates and the ends of their intervals, shape `top.shape`."""
+    def _sums(self, asked: Sequence[Functionals]) -> list[Sum]:
+        """Return sums over the possible cells; over all if the tables do not determine these."""
+        found = [over_possible(each, self.possible) for each in asked]
+        kept = [each for each in found if each is not None]
+        parts = [part for each in kept for part in each]
+        if self.sampling:
+            parts += [one.times(other) for one, other in _meeting(parts, parts)]
+        if (
+            len(kept) < len(found)
+            or max(len(_meeting(each, each)) for each in kept) > MOST_PAIRS
+            or any(unobserved(self.sources.pooled, each) for each in parts)
+        ):
+            return [(each,) for each in asked]
+        return kept
+
+    def _count(self, top: Functionals) -> Ends:
+        """Return sums, not cut and over all cells, and the ends of their intervals."""
         value, variance, quantile = self.sums(top)
-        empty = impossible(self.sources.schema.zeros, top)
-        if bottom is None:
-            margin = self.margins(top, variance, quantile)
-            value, margin = np.where(empty, 0.0, value), np.where(empty, 0.0, margin)
-            if all((each == np.rint(each)).all() for each in top.weights):
-                value = np.where(margin == 0, np.rint(value), value)  # exact, but for rounding
-            return value, value - margin, value + margin
-        whole, whole_variance, whole_quantile = self.sums(bottom)
+        empty = impossible(top, self.possible)
+        margin = self.margins(top, variance, quantile)
+        value, margin = np.where(empty, 0.0, value), np.where(empty, 0.0, margin)
+        if all((each == np.rint(each)).all() for each in top.weights):
+            value = np.where(margin == 0, np.rint(value), value)  # exact, but for rounding
+        return value, value - margin, value + margin
+
+    def _ratio(self, top: Sum, bottom: Sum) -> Ends:
+        """Return ratios of sums and the ends of their intervals."""
+        value, variance, quantile = self.sums(*top)
+        whole, whole_variance, whole_quantile = self.sums(*bottom)
         value, whole = np.broadcast_arrays(value, whole)
         low, high = fieller(
             value,
@@ -208,37 +251,32 @@ class Intervals:
         )
         ratio = np.full(value.shape, np.nan)
         np.divide(value, whole, out=ratio, where=whole > 0)
-        bounded = np.isfinite(low)
-        zero = empty & bounded
-        return (
-            np.where(zero, 0.0, ratio),
-            np.where(zero, 0.0, low),
-            np.where(zero, 0.0, high),
-        )
+        return ratio, low, high
 
-    def difference(self, parts: Sequence[Pair], found: Sequence[Ends]) -> Ends:
-        """Return the difference of two terms, first minus second, and its interval."""
-        (top, bottom), (other_top, other_bottom) = parts
+    def _count_difference(self, parts: Sequence[Pair], found: Sequence[Ends]) -> Ends:
+        """Return the difference of two sums, first minus second, and its interval."""
+        (top, _), (other, _) = parts
+        value = found[0][0] - found[1][0]
+        _, first, quantile = self.sums(top)
+        _, second, other_quantile = self.sums(other)
+        variance = first + second - 2 * self.covariance((top,), (other,))
+        margin = np.maximum(quantile, other_quantile) * np.sqrt(np.maximum(variance, 0.0))
+        return value, value - margin, value + margin
+
+    def _ratio_difference(self, terms: Sequence[tuple[Sum, Sum]], found: Sequence[Ends]) -> Ends:
+        """Return the difference of two ratios, first minus second, and its interval."""
         (one, low, high), (two, other_low, other_high) = found
-        if bottom is None or other_bottom is None:
-            _, first, quantile = self.sums(top)
-            _, second, other_quantile = self.sums(other_top)
-            variance = first + second - 2 * self.covariance(top, other_top)
-            margin = np.maximum(quantile, other_quantile) * np.sqrt(np.maximum(variance, 0.0))
-            return one - two, one - two - margin, one - two + margin
         # Errors of ratios, to first order: (error of top - ratio * error of bottom) / bottom.
-        terms = [(top, bottom, one), (other_top, other_bottom, two)]
-        cross = self._ratio_covariance(terms[0], terms[1])
-        spread = [self._ratio_covariance(term, term) for term in terms]
+        first, second = (*terms[0], one), (*terms[1], two)
+        cross = self._ratio_covariance(first, second)
+        spread = [self._ratio_covariance(term, term) for term in (first, second)]
         with np.errstate(divide="ignore", invalid="ignore"):
             correlation = np.nan_to_num(cross / np.sqrt(spread[0] * spread[1]))
         low, high = difference_of((one, two), (low, other_low), (high, other_high), correlation)
         return one - two, low, high
 
     def _ratio_covariance(
-        self,
-        first: tuple[Functionals, Functionals, Floats],
-        second: tuple[Functionals, Functionals, Floats],
+        self, first: tuple[Sum, Sum, Floats], second: tuple[Sum, Sum, Floats]
     ) -> Floats:
         """Return the covariance of two ratios times the product of their denominators."""
         (top, bottom, ratio), (other_top, other_bottom, other) = first, second
@@ -249,12 +287,18 @@ class Intervals:
             + ratio * other * self.covariance(bottom, other_bottom)
         )
 
-    def sums(self, asked: Functionals) -> tuple[Floats, Floats, NDArray[np.float64]]:
-        """Return estimates of sums, their variance, and the quantile of their error."""
-        pooled = self.sources.pooled
+    def sums(self, *asked: Functionals) -> tuple[Floats, Floats, NDArray[np.float64]]:
+        """Return estimates of sums of parts, their variance, and the quantile of their error."""
+        fourths = [fourth_cumulant(self.sources.pooled, each) for each in asked]
+        # A fourth cumulant is a sum of fourth powers of weights, so its root is a norm of them,
+        # and the norm of a sum is at most the sum of the norms.
+        fourth = fourths[0] if len(fourths) == 1 else sum(each**0.25 for each in fourths) ** 4
         variance = self.covariance(asked, asked)
-        draws = effective_draws(variance, fourth_cumulant(pooled, asked))
-        return estimate(pooled, asked), variance, central_quantile(self.level, draws)
+        draws = effective_draws(variance, fourth)
+        return self._estimate(asked), variance, central_quantile(self.level, draws)
+
+    def _estimate(self, asked: Sum) -> Floats:
+        return np.asarray(sum(estimate(self.sources.pooled, each) for each in asked))
 
     def margins(self, asked: Functionals, variance: Floats, quantile: Floats) -> Floats:
         """Return margins of sums."""
@@ -262,22 +306,30 @@ class Intervals:
             return half_widths(self.sources.pooled, asked, self.level)
         return np.asarray(quantile * np.sqrt(np.maximum(variance, 0.0)))
 
-    def covariance(self, one: Functionals, other: Functionals) -> Floats:
+    def covariance(self, one: Sum, other: Sum) -> Floats:
         """Return the covariance of two sums: of the noise, and of sampling if asked for.
 
         A simple random sample of n records from a large population: sums of x and y over the
         records have the covariance sum of x y - (sum of x) (sum of y) / n.
         """
-        pooled = self.sources.pooled
-        found = covariance(pooled, one, other)
+        pooled, pairs = self.sources.pooled, _meeting(one, other) or [(one[0], other[0])]
+        found = sum(covariance(pooled, mine, its) for mine, its in pairs)
         if self.sampling:
             nothing = Functionals((), ())
             records = max(float(estimate(pooled, nothing)), 1.0)
-            product = estimate(pooled, one.times(other))
-            drawn = product - estimate(pooled, one) * estimate(pooled, other) / records
+            product = self._estimate(tuple(mine.times(its) for mine, its in pairs))
+            drawn = product - self._estimate(one) * self._estimate(other) / records
             same = one is other
             found = found + (np.maximum(drawn, 0.0) if same else drawn)
-        return found
+        return np.asarray(found)
+
+
+def _meeting(
+    one: Sequence[Functionals], other: Sequence[Functionals]
+) -> list[tuple[Functionals, Functionals]]:
+    """Return the pairs of parts that some sum has both of; the others have no covariance."""
+    pairs = itertools.product(one, other)
+    return [pair for pair in pairs if meeting(*pair)]
 
 
 def _absent(

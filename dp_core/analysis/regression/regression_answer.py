@@ -10,7 +10,7 @@ import numpy as np
 from dp_core.analysis.regression.survey_answer import DesignUsed
 from dp_core.inference.combining_rules import WARNED_COVERAGE
 from dp_core.text.pages.answer import INLINE, OMITTED, Answer
-from dp_core.text.pages.number_texts import degrees, four_digits, probability
+from dp_core.text.pages.number_texts import degrees, four_digits, level_text, probability
 from dp_core.text.pages.page import Block, Fact, Listing, Page, Sentence, numbers, texts
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class RegressionAnswer(Answer):
         return f"{self.sets if len(used) > 1 else 1} of {rows} {self.of or 'rows'}"
 
     def _table(self) -> Listing:
-        level, rows = f"{100 * self.level:.4g} %", []
+        level, rows = level_text(self.level), []
         names = ("estimate", "std. error", "t", "df", "p", f"{level} interval")
         of_one_set = any(row.one_set for row in self.coefficients)
         headings: tuple[str, ...] = ("coefficient", *names)

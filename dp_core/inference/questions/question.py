@@ -287,11 +287,12 @@ def _edge(column: Column, sign: str, text: str) -> tuple[int, str]:
     if cut in edges:
         return edges.index(cut), scale.text(value)
     near = [max(edge for edge in edges if edge < cut), min(edge for edge in edges if edge > cut)]
+    none = edges[0] if sign in ("<", "<=") else edges[-1]  # no value is beyond it
     shift = step if sign in ("<=", ">") else 0
-    low, high = (f"{column.name} {sign} {scale.text(edge - shift)}" for edge in near)
+    offered = [f"{column.name} {sign} {scale.text(edge - shift)}" for edge in near if edge != none]
     raise BadInput(
         f"{column.name} {sign} {scale.text(value)} is inside a bin, and the tables do not"
-        f" tell its values apart: use {low} or {high}."
+        f" tell its values apart: use {' or '.join(offered) or 'another column'}."
     )
 
 

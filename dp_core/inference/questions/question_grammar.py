@@ -224,6 +224,13 @@ class _Reader(TokenReader):
         self.place += 1
         stated = before or self._part()
         if stated is None:
+            token = self.next_token()
+            if token is not None and re.match(r"[\d.]", token.text):
+                raise BadInput(
+                    "The number is longer than 12 digits before or after the point: shorten it."
+                    if re.fullmatch(r"[\d./]+%?", token.text)
+                    else f"{token.text} is no number."
+                )
             raise BadInput(
                 f"It is not stated which {kind}: ask for `quantile 0.9 of COLUMN`,"
                 " `90th percentile of COLUMN` or `median of COLUMN`."

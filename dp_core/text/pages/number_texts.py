@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import date
+from decimal import Decimal
 from fractions import Fraction
 
 
@@ -24,6 +25,15 @@ def number(value: float | Fraction | str) -> str:
     ('0.5', '1e-09', '0.3333')
     """
     return f"{float(Fraction(value) if isinstance(value, str) else value):.4g}"
+
+
+def level_text(level: float) -> str:
+    """Return a confidence level in percent with all its digits: no level is `100 %`.
+
+    >>> level_text(0.95), level_text(0.5), level_text(0.999999999999)
+    ('95 %', '50 %', '99.9999999999 %')
+    """
+    return f"{(100 * Decimal(repr(level))).normalize():f} %"
 
 
 def cell_text(value: str | int | float | Fraction | date | None) -> str:

@@ -378,6 +378,24 @@ def test_pairs_of_a_wide_map_are_those_of_the_most_measured_columns():
     assert list(shown) == sorted(shown, key=columns.index)
 
 
+@pytest.mark.parametrize(
+    ("kind", "edges", "shown"),
+    [
+        ("date", (0, 91, 182, 274), "of the records per day"),  # 130 % per year
+        ("date", (0, 366, 731), ""),
+        ("number", (0, 1, 2, 3), "100 % of the records per 1"),
+    ],
+)
+def test_the_height_of_a_density_is_no_more_than_all_records(kind, edges, shown):
+    column = Column(name="x", kind=kind, edges=tuple(map(Fraction, edges)))
+    found = density(column, [99.7, 0.2, 0.1], None, 0.0)
+    assert (found is None) == (not shown)
+    if found is not None:
+        assert shown in found.top
+        assert float(found.top.split(" %")[0]) <= 100
+        assert "e+" not in found.top
+
+
 def test_a_column_is_a_density_only_where_every_bin_can_be_seen():
     def column(*edges: int) -> Column:
         return Column(name="x", kind="integer", edges=tuple(map(Fraction, edges)))

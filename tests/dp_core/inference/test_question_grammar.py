@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from dp_core.errors import BadInput
@@ -122,6 +124,18 @@ def test_questions_that_mean_different_things_are_told_apart():
     assert len({str(meant(wanted)) for wanted in SAME}) == len(SAME)
 
 
+@pytest.mark.parametrize(
+    "typed", ["age < 5", "age <= 5", "age > 70", "age >= 70", "height < 1.2", "height > 1.9"]
+)
+def test_a_threshold_that_is_offered_can_be_asked(typed):
+    with pytest.raises(BadInput) as caught:
+        read_question(f"count where {typed}", SCHEMA)
+    offered = re.search(r"use (.+)\.$", caught.value.message)
+    assert offered is not None
+    for each in offered[1].split(" or "):
+        assert read_question(f"count where {each}", SCHEMA).where
+
+
 WRONG = {
     "": ["count by sex"],
     "   ": ["count by sex"],
@@ -140,6 +154,7 @@ WRONG = {
     "quartile of age": ["not stated which quartile"],
     "quantile 90 of age": ["90 is no quantile, which is above 0 and below 1", "90th percentile"],
     "quantile 1/0 of age": ["divides by 0"],
+    f"quantile 0.{'3' * 40} of age": ["longer than 12 digits"],
     "quantile 0 of age": ["0 is no quantile, which is above 0 and below 1"],
     "share of sex = male, female": ["`sex in (male, female)`"],
     "share of sex = 1 or 2 by health": ["`sex in (male, 2)`"],

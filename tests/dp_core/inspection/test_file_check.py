@@ -39,7 +39,7 @@ SEX = "{type: category, levels: {1: male, 2: female}}"
         ("NA", "missing-codes", 'missing_values: ["", "NA"]'),
         ("-9", "missing-codes", 'missing_values: ["", "-9"]'),
         (".", "missing-codes", 'missing_values: ["", "."]'),
-        ("3", "levels", "If public knowledge includes"),
+        ("3", "levels", "from public knowledge"),
     ],
 )
 def test_a_text_that_is_no_level_is_told_why_and_counted(value, kind, fix):

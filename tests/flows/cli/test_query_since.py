@@ -3,13 +3,15 @@
 import copy
 import dataclasses
 import datetime
+import itertools
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dp_core.analysis.notebook.open_bundle import read_bundle
-from dp_core.analysis.query.comparable import check_releases
+from dp_core.analysis.query.comparable import _release_notes, check_releases
 from dp_core.bundle import reading
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import parse_schema
@@ -17,6 +19,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.wall.ledger.receipts import make_receipt
 from tests.dp_core.bundle import conftest
 from tests.dp_core.bundle.conftest import Survey, make_published, make_schema, write
+from tests.panel_files import panel_document
 
 CLIQUES = (("sex", "age"), ("sex", "height", "born"))
 
@@ -131,6 +134,22 @@ def test_the_same_release_and_the_same_tables_are_refused(waves, command, tmp_pa
     bundle = reading.read_bundle(old)
     with pytest.raises(BadInput, match="use the same noisy tables"):
         check_releases(dataclasses.replace(bundle, folder=None), bundle)
+
+
+def test_records_of_another_kind_are_noted():
+    """A row of a survey is no person of a panel, though both are called records."""
+    columns = survey().schema.document["columns"]
+    schemas = [
+        parse_schema(panel_document()),
+        *(
+            parse_schema({"version": "1", "title": "T", "columns": columns, **unit})
+            for unit in ({}, {"unit": {"column": "id", "max_rows": "1"}})
+        ),
+    ]
+    found = [SimpleNamespace(folder=None, claims=SimpleNamespace(schema=each)) for each in schemas]
+    for one, other in itertools.permutations(range(3), 2):
+        assert any("A record is" in note for note in _release_notes(found[one], found[other]))
+    assert not any("A record is" in note for note in _release_notes(found[0], found[0]))
 
 
 def test_the_order_of_dates_and_other_titles_are_noted(waves, command, tmp_path):

@@ -107,6 +107,7 @@ def test_a_date_makes_its_release_once(schedule, told, says):
 
     checked = nightly.check_all(schedule.project.home, [])
     assert checked.verified == ("town-2026-11",)
+    assert "The ledger and 1 bundle verify." in checked.sentence
     assert checked.head in nightly.verify_ledger.fn().message
     report = out / "report.html"
     report.write_text(report.read_text() + " ")

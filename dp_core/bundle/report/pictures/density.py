@@ -118,12 +118,18 @@ def density(
 def _per_unit(column: Column, top: float, counted: str) -> str:
     if column.scale.difference:
         unit, times = column.scale.axis_unit
-        return f"{times * top:.2g} % of the {counted} per {unit}"
+        if times * top > 100:  # no more than all records are in a unit
+            unit, times = column.scale.difference.removesuffix("s"), 1.0
+        return f"{_two_digits(times * top)} % of the {counted} per {unit}"
     digits = math.floor(math.log10(top))
     if digits in (0, 1):
-        return f"{top:.2g} % of the {counted} per 1"
+        return f"{_two_digits(top)} % of the {counted} per 1"
     per = 10.0**-digits
-    return f"{top * per:.2g} % of the {counted} per {per:,.{max(digits, 0)}f}"
+    return f"{_two_digits(top * per)} % of the {counted} per {per:,.{max(digits, 0)}f}"
+
+
+def _two_digits(value: float) -> str:
+    return f"{float(f'{value:.2g}'):g}"
 
 
 def _ticks(column: Column, edges: Sequence[float]) -> tuple[tuple[float, str], ...]:

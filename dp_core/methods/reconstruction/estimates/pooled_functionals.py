@@ -22,7 +22,6 @@ Nothing is clipped or shrunk: every estimate is unbiased. All inputs are public.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import (
@@ -37,7 +36,6 @@ from dp_core.methods.reconstruction.estimates.functional_terms import (
 )
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.tables.domain import Clique
-from dp_core.tables.structural_zeros import StructuralZeros
 
 
 def unobserved(pooled: Pooled, asked: Functionals) -> list[Clique]:
@@ -125,27 +123,3 @@ def is_determined(pooled: Pooled, clique: Clique) -> bool:
     place, _, level = by_area(pooled, one)
     known = (pooled.areas(part) for part, _, _ in terms(one, place))
     return all(each is not None and each.total and level < each.levels for each in known)
-
-
-def impossible(zeros: StructuralZeros, asked: Functionals) -> NDArray[np.bool_]:
-    """Return which functionals count impossible cells only, so that they are exactly 0.
-
-    Args:
-        zeros: Structural zeros in the codes of the functionals' columns.
-        asked: The functionals.
-    """
-    found = np.zeros(asked.shape, dtype=bool)
-    for rule in zeros.rules:
-        if not set(rule.columns) <= set(asked.columns):
-            continue
-        inside = np.array(True)
-        for axis, (name, each) in enumerate(zip(asked.columns, asked.weights, strict=True)):
-            if name in rule.columns:
-                outside = np.ones(each.shape[1], dtype=bool)
-                outside[list(rule.codes[rule.columns.index(name)])] = False
-                row = ~(each[:, outside] != 0).any(axis=1)
-                inside = inside & row.reshape(along(len(asked.columns), axis))
-        found |= inside
-    for axis, each in enumerate(asked.weights):
-        found |= ~(each != 0).any(axis=1).reshape(along(len(asked.columns), axis))
-    return found

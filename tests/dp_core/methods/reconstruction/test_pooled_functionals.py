@@ -16,11 +16,9 @@ from dp_core.methods.reconstruction.estimates.functional_terms import Functional
 from dp_core.methods.reconstruction.estimates.pooled_functionals import (
     covariance,
     estimate,
-    impossible,
     unobserved,
 )
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from tests.dp_core.methods.reconstruction.test_pooled_parts import (
     CASES,
     DOMAIN,
@@ -129,11 +127,3 @@ def test_one_cell_of_one_table_has_one_draw():
     assert single_laplace_scale(pool(DOMAIN, [one, one]), cells) is None
     assert single_laplace_scale(pool(DOMAIN, [one], rows=9.0), cells) is None
     assert single_laplace_scale(pool(DOMAIN, [table(("a", "b"), 7.0)]), cells) is None
-
-
-def test_sums_of_impossible_cells_only_are_known():
-    zeros = StructuralZeros((Rule(("b", "a"), ((0, 2), (1,)), "b 0 or 2 with a 1"),))
-    rows = np.array([[1.0, 0, 1], [1, 1, 0], [0, 0, 0]])
-    found = impossible(zeros, Functionals(("a", "b"), (np.eye(2), rows)))
-
-    assert found.tolist() == [[False, False, True], [True, False, True]]
