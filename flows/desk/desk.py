@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +105,8 @@ def open_desk(
     """Open a question desk, or open it again under other terms; nothing is spent.
 
     Data files are checked against the whole schema, so that questions about some of their columns
-    give no further exact answers, and are not counted as further schemas.
+    give no further exact answers, and are not counted as further schemas. The check is an attempt:
+    the ledger allows and records it before the data are opened, and its end before it is told.
 
     Args:
         path: The desk file.
@@ -115,10 +117,11 @@ def open_desk(
 
     Raises:
         BadInput: for any mistake in the file, if no question could be measured or paid under its
-            terms, and if the data files are not there or do not fit the schema.
-        BudgetRefused: if an account does not exist, is closed, is stopped, or has another
-            neighbouring relation or unit; or if the account of a user is not within that of the
-            desk.
+            terms, and if the data files are not there, or do not fit the schema, which counts as a
+            refused attempt.
+        BudgetRefused: if an account does not exist, is closed, is stopped, may try no further
+            schema, or has another neighbouring relation or unit; or if the account of a user is not
+            within that of the desk.
         DataRefused: if the data belong to an account of another family; the ledger counts a refused
             attempt.
     """
@@ -130,17 +133,21 @@ def open_desk(
     with desk.admission_lock():
         desk = replace(desk, terms=_with_link(terms, folder))
         desk = replace(desk, data=file_hashes(desk.terms.data, folder, ledger))
-        if desk.data:
-            _check_fit(desk, ledger, fits or own_process.fits_in_own_process)
-        # The entry comes before the desk's record, so that no desk is open without one.
-        ledger.open_desk(
-            desk.account,
-            desk.terms_hash,
-            terms.schema,
-            by=by,
-            reason=reason,
-            fits=desk.data[0] if desk.data else None,
+        data = desk.data[0] if desk.data else None
+        record = partial(
+            ledger.open_desk, desk.account, desk.terms_hash, terms.schema, by=by, reason=reason
         )
+        if data is not None:
+            record(examines=data)
+            fault = _fault(desk, ledger, fits or own_process.fits_in_own_process)
+            if fault is not None:
+                ledger.close_desk(desk.account, desk.terms_hash, by=by, reason=reason)
+                raise BadInput(
+                    f"{fault} The ledger counted a refused attempt, and the desk takes no questions"
+                    " until it is opened again."
+                )
+        # The entry comes before the desk's record, so that no desk is open without one.
+        record(fits=data)
         owner = ledger.desk_data_owner(desk.account, desk.data)
         if owner is not None:
             raise DataRefused(
@@ -153,21 +160,18 @@ def open_desk(
     return desk
 
 
-def _check_fit(desk: Desk, ledger: Ledger, fits: Fits) -> None:
-    """Check that the desk's files fit its whole schema, as a person who may open them can.
-
-    Raises:
-        BadInput: if they do not, cannot be read, or change meanwhile.
-    """
+def _fault(desk: Desk, ledger: Ledger, fits: Fits) -> str | None:
+    """Return why the desk's files do not fit its whole schema; None if they do."""
     schema = desk.folder / _SCHEMA
     write_atomically(schema, canonical_json(dict(desk.terms.schema.document)) + b"\n")
     if not fits(schema, str(desk.folder / str(desk.terms.data))):
-        raise BadInput(
+        return (
             "The data of this desk do not fit its schema, or cannot be read. `dp-release schema"
-            " check SCHEMA FILE` says why. Correct the schema or the file, then open the desk."
+            " check SCHEMA FILE` says why. Correct the schema or the file."
         )
     if file_hashes(desk.terms.data, desk.folder, ledger) != desk.data:
-        raise BadInput("The data of this desk changed while they were checked; open it again.")
+        return "The data of this desk changed while they were checked."
+    return None
 
 
 def is_open(desk: Desk, ledger: Ledger) -> bool:

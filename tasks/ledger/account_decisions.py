@@ -7,9 +7,10 @@ keys.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Literal
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
@@ -22,6 +23,7 @@ from dp_core.wall.ledger.attempts.refused_attempts import (
     Attempts,
     attempts_of,
     attempts_of_family,
+    examined_by_desk,
 )
 from dp_core.wall.ledger.attempts.tried_schemas import TriedSchemas, tried_schemas
 from dp_core.wall.ledger.budget_periods import Calendar
@@ -362,6 +364,7 @@ class Decisions:
         *,
         by: str,
         reason: str,
+        examines: str | None = None,
         fits: str | None = None,
     ) -> None:
         """Record that a person opens a question desk, or opens it again under other terms.
@@ -372,6 +375,8 @@ class Decisions:
             schema: Its schema, which counts as a tried schema unless it was tried before.
             by: Person who decides.
             reason: Reason for the decision.
+            examines: Keyed hash of its data, if they are opened next to check whether they fit the
+                schema. The desk takes no questions until `fits` is recorded. None by default.
             fits: Keyed hash of its data, if they were checked and fit the schema. Questions about
                 these data then do not count. None (the default) if they were not checked.
 
@@ -380,7 +385,9 @@ class Decisions:
                 attempts have stopped it.
             StageFailed: if the account takes no attempt until open ones are over.
         """
-        self._of_desk("open-desk", account, terms, schema, by=by, reason=reason, fits=fits)
+        self._end_other_opening(account, f"{terms} {examines or fits}", by=by, reason=reason)
+        data = {"examines": examines, "fits": fits}
+        self._of_desk("open-desk", account, terms, schema, by=by, reason=reason, data=data)
 
     def close_desk(self, account: str, terms: str, *, by: str, reason: str) -> None:
         """Record that a person closes a question desk.
@@ -430,6 +437,15 @@ class Decisions:
                 book.append("close-desk", account=account, about=last.about, body=body)
             return other[0]
 
+    def _end_other_opening(self, account: str, opening: str, *, by: str, reason: str) -> None:
+        """Count an opening that was interrupted, of other terms or data, as a refused attempt."""
+        with self._database.writing() as book:
+            examined = examined_by_desk(book, account)
+            if examined not in (None, opening):
+                terms = str(examined).partition(" ")[0]
+                body = {"terms": terms, "by": by, "reason": reason}
+                book.append("close-desk", account=account, about=terms, body=body)
+
     def _of_desk(
         self,
         kind: Literal["open-desk", "close-desk"],
@@ -439,17 +455,19 @@ class Decisions:
         *,
         by: str,
         reason: str,
-        fits: str | None = None,
+        data: Mapping[str, str | None] = MappingProxyType({}),
     ) -> None:
         body: dict[str, object] = {"terms": terms, "by": by, "reason": reason}
         with self._database.writing() as book:
             if book.charter(account) is None:
                 raise BudgetRefused(f"There is no account {account!r}.", row="no-account")
             if schema is not None:
+                known = {name: one for name, one in data.items() if one}
+                hashed = next(iter(known.values()), "")
                 # privacy: a stopped account recognises no data, and the opening looks them up.
-                check_new_attempt(book, account)
-                body["schema"] = tried_parts(book, account, schema, fits or "")
-                body |= {"fits": fits} if fits else {}
+                if examined_by_desk(book, account) != f"{terms} {hashed}":
+                    check_new_attempt(book, account)
+                body |= {"schema": tried_parts(book, account, schema, hashed), **known}
             book.append(kind, account=account, about=terms, body=body)
 
     # -- keys

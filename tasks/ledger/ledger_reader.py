@@ -52,7 +52,7 @@ class LedgerReader:
         """Return the hash of the terms of an account's open question desk; None if none is open."""
         with self._database.reading() as book:
             last = book.latest(kinds=("open-desk", "close-desk"), account=account)
-        if last is None or last.receipt.kind == "close-desk":
+        if last is None or last.receipt.kind == "close-desk" or "examines" in last.body:
             return None
         return last.about
 

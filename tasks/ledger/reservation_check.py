@@ -17,6 +17,7 @@ from dp_core.wall.ledger.attempts.refused_attempts import (
     attempts_of,
     attempts_of_family,
     examination_of,
+    examined_by_desk,
     family,
 )
 from dp_core.wall.ledger.attempts.tried_schemas import MOST_SCHEMAS, parts_to_count, tried_schemas
@@ -217,13 +218,14 @@ def check_comparison(book: Transaction) -> None:
 
 
 def open_in_words(book: Transaction, account: str) -> str:
-    """Return sentences that name the family's releases with an open attempt, and what to do."""
+    """Return sentences that name the family's open attempts, and what to do."""
     releases = [
         entry.receipt.release
         for name in family(book, account)
         for entry in book.find(account=name, kinds=("examine",))
         if examination_of(book, entry.reservation or 0) in ("open", "fits")
     ]
+    desks = [name for name in family(book, account) if examined_by_desk(book, name) is not None]
     at_work = [name for name in releases if holder_of(book, name) is not None]
     stopped = [name for name in releases if name not in at_work]
     words = []
@@ -234,6 +236,8 @@ def open_in_words(book: Transaction, account: str) -> str:
             f"Interrupted: {_listed(stopped)}; type `dp-release resume NAME` for each, or"
             " `dp-release abandon NAME`, which counts as a refused attempt."
         )
+    if desks:
+        words.append(f"Question desk whose data are examined: {_listed(desks)}; open it again.")
     return " ".join(words)
 
 

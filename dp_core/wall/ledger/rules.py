@@ -93,14 +93,12 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             assert entry.reservation is not None
             after_it = passed(gate_of(book, entry.reservation), entry.receipt)
             return {gate_total(entry.reservation): after_it.text()}
-        case "examine" | "verdict" | "refuse-public":
+        case "examine" | "verdict" | "refuse-public" | "close-desk":
             return attempts_after(entry, book)
-        case "allow-retry":
+        case "allow-retry" | "open-desk":
             return attempts_after(entry, book) | tried_after(entry, book)
-        case "open-desk" | "input":
+        case "input":
             return tried_after(entry, book)
-        case "close-desk":
-            return attempts_after(entry, book) if "refused" in entry.body else {}
         case "settle":
             return _settle(entry, book) | attempts_after(entry, book)
         case "restate":

@@ -30,7 +30,7 @@ from tasks.support.connection_faults import connection_fault
 if TYPE_CHECKING:
     from alembic.config import Config
 
-SCHEMA_VERSION = "0009"
+SCHEMA_VERSION = "0010"
 """Name of the latest migration, which this version of the program needs."""
 
 _STEPS = "tasks.ledger.database:migrations"

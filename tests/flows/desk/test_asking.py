@@ -9,6 +9,8 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, Held, StageFailed, Unpublished
 from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.ledger.attempts.refused_attempts import MOST_REFUSED
+from dp_core.wall.ledger.attempts.tried_schemas import MOST_SCHEMAS
 from flows.cli.actions.publication_decisions import publish, withdraw
 from flows.desk import own_process
 from flows.desk.asking import admit_question, answer_question, plan_question
@@ -354,11 +356,54 @@ def test_a_desk_opens_for_data_that_fit_and_its_questions_are_no_further_schemas
 def test_a_desk_whose_data_do_not_fit_is_not_opened(office):
     path = office.project.folder / "town.csv"
     path.write_text(path.read_text().replace(",1,", ",zebra,"))
-    position = office.project.ledger().head().position
+    ledger = office.project.ledger()
     with pytest.raises(BadInput, match="do not fit its schema") as refused:
         office.open()
     assert "zebra" not in refused.value.message
-    assert office.project.ledger().head().position == position
+    assert ledger.desk_terms("rand") is None
+    assert (ledger.attempts("rand").refused, ledger.attempts("rand").open) == (1, 0)
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+def test_an_opening_beyond_the_limit_of_schemas_opens_no_data(office, verdict):
+    """Ever tighter schemas of a desk would find the largest value of a column."""
+    path, asked = office.project.folder / "town.schema.yaml", []
+
+    def examine(schema, data):
+        asked.append((schema, data))
+        return verdict
+
+    schema = path.read_text()
+    ledger, rows = office.project.ledger(), []
+    for number in range(20):
+        path.write_text(schema.replace('"NA"', f'"NA", no-{number}'))
+        try:
+            open_desk(office.project.folder / "questions.yaml", ledger, **WHO, fits=examine)
+        except BudgetRefused as refused:
+            rows.append(refused.row)
+        except BadInput:
+            assert not verdict
+    assert {*rows} == {"schemas-tried" if verdict else "attempts-refused"}
+    assert len(asked) == (MOST_SCHEMAS - 1 if verdict else MOST_REFUSED)
+    assert ledger.attempts("rand").refused == (0 if verdict else MOST_REFUSED)
+    ledger.verify()
+
+
+def test_an_opening_that_stopped_goes_on_and_another_one_counts_it_as_refused(office):
+    path, ledger = office.project.folder / "questions.yaml", office.project.ledger()
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    for _ in range(4):
+        with pytest.raises(KeyboardInterrupt):
+            open_desk(path, ledger, **WHO, fits=stop)
+    assert (ledger.attempts("rand").open, ledger.desk_terms("rand")) == (1, None)
+    office.open(largest="2")
+    found = ledger.attempts("rand")
+    assert (found.open, found.refused, found.fitted) == (0, 1, 2)
+    assert ledger.desk_terms("rand") == office.desk.terms_hash
+    ledger.verify()
 
 
 def test_the_check_of_a_desks_data_has_its_own_process(office, tmp_path):
@@ -475,9 +520,12 @@ def test_the_ledger_records_who_opened_and_closed_a_desk_under_which_terms(offic
     entries = ledger.entries(kinds=("open-desk", "close-desk"))
     assert [(each.kind, each.receipt.account, each.body["terms"]) for each in entries] == [
         ("open-desk", "rand", first),
+        ("open-desk", "rand", first),
+        ("open-desk", "rand", second),
         ("open-desk", "rand", second),
         ("close-desk", "rand", second),
     ]
+    assert ["examines" in each.body for each in entries] == [True, False, True, False, False]
     assert first != second
     assert all({name: each.body[name] for name in WHO} == WHO for each in entries)
     assert ledger.verify() is not None

@@ -65,7 +65,7 @@ def test_an_opening_is_recorded_and_then_refused_and_counted_once(shut, use, say
     use("town")
     refused(shut.open, says)
     ledger = shut.project.ledger()
-    opened, closed = ledger.entries(account="rand", kinds=("open-desk", "close-desk"))
+    _, opened, closed = ledger.entries(account="rand", kinds=("open-desk", "close-desk"))
     assert (opened.kind, closed.kind) == ("open-desk", "close-desk")
     assert opened.body["by"] == closed.body["by"] == WHO["by"]
     assert ledger.desk_terms("rand") is None

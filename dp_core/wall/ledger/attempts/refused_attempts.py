@@ -10,6 +10,10 @@ has charges opens its data again only if another file was refused or could not b
 that then finds the bound file to fit ends at once (`charged` in the verdict), because the release
 has paid.
 
+The opening of a question desk is an attempt too. `open-desk` with `examines` is recorded before the
+data are opened, and `fits` in a second `open-desk` ends the attempt. If anything else follows for
+this desk, such as `close-desk` or an opening under other terms, the attempt counts as refused.
+
 A person may declare public, to compare methods, data that belong to an account. The refusal reveals
 that these are the confidential data, so it counts as a refused attempt (`refuse-public`). So does
 the refusal of a question desk whose data belong to another account (`refused` in `close-desk`).
@@ -133,6 +137,37 @@ def examination_of(book: Book, reservation: int) -> Examination | None:
     return cast("Examination | None", book.total(examination_total(reservation)))
 
 
+def examined_by_desk(book: Book, account: str) -> str | None:
+    """Return the terms and the data of an account's desk whose opening is an open attempt."""
+    return book.total(_desk_total(account)) or None
+
+
+def _desk_total(account: str) -> str:
+    return f"examination/desk/{account}"
+
+
+def _examined(entry: Entry, name: str) -> str:
+    """Return the terms and the data that an entry examines, or finds to fit; or nothing."""
+    return f"{entry.about} {entry.body[name]}" if name in entry.body else ""
+
+
+def _after_desk(entry: Entry, book: Book, before: Attempts) -> dict[str, str]:
+    account = entry.receipt.account
+    was, now = examined_by_desk(book, account), _examined(entry, "examines")
+    fits = was is not None and was == _examined(entry, "fits")
+    # privacy: somebody may have seen the answer of an opening that is not continued.
+    refused = int(was not in (None, now) and not fits) + int("refused" in entry.body)
+    after = replace(
+        before,
+        refused=before.refused + refused,
+        recent=before.recent + refused,
+        open=before.open + bool(now) - bool(was),
+        fitted=before.fitted + fits,
+    )
+    found = {_desk_total(account): now} if now != (was or "") else {}
+    return found | ({attempts_total(account): after.text()} if after != before else {})
+
+
 def attempts_stated(book: Book, account: str) -> dict[str, object]:
     """Return what a settlement states about attempts before it: of its account and of its family.
 
@@ -154,7 +189,7 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
 
     Args:
         entry: Entry of kind `examine`, `verdict`, `charge`, `allow-retry`, `refuse-public`,
-            `settle`, or `close-desk` that refuses the desk's data; it breaks no rule.
+            `settle`, `open-desk` or `close-desk`; it breaks no rule.
         book: The ledger before the entry.
     """
     account, place = entry.receipt.account, entry.reservation
@@ -162,7 +197,9 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
     if entry.kind == "allow-retry":
         allowed = (*before.allowed, entry.receipt.at)
         return {attempts_total(account): replace(before, recent=0, allowed=allowed).text()}
-    if entry.kind in ("refuse-public", "close-desk"):
+    if entry.kind in ("open-desk", "close-desk"):
+        return _after_desk(entry, book, before)
+    if entry.kind == "refuse-public":
         after = replace(before, refused=before.refused + 1, recent=before.recent + 1)
         return {attempts_total(account): after.text()}
     assert place is not None
@@ -211,6 +248,11 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
                 return "refuses data that do not belong to its account"
             stopped = attempts_of_family(book, entry.receipt.account).is_full
             return "recognises data of an account that was stopped" if stopped else None
+        case "open-desk":
+            account, examined = entry.receipt.account, _examined(entry, "examines")
+            begins = examined not in ("", examined_by_desk(book, account))
+            full = begins and attempts_of_family(book, account).is_full
+            return "opens data of a desk although its account was stopped" if full else None
         case "close-desk":
             if "refused" not in entry.body:
                 return None

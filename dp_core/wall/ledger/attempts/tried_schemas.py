@@ -160,7 +160,8 @@ def _data_of(entry: Entry) -> str | None:
     """Return the hash of the data whose verdict an entry precedes; None if they are not known."""
     if entry.kind == "reserve":
         return None
-    return str(entry.about if entry.kind == "input" else entry.body.get("fits", ""))
+    body = entry.body
+    return str(entry.about if entry.kind == "input" else body.get("fits", body.get("examines", "")))
 
 
 def schemas_stated(book: Book, account: str) -> int:
