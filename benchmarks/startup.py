@@ -81,7 +81,17 @@ class Bench:
 
     def open_account(self, home: Path) -> None:
         """Open the account that pays for all releases of a home."""
-        terms = ["--epsilon", "1000", "--delta", "1e-3", "--by", "benchmark", "--reason", "time"]
+        terms = [
+            "--epsilon",
+            "1000",
+            "--delta",
+            "1e-3",
+            "--large-epsilon",
+            "--by",
+            "benchmark",
+            "--reason",
+            "time",
+        ]
         self.run([*COMMAND, "ledger", "open", "yrbss", *terms], DP_RELEASE_HOME=str(home))
 
     def spec(self) -> tuple[Path, Path]:

@@ -42,7 +42,17 @@ def measure(
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         environment = {**os.environ, "DP_RELEASE_HOME": str(folder / "home")}
-        opened = [program, "ledger", "open", "benchmark", "--epsilon", "100000", "--delta", "1e-3"]
+        opened = [
+            program,
+            "ledger",
+            "open",
+            "benchmark",
+            "--epsilon",
+            "100000",
+            "--delta",
+            "1e-3",
+            "--large-epsilon",
+        ]
         people = ["--by", "benchmark", "--reason", "to measure"]
         subprocess.run([*opened, *people], env=environment, check=True, capture_output=True)
         for name, schema in schemas.items():

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 USUAL_TOTAL = 100
 """Largest total epsilon of an account that is accepted without `--large-epsilon`."""
+USUAL_DELTA = Fraction(1, 1000)
+"""Largest total delta of an account that is accepted without `--large-epsilon`."""
 
 
 class ExactNumber(click.ParamType):
@@ -105,29 +107,38 @@ PERIOD = Word("month", "quarter", "year")
 COMPOSITION = Word("basic", "zcdp")
 
 
-def confirm_total(epsilon: Fraction | None, *, meant: bool) -> None:
-    """Ask at a terminal about a total above `USUAL_TOTAL`, unless `meant` says that it is meant.
+def confirm_total(epsilon: Fraction | None, delta: Fraction | None, *, meant: bool) -> None:
+    """Ask at a terminal about a total above `USUAL_TOTAL` or `USUAL_DELTA`, unless it is meant.
 
     Args:
         epsilon: The new total; None if it does not change.
+        delta: The new total delta; None if it does not change.
         meant: Whether `--large-epsilon` was given.
 
     Raises:
         BadInput: if it is not meant, or nobody can be asked.
     """
-    if meant or epsilon is None or epsilon <= USUAL_TOTAL:
+    faults = []
+    if epsilon is not None and epsilon > USUAL_TOTAL:
+        faults.append(
+            f"A total of epsilon {float(epsilon):g} protects nobody in practice: statistical"
+            " offices publish with totals of at most about 20 (docs/choosing-epsilon.md)."
+        )
+    if delta is not None and delta > USUAL_DELTA:
+        faults.append(
+            f"With a total delta of {float(delta):g}, releases may disclose so large a share of the"
+            " rows: keep it far below one over the number of persons (docs/choosing-epsilon.md)."
+        )
+    if meant or not faults:
         return
-    what = (
-        f"A total of epsilon {float(epsilon):g} protects nobody in practice: statistical offices"
-        " publish with totals of at most about 20 (docs/choosing-epsilon.md)."
-    )
+    what = " ".join(faults)
     if not _at_a_terminal():
         raise BadInput(
             f"{what} The ledger was not changed; if the total is meant, add --large-epsilon."
         )
     click.echo(what, err=True)
     if not click.confirm("Is this total meant?", err=True):
-        raise BadInput("The ledger was not changed. Give a smaller --epsilon.")
+        raise BadInput("The ledger was not changed. Give a smaller total.")
 
 
 def _at_a_terminal() -> bool:

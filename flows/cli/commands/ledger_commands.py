@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from dp_core.wall.accounting.composition import Composition
     from dp_core.wall.ledger.budget_periods import Period
 
-_LARGE_EPSILON = "Confirm a total epsilon above 100."
+_LARGE_EPSILON = "Confirm a total epsilon above 100, or delta above 0.001."
 _OWN_DELTA = "Part of delta reserved for methods with a threshold (sba, sbhg)."
 _NEW_PERIOD_DELTA = click.option(
     "--period-delta",
@@ -138,7 +138,7 @@ def ledger_open(
     )
     if owner is not None and not owner.strip():
         raise BadInput("--owner is empty; name the person responsible, or leave the option out.")
-    confirm_total(terms.epsilon, meant=meant)
+    confirm_total(terms.epsilon, terms.delta, meant=meant)
     found = existing_ledger() if within else the_ledger()
     found.open_account(
         name,
@@ -191,7 +191,7 @@ def ledger_raise(
     calendar = raised_calendar(
         account, charter.calendar, terms, epsilon=period_epsilon, delta=period_delta
     )
-    confirm_total(epsilon, meant=meant)
+    confirm_total(epsilon, delta, meant=meant)
     before = account_answer(found, account)
     found.raise_account(
         account, epsilon=epsilon, delta=delta, calendar=calendar, by=by, reason=reason

@@ -596,11 +596,17 @@ def test_the_plan_of_a_release_under_way_is_not_refused_and_a_changed_one_is(pro
 
 
 @pytest.mark.parametrize(
-    "words", [("open", "new", "--epsilon", "1000000"), ("raise", "town", "--epsilon", "100.5")]
+    ("words", "says"),
+    [
+        (("open", "new", "--epsilon", "1000000"), "epsilon 1e+06"),
+        (("raise", "town", "--epsilon", "100.5"), "epsilon 100.5"),
+        (("open", "new", "--epsilon", "1", "--delta", "0.5"), "delta of 0.5"),
+        (("raise", "town", "--delta", "0.002"), "delta of 0.002"),
+    ],
 )
-def test_a_total_that_protects_nobody_must_be_confirmed(project, command, words):
+def test_a_total_that_protects_nobody_must_be_confirmed(project, command, words, says):
     before = entries(project)
-    assert_refused(command("ledger", *words, *WHO), 2, "--large-epsilon", "epsilon 1")
+    assert_refused(command("ledger", *words, *WHO), 2, "--large-epsilon", says)
     assert entries(project) == before
     assert command("ledger", *words, "--large-epsilon", *WHO).code == 0
     assert entries(project) == before + 1
