@@ -11,11 +11,19 @@ import resource
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dp_core.errors import StageFailed
-from flows.engine.site_settings import require_dask_configuration, require_usable_values
+from dp_core.errors import BadInput, StageFailed
+from flows.engine.site_settings import (
+    place_of_setting,
+    require_dask_configuration,
+    require_usable_values,
+)
 from tasks.support.lazy_packages import LazyPackages
 from tasks.support.process_environment import correct_environment, require_assertions
+
+if TYPE_CHECKING:
+    from prefect.settings import Settings
 
 QUIET = {
     # No usage data leaves this machine.
@@ -94,6 +102,31 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
         packages.install()
     require_usable_values()
     require_dask_configuration()
+
+
+def require_quiet_settings(settings: Settings) -> None:
+    """Refuse settings of Prefect under which others could read what a run stores, logs or sends.
+
+    A file, or a variable in small letters, can set them too.
+
+    Raises:
+        BadInput: if there is one; the message names the variable or the file.
+    """
+    tells = os.environ.get("DO_NOT_TRACK", "").lower() not in ("1", "true", "yes")
+    results, tasks = "PREFECT_RESULTS_PERSIST_BY_DEFAULT", "PREFECT_TASKS_DEFAULT_PERSIST_RESULT"
+    for what, name, wrong in (
+        ("store results", results, settings.results.persist_by_default),
+        ("store results", tasks, settings.tasks.default_persist_result),
+        ("keep the logs of other libraries", OTHER_LOGS, settings.logging.extra_loggers),
+        ("send usage data", "DO_NOT_TRACK", tells),
+    ):
+        if wrong:
+            raise BadInput(
+                f"Prefect is set to {what} ({place_of_setting(name)}); set it to"
+                f" {QUIET.get(name, 'nothing')}, for a worker and its runs too, then run this"
+                " again.",
+                row="results-stored",
+            )
 
 
 def _give_folders(home: Path) -> None:

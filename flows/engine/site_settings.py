@@ -222,8 +222,8 @@ def place_of_setting(*names: str) -> str:
     Args:
         names: The names of its variable, in upper case.
     """
-    for name in names:
-        if os.environ.get(name):
+    for name, value in os.environ.items():
+        if value and name.upper() in names:
             return name
     found = [f"{name} in {file}" for name in names for file in files_with({name})]
     return " or ".join(found or names)

@@ -6,7 +6,6 @@ worker Prefect is already imported, so a flow can only check that the operator m
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,8 @@ from uuid import uuid4
 from prefect.runtime import flow_run
 from prefect.states import State
 
-from dp_core.errors import BadInput, ReleaseError, StageFailed
-from flows.engine.settings import OTHER_LOGS, QUIET, prepare
+from dp_core.errors import ReleaseError, StageFailed
+from flows.engine.settings import prepare, require_quiet_settings
 from flows.releases.run_records import Begun, RunRecords
 from tasks.run.home import home
 from tasks.support.run_folder import where_kept
@@ -74,31 +73,5 @@ def require_quiet(home: Path) -> None:
     """
     from prefect.settings import get_current_settings
 
-    settings = get_current_settings()
-    tells = os.environ.get("DO_NOT_TRACK", "").lower() not in ("1", "true", "yes")
-    for what, name, wrong in (
-        (
-            "store results",
-            "PREFECT_RESULTS_PERSIST_BY_DEFAULT",
-            settings.results.persist_by_default,
-        ),
-        (
-            "store results",
-            "PREFECT_TASKS_DEFAULT_PERSIST_RESULT",
-            settings.tasks.default_persist_result,
-        ),
-        (
-            "keep the logs of other libraries",
-            OTHER_LOGS,
-            settings.logging.extra_loggers,
-        ),
-        ("send usage data", "DO_NOT_TRACK", tells),
-    ):
-        if wrong:
-            value = QUIET.get(name, "nothing")
-            raise BadInput(
-                f"Prefect is set to {what} ({name}); set it to {value} for the worker and its runs,"
-                " then run this again.",
-                row="results-stored",
-            )
+    require_quiet_settings(get_current_settings())
     prepare(home)

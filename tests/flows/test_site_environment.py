@@ -166,6 +166,16 @@ def test_a_setting_that_stops_a_release_is_named_and_nothing_is_reserved(
     assert not (site.home / "runs").exists()
 
 
+@pytest.mark.runbook("results-stored")
+def test_a_setting_that_would_tell_of_a_run_stops_it_before_it_begins(site, says):
+    name = "prefect_logging_extra_loggers"
+    done = site.run("run", "r.yaml", "--out", "out", **{name: "dask"})
+    says(done.stderr)
+    assert (done.returncode, name in done.stderr) == (2, True)
+    assert site.used() == [0, 0]
+    assert not (site.home / "runs").exists()
+
+
 @pytest.fixture
 def clear(tmp_path, monkeypatch):
     """An environment without settings of a site, in an empty working folder."""
@@ -250,11 +260,35 @@ def test_the_file_that_has_a_setting_is_named_and_no_variable(monkeypatch, file,
     assert "hunter2" not in message
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (None, "dask"),
+        ("prefect.toml", '[logging]\nextra_loggers = "dask"'),
+        ("prefect/profiles.toml", 'active="a"\n[profiles.a]\nPREFECT_LOGGING_EXTRA_LOGGERS="dask"'),
+        (".env", "PREFECT_RESULTS_PERSIST_BY_DEFAULT=true"),
+    ],
+)
+@pytest.mark.usefixtures("clear")
+def test_what_would_tell_of_a_run_is_found_wherever_it_is_set(monkeypatch, file, text):
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    if file is None:
+        monkeypatch.setenv("prefect_logging_extra_loggers", text)
+    else:
+        Path("prefect").mkdir()
+        Path(file).write_text(text)
+
+    message = python("require_quiet_settings", "prefect_settings()")
+
+    assert (file or "prefect_logging_extra_loggers") in message
+
+
 def python(check: str, options: str = "") -> str:
     """Return what a check of this environment says in a new process."""
     code = (
         "from dp_core.errors import BadInput\n"
-        f"from flows.engine.site_settings import {check}\n"
+        "from flows.engine.settings import require_quiet_settings\n"
+        "from flows.engine.site_settings import prefect_settings\n"
         f"try: {check}({options})\n"
         "except BadInput as error: print(error)"
     )

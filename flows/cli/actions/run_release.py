@@ -44,6 +44,7 @@ def make(
     from flows.engine.configured_server import require_server
     from flows.engine.engine_failures import stopped_outside
     from flows.engine.own_server import start_own_server
+    from flows.engine.settings import require_quiet_settings
     from flows.engine.site_settings import prefect_settings, require_a_server
     from flows.monitoring import log
     from flows.monitoring.outcome import collect_outcomes
@@ -66,6 +67,7 @@ def make(
     with _refusals_logged(made):
         server = start_own_server()
         settings = prefect_settings()
+        require_quiet_settings(settings)
         if server is None:
             require_a_server(settings)
             require_server(settings.api.url)
