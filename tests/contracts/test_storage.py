@@ -29,7 +29,7 @@ from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import open_source
 from dp_core.confidential.source_files import is_readable
-from dp_core.confidential.sources.common_types import in_common_type
+from dp_core.confidential.sources.common_types import in_common_type, type_words
 from dp_core.confidential.sources.frame_source import frame_table
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.kernel.coding.stored_texts import canonical_texts, identifier_texts
@@ -407,7 +407,23 @@ def test_a_float_without_a_number_is_read_as_its_text_is(kind, policy, text):
     column = parse_schema(document).column("x")
     found = [code(column, pa.array([float(text), 1.0], kind)) for kind in FLOATS]
     found.append(code(column, pa.array([float(text), 1.0]).dictionary_encode()))
-    assert found == [code(column, pa.array([text, "1"]))] * 3
+    frame = pd.DataFrame({"x": [Decimal(text.strip()), Decimal(1)]})
+    found.append(code(column, frame_table(frame)["x"].combine_chunks()))
+    assert found == [code(column, pa.array([text, "1"]))] * 4
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["a\ud800", "b"], "text that is not Unicode"),
+        (["a\ud800", 1], "text that is not Unicode"),
+        ([Decimal("inf"), {}], "dict"),
+        ([1, 2j], "complex"),
+    ],
+)
+def test_a_value_that_arrow_cannot_hold_is_named_by_its_type(cells, kind):
+    column = frame_table(pd.DataFrame({"x": pd.Series(cells, dtype=object)}))["x"]
+    assert type_words(column.type) == kind
 
 
 DAY_FORMS = ["2026-01-31", "20260131", "2026-W05-6", "2026-01-31T23:30:00-05:00", "unknown"]

@@ -126,8 +126,10 @@ def _array(cells: pd.Series[Any]) -> pa.Array:
     if kind in ("object", "category"):
         try:
             return pa.array([_cell_text(cell) for cell in cells], pa.string())
-        except TypeError as error:
-            kind = str(error)
+        except _UnreadableCell as error:
+            kind = error.kind
+        except UnicodeEncodeError:
+            kind = "text that is not Unicode"
     return pa.nulls(len(cells), pa.binary()).cast(unreadable_type(kind))
 
 
@@ -146,6 +148,14 @@ def _has_several(days: pd.Series[Any]) -> bool:
     return len(kinds) > 1
 
 
+class _UnreadableCell(TypeError):
+    """A value of a frame that is not a text, number, boolean or date."""
+
+    def __init__(self, value: object) -> None:
+        self.kind = type(value).__name__
+        super().__init__(self.kind)
+
+
 def _cell_text(value: object) -> str | None:
     """Return the text of a single value of a frame, None if it is missing.
 
@@ -153,7 +163,7 @@ def _cell_text(value: object) -> str | None:
     ('1', 'true', '2026-01-31')
 
     Raises:
-        TypeError: if it is not a text, number, boolean or date; the message names its type.
+        _UnreadableCell: if it is not a text, number, boolean or date, or Arrow cannot hold it.
     """
     import pandas as pd
 
@@ -170,7 +180,9 @@ def _cell_text(value: object) -> str | None:
     if isinstance(value, float) and DOUBLE_LIMIT <= abs(value) < math.inf:
         return f"{value:.1f}"  # the point says that the digits are not exact
     if isinstance(value, float | decimal.Decimal | datetime.date):
-        with contextlib.suppress(pa.ArrowException, OverflowError):
+        with contextlib.suppress(pa.ArrowException, OverflowError, TypeError, ValueError):
             text: str | None = canonical_texts(pa.array([value], from_pandas=True))[0].as_py()
             return text
-    raise TypeError(type(value).__name__)
+    if isinstance(value, decimal.Decimal):
+        return str(value)  # infinite, or with more digits than Arrow's decimals have
+    raise _UnreadableCell(value)
