@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.encoding import encoder_of
+from dp_core.kernel.codes import code_type
 from dp_core.kernel.coding.encoder import Encoded, count_problems
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.coding.raw_values import State, Values
@@ -50,6 +51,8 @@ class Tally:
         stored: Arrow type in which the file stores the values; null before the first batch.
         problems: Number of rows with each problem.
         strangers: Rows by text, of texts that are not levels or cannot be read.
+        rewritten: Rows by text, of texts for which the whole column is refused: they may have been
+            written for others. They are in no other count but `rows`.
         missing: Rows by text, of texts that mean missing.
         days: Rows by text, of texts that are dates in the column's format.
         outside: Rows by text, of values out of range, as the file has them.
@@ -73,6 +76,7 @@ class Tally:
         self.stored: pa.DataType = pa.null()
         self.problems: Counter[Problem] = Counter()
         self.strangers: Counter[str] = Counter()
+        self.rewritten: Counter[str] = Counter()
         self.missing: Counter[str] = Counter()
         self.days: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
@@ -92,6 +96,24 @@ class Tally:
 
     def add(self, values: pa.Array) -> Encoded:
         """Count a batch of raw values; return their codes."""
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        texts = self.encoder.reader.rewritten(values)
+        if texts is None:
+            return self._add(values)
+        if pa.types.is_dictionary(values.type):  # which would keep these texts
+            values = values.cast(values.type.value_type)
+        self.rewritten.update(texts.drop_null().to_pylist())
+        self.rows += len(texts) - texts.null_count
+        bad = np.array(texts.is_valid())
+        codes = np.zeros(len(bad), code_type(self.column.size))
+        rest = self._add(values.filter(texts.is_null()))
+        codes[~bad] = rest.codes
+        if rest.bad is not None:
+            bad[~bad] = rest.bad
+        return Encoded(codes, bad, rest.problems)
+
+    def _add(self, values: pa.Array) -> Encoded:
         self.stored = value_type(values)
         typed = self.encoder.reader.read(values)
         problem = self.encoder.problem(typed)

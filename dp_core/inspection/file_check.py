@@ -11,14 +11,16 @@ Privacy:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.sources.frame_source import frame_table
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.inspection.advice import definition_of
@@ -30,7 +32,9 @@ from dp_core.inspection.hints import hints
 from dp_core.inspection.repeated_headers import RepeatedHeaders
 from dp_core.inspection.row_findings import PersonCheck, RowChecks
 from dp_core.inspection.value_findings import value_findings
-from dp_core.schema.definition import Schema
+from dp_core.kernel.coding.encoder import Encoded, Encoder
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,11 +148,16 @@ class _Check:
         stored = schema.stored
         self._written, self._whole, self._schema, self.rows = schema, whole, stored, 0
         checked = {column.name for column in stored.checked}
-        self._tallies = {
-            column.name: Tally(column, definition_of(schema.document, column.name))
-            for column in stored.released
-            if column.name in present and column.name in checked
-        }
+        self._absences: dict[str, _Absence] = {}
+        self._tallies = {}
+        for column in stored.released:
+            name = column.name
+            if name in present and name in checked:
+                absence = _Absence.of(stored, column)
+                if absence is not None:
+                    self._absences[name] = absence
+                written = column if absence is None else absence.written
+                self._tallies[name] = Tally(written, definition_of(schema.document, name))
         self._rows, self._headers = RowChecks(stored, present), RepeatedHeaders(self._tallies)
         person = stored.unit.column
         self._persons = PersonCheck(stored) if person in present and person is not None else None
@@ -160,7 +169,12 @@ class _Check:
             encoded = {}
             for name, tally in self._tallies.items():
                 try:
-                    encoded[name] = tally.add(records.column(name))
+                    absence = self._absences.get(name)
+                    encoded[name] = (
+                        tally.add(records.column(name))
+                        if absence is None
+                        else absence.add(tally, records)
+                    )
                 except SchemaViolation as error:
                     raise _RefusedColumn(name, error) from None
             self._rows.add(records, encoded)
@@ -190,6 +204,55 @@ class _Check:
             yield from self._persons.findings()
         for tally in self._tallies.values():
             yield from hints(tally, self._written, self._whole)
+
+
+@dataclass(frozen=True, slots=True)
+class _Absence:
+    """A column of a panel's records that is missing for persons who are absent in its wave.
+
+    A file has no row for them, so the column is judged as the schema defines it, in the others.
+
+    Attributes:
+        written: The column as the schema defines it.
+        takes_part: Column of the records that says who takes part.
+        encoder: Encoder of the column of the records.
+    """
+
+    written: Column
+    takes_part: str
+    encoder: Encoder
+
+    @classmethod
+    def of(cls, schema: Schema, column: Column) -> _Absence | None:
+        """Return how a column is judged; None if no row of it is missing for absence."""
+        panel, name = schema.panel, column.name
+        place = None if panel is None else panel.place(name)
+        if panel is None or place is None or ABSENT in column.texts():
+            return None
+        part = panel.takes_part.get(place[1])
+        if part is None or name == part or column.missing != "level":
+            return None
+        written = column
+        # The reader adds this rule if the schema does not state `missing: level`.
+        if any(rule.text == f"{part}: yes, {name}: missing" for rule in schema.zeros.rules):
+            policy = "reject" if column.out_of_range == "missing" else column.out_of_range
+            written = replace(column, missing="reject", out_of_range=policy)
+        return cls(written, part, encoder_of(column))
+
+    def add(self, tally: Tally, records: pa.RecordBatch) -> Encoded:
+        """Count the values of those who take part; return the codes of all, with what is refused.
+
+        A value that the definition refuses is refused here, and breaks no rule about absence.
+        """
+        values = records.column(tally.column.name)
+        here = pc.equal(records.column(self.takes_part), TAKES_PART[0])
+        counted = tally.add(values.filter(here))
+        encoded = self.encoder.encode(values)
+        if counted.bad is None:
+            return encoded
+        bad = np.zeros(len(values), np.bool_) if encoded.bad is None else encoded.bad.copy()
+        bad[here.to_numpy(zero_copy_only=False)] = counted.bad
+        return replace(encoded, bad=bad)
 
 
 def _under_schema_names(records: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:

@@ -15,6 +15,7 @@ from dp_core.inspection.advice import Advice, how_to_encode, in_quotes
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
 from dp_core.inspection.findings import Example, Finding, Severity, examples_of, some_rows
 from dp_core.kernel.coding.problems import Problem
+from dp_core.kernel.coding.raw_values import REWRITTEN
 from dp_core.kernel.coding.stored_texts import is_text
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
@@ -69,6 +70,17 @@ _WITH_UNIT = re.compile(
 def value_findings(tally: Tally) -> Iterator[Finding]:
     """Yield the findings about single values of a column."""
     column, problems = tally.column, tally.problems
+    if tally.rewritten:
+        yield Finding(
+            "refusal",
+            "stored-type",
+            column.name,
+            f"The column {REWRITTEN}.",
+            "Correct these texts, or let the program that made the file store its own texts; levels"
+            " have the same form.",
+            tally.rewritten.total(),
+            _quoted_examples(tally.rewritten),
+        )
     if problems[Problem.MISSING]:
         yield _missing(tally)
     if problems[Problem.LEVEL]:

@@ -89,6 +89,13 @@ _NULL = r"|#N/A N/A|#?N/?A|n/a|NULL|null|-?(?i:NaN)|-?1\.#(IND|QNAN)"
 """Texts that programs read as null in a column of numbers or times, and as texts in others."""
 
 
+REWRITTEN = (
+    "has booleans, dates or times in another form than its levels, such as true beside yes, or"
+    " 31.01.2026 beside 2026-01-31, and programs write one for the other"
+)
+"""Why a column of levels is refused; follows its name."""
+
+
 class State(IntEnum):
     """Whether a raw value is a value of the column's type."""
 
@@ -167,6 +174,18 @@ class Reader:
         else:
             data, state, exact = self._stored_numbers(values)
         return Values(data, state if np.count_nonzero(state) else None, None, exact=exact)
+
+    def rewritten(self, values: pa.Array) -> pa.Array | None:
+        """Return the texts, else null, of values for which `read` refuses a column of levels.
+
+        Args:
+            values: Any array type that `read` takes, in one piece.
+        """
+        if self._levels is None:
+            return None
+        texts = self.texts(values)
+        found = self._levels.rewritten(texts)
+        return pc.if_else(found, texts, None) if pc.any(found).as_py() else None
 
     def texts(self, values: pa.Array) -> pa.Array:
         """Return values as texts that are read as the values themselves are.
@@ -247,12 +266,10 @@ class Reader:
             index = index.fill_null(len(distinct))
         texts = self.texts(distinct)
         self._check_texts(texts)
-        if self._levels is not None and self._levels.are_rewritten(texts):
+        if self._levels is not None and pc.any(self._levels.rewritten(texts)).as_py():
             raise SchemaViolation(
-                f"Column {self.rule.name!r} has booleans, dates or times in another form than its"
-                " levels, such as true beside yes, or 31.01.2026 beside 2026-01-31, and programs"
-                " write one for the other; store the file's own texts, with levels of the same"
-                " form."
+                f"Column {self.rule.name!r} {REWRITTEN}; store the file's own texts, with levels"
+                " of the same form."
             )
         exact = None
         if self._levels is not None:
@@ -419,19 +436,20 @@ class _Levels:
             is_read = stated and not others
             self._foreign.append((read if is_read else written, is_read))
 
-    def are_rewritten(self, texts: pa.Array) -> bool:
-        """Return whether texts may have been written for others, or others for them.
+    def rewritten(self, texts: pa.Array) -> pa.Array:
+        """Return which texts may have been written for others, or others for them.
 
         Privacy:
             A program writes yes, 31.01.2026 or 01.1.1 as a boolean or date if all texts of the
             column are such.
         """
-        texts = texts.filter(pc.invert(pc.is_in(texts, value_set=self._texts))).drop_null()
-        without = texts.filter(value_texts(texts).is_null())
-        return any(
-            pc.any(pc.match_substring_regex(without if is_read else texts, pattern)).as_py()
-            for pattern, is_read in self._foreign
-        )
+        other = pc.invert(pc.is_in(texts, value_set=self._texts))
+        without = pc.and_(other, value_texts(texts).is_null())
+        found = pa.scalar(False)
+        for pattern, is_read in self._foreign:
+            matches = pc.match_substring_regex(texts, pattern).fill_null(False)
+            found = pc.or_(found, pc.and_(matches, without if is_read else other))
+        return found
 
     def read(self, texts: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
         """Return the level and the state of each text.

@@ -8,7 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.errors import BadInput
+from dp_core.confidential.encoding import encoder_of
+from dp_core.errors import BadInput, SchemaViolation
 from dp_core.inspection.column_tally import MOST_TEXTS
 from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.findings import EXAMPLES
@@ -381,6 +382,20 @@ def test_floats_that_cannot_tell_levels_apart_are_a_finding():
     (found,) = check_frame({"age": [1.0]}, schema).of("refusal")
     assert found.kind == "stored-type"
     assert "stored as double, which cannot tell such numbers apart" in found.message
+
+
+@pytest.mark.parametrize("kind", ["object", "category"])
+def test_texts_that_may_stand_for_levels_are_shown_beside_other_mistakes(kind):
+    schema = read(column("{type: category, levels: [f, m], missing: level}"))
+    cells = pd.Series(["f", "true", "x", "true", None, "m"], dtype=kind)
+    check = check_frame({"age": cells}, schema)
+    shown = {one.kind: {each.text: each.rows for each in one.examples} for one in check.findings}
+    assert shown["stored-type"] == {"'true'": 2}
+    assert shown["levels"] == {"'x'": 1}
+    assert not check.fits
+    with pytest.raises(SchemaViolation) as refused:
+        encoder_of(schema.column("age")).encode(pa.array(["f", "false"]))
+    assert "false" not in refused.value.message
 
 
 @pytest.mark.parametrize("columns", [{"age": [1, 2], "sex": ["f"]}, {"age": 1, "sex": "f"}])
