@@ -13,7 +13,7 @@ import numpy as np
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.bundle.reading import Bundle
 from dp_core.inference.count_intervals import fieller
-from dp_core.inference.formulas.declared_analysis import declared_analysis
+from dp_core.inference.formulas.analysed_values import with_analysed_values
 from dp_core.inference.formulas.declared_statistic import declared_statistic, is_statistic
 from dp_core.inference.questions.question import Question
 from dp_core.methods.declared_statistics.quantile_tree import tree_answers, tree_quantiles
@@ -28,8 +28,6 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import (
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.grid import with_values
-from dp_core.schema.values.skewed_grid import with_skewed_values
 from dp_core.wall.released import Totals
 
 
@@ -103,11 +101,8 @@ def declared_sums(bundle: Bundle) -> tuple[DeclaredSums, ...]:
     sentences = [text for text in bundle.declared_texts if is_statistic(text)]
     if not sentences:
         return ()
-    formulas = [text for text in bundle.declared_texts if not is_statistic(text)]
-    named = {name for text in formulas for name in declared_analysis(text, schema).columns}
     statistics = [declared_statistic(text, schema) for text in sentences]
-    numbers = {each.column for each in statistics}
-    stored = with_skewed_values(with_values(schema, named), numbers)
+    stored = with_analysed_values(schema, bundle.declared_texts)
     found = []
     for table in tables_of(statistics, stored):
         answers = answers_of(table, bundle.measured)

@@ -11,6 +11,7 @@ from typing import Any, cast, get_args
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
 from dp_core.bundle.statement.sections import MEASUREMENTS
 from dp_core.errors import BadInput
+from dp_core.inference.formulas.analysed_values import with_analysed_values
 from dp_core.kernel.document import UNIT_KEYS
 from dp_core.methods.bin_density.stated import with_statement as with_stated_densities
 from dp_core.plan.chosen_domain import read_statement, with_choices
@@ -143,8 +144,9 @@ class Claims(Facts):
     @property
     def document(self) -> dict[str, Any]:
         """The kernel's document that schema and plan give."""
+        declared = self.plan["spec"].get("analyses", {}).get("formulas", ())
         return kernel_document(
-            self.schema,
+            with_analysed_values(self.schema, declared) if declared else self.schema,
             release=self.name,
             neighbours=self.relation.neighbours,
             currency=self.plan["currency"],

@@ -9,7 +9,6 @@ from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
-from dp_core.schema.grid import with_values
 from dp_core.text.documents.node import Node, in_place
 from dp_core.text.documents.typed_text import shown
 
@@ -65,9 +64,9 @@ def read_analyses(section: Node, schema: Schema) -> Declared:
     Raises:
         BadInput: for any mistake, with its place.
     """
+    from dp_core.inference.formulas.analysed_values import with_grids
     from dp_core.inference.formulas.declared_analysis import declared_analysis
     from dp_core.inference.formulas.declared_statistic import declared_statistic, is_statistic
-    from dp_core.schema.values.skewed_grid import with_skewed_values
 
     node = section.entries().get("formulas")
     if node is None:
@@ -98,9 +97,8 @@ def read_analyses(section: Node, schema: Schema) -> Declared:
             raise item.error(f"{shown(text)} is declared twice; remove one.")
         found.append(analysis)
     names = {name for analysis in found for name in analysis.columns}
-    schema = in_place(node, with_values, schema, names)
     numbers = {each.column for each in statistics}
-    schema = in_place(node, with_skewed_values, schema, numbers)
+    schema = in_place(node, with_grids, schema, names, numbers)
     return Declared(schema, tuple(found), tuple(statistics), tuple(texts))
 
 
