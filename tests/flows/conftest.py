@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from dp_core.wall.accounting.composition import Terms
+from tasks.stages import stage_task as stage_module
 from tests.plain_judge import PlainJudge, users
 
 SCHEMA = """\
@@ -310,3 +312,17 @@ def command(
     signal.signal(signal.SIGTERM, ended_by)
     os.environ.clear()
     os.environ.update(before)
+
+
+@pytest.fixture
+def work_done(monkeypatch):
+    """Count how often each stage's work is begun."""
+    done = Counter()
+    attempt = stage_module._attempt
+
+    def counting(name, work, run):
+        done[name] += 1
+        return attempt(name, work, run)
+
+    monkeypatch.setattr(stage_module, "_attempt", counting)
+    return done

@@ -1,7 +1,6 @@
 """A release that stopped goes on: nothing is repeated, paid twice, or drawn again."""
 
 import shutil
-from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -10,7 +9,6 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount
-from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import (
     STAGES,
     as_csv,
@@ -26,20 +24,6 @@ pytestmark = pytest.mark.usefixtures("quick")
 @pytest.fixture
 def project(gaussian_project):
     return gaussian_project
-
-
-@pytest.fixture
-def work_done(monkeypatch):
-    """Count how often each stage's work is begun."""
-    done = Counter()
-    attempt = stage_module._attempt
-
-    def counting(name, work, run):
-        done[name] += 1
-        return attempt(name, work, run)
-
-    monkeypatch.setattr(stage_module, "_attempt", counting)
-    return done
 
 
 def failing(stage_name, error, *, after):
