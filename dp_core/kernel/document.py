@@ -8,6 +8,7 @@ whoever verifies the release compiles it again from the published schema and pla
      "release": "survey-2026q4",
      "neighbours": "add-remove",
      "unit": {"word": "person", "identified_by": "person_id", "most": 4, "missing_values": [""]},
+     "records": {"of": "rows"},                          or how households or panels make records
      "columns": [...],                                   see `coding.coding_rule`
      "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
      "stages": {"one_way": "1/500", "measure": "9/500"}}
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -36,7 +38,13 @@ Word: TypeAlias = Literal["row", "person", "household"]
 UNIT_KEYS = ("unit", "max_rows", "max_members", "identified_by")
 """Keys that state a unit in receipts and statements."""
 _CURRENCIES = ("pure", "zcdp", "gaussian", "mixed")
-_KEYS = ("format", "release", "neighbours", "unit", "columns", "currency", "stages")
+_KEYS = ("format", "release", "neighbours", "unit", "records", "columns", "currency", "stages")
+_RECORDS: Mapping[str, tuple[str, ...]] = {
+    "rows": (),
+    "households": ("tables", "key", "link", "person_key", "larger", "least", "most"),
+    "panel": ("person", "waves", "wave", "ignored", "repeated", "disagreeing"),
+}
+_AMOUNT = re.compile(r"[0-9]{1,2000}(/[1-9][0-9]{0,2000})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,7 @@ class ProtectedUnit:
         most: Most rows of a person or members of a household that count; 1 for a row.
         missing_values: Texts of the column that identify nobody.
         waves: The first and the last wave of a panel; empty without one.
+        link: Column of the persons' table that names their household; empty for other units.
     """
 
     word: Word
@@ -56,6 +65,7 @@ class ProtectedUnit:
     most: int = 1
     missing_values: tuple[str, ...] = ()
     waves: tuple[str, ...] = ()
+    link: str = ""
 
     @property
     def column(self) -> str | None:
@@ -83,6 +93,8 @@ class ProtectedUnit:
         if self.word == "row":
             return "one row"
         named = f"one {self.word} (identified by {self.identified_by}"
+        if self.link not in ("", self.identified_by):
+            named += f", its persons by {self.link}"
         if self.waves:
             first, last = self.waves
             return f"{named}), with all their rows in the waves {first} to {last},"
@@ -107,6 +119,7 @@ class ProtectedUnit:
             "most": self.most,
             "missing_values": list(self.missing_values),
             **({"waves": list(self.waves)} if self.waves else {}),
+            **({"link": self.link} if self.link else {}),
         }
 
 
@@ -122,9 +135,13 @@ def protected_unit(values: Any) -> ProtectedUnit:
     if values == {"word": "row"}:
         return A_ROW
     needed = {"word", "identified_by", "most", "missing_values"}
-    if not isinstance(values, dict) or not needed <= {*values} <= needed | {"waves"}:
+    if not isinstance(values, dict) or values.get("word") not in ("person", "household"):
         raise wrong_document("unit")
-    most = {"person": MOST_ROWS, "household": MOST_MEMBERS}.get(values["word"], 0)
+    household = values["word"] == "household"
+    also = {"link"} if household else {"waves"} & {*values}
+    if {*values} != needed | also:
+        raise wrong_document("unit")
+    most = MOST_MEMBERS if household else MOST_ROWS
     if type(values["most"]) is not int or not 1 <= values["most"] <= most:
         raise wrong_document("unit.most")
     if not isinstance(values["identified_by"], str) or not values["identified_by"]:
@@ -135,12 +152,15 @@ def protected_unit(values: Any) -> ProtectedUnit:
         raise wrong_document("unit.waves")
     if not _are_texts(values["missing_values"]):
         raise wrong_document("unit.missing_values")
+    if household and (not isinstance(values["link"], str) or not values["link"]):
+        raise wrong_document("unit.link")
     return ProtectedUnit(
         values["word"],
         values["identified_by"],
         values["most"],
         tuple(values["missing_values"]),
         tuple(waves),
+        values.get("link", ""),
     )
 
 
@@ -159,8 +179,6 @@ def document_hash(document: Mapping[str, Any]) -> str:
 def check_document(document: Mapping[str, Any]) -> ProtectedUnit:
     """Return the unit of a document that is complete and agrees with itself.
 
-    The columns are checked where their rules are read (`coding.coding_rule`).
-
     Raises:
         BadInput: if it is of another version, too large, or contradictory; the message names the
             key.
@@ -169,16 +187,42 @@ def check_document(document: Mapping[str, Any]) -> ProtectedUnit:
         raise wrong_document("format")
     for key in sorted({*_KEYS} ^ {*document}):
         raise wrong_document(key)
-    if len(document_bytes(document)) > MOST_BYTES:
-        raise wrong_document("columns")
+    try:
+        if len(document_bytes(document)) > MOST_BYTES:
+            raise wrong_document("columns")
+    except (TypeError, ValueError):  # no JSON, or no Unicode
+        raise wrong_document("format") from None
     if not isinstance(document["release"], str) or not document["release"]:
         raise wrong_document("release")
     if document["neighbours"] not in ("add-remove", "replace-one"):
         raise wrong_document("neighbours")
     unit = protected_unit(document["unit"])
+    _check_records(document["records"], unit)
     _check_columns(document["columns"], unit)
     _check_budget(document["currency"], document["stages"])
     return unit
+
+
+def _check_records(records: Any, unit: ProtectedUnit) -> None:
+    """Raise unless records are made of what the unit protects."""
+    of = "households" if unit.word == "household" else "panel" if unit.waves else "rows"
+    if not isinstance(records, dict) or records.get("of") != of:
+        raise wrong_document("records.of")
+    if {*records} != {"of", *_RECORDS[of]}:
+        raise wrong_document("records")
+    stated = {"households": ("key", "link", "most"), "panel": ("person",)}.get(of, ())
+    protects = {
+        "key": unit.identified_by,
+        "person": unit.identified_by,
+        "link": unit.link,
+        "most": unit.most,
+    }
+    for name in stated:
+        if records[name] != protects[name]:
+            raise wrong_document(f"records.{name}")
+    waves = records.get("waves", [])
+    if not _are_texts(waves) or (waves[:1] + waves[-1:]) != [*unit.waves]:
+        raise wrong_document("records.waves")
 
 
 def _check_columns(columns: Any, unit: ProtectedUnit) -> None:
@@ -188,6 +232,10 @@ def _check_columns(columns: Any, unit: ProtectedUnit) -> None:
     # privacy: who identifies a unit is no column of the tables.
     if not _are_texts(names) or len({*names}) < len(names) or unit.identified_by in names:
         raise wrong_document("columns")
+    from dp_core.kernel.coding.coding_rule import coding_rule  # needs pyarrow, which no plan loads
+
+    for each in columns:
+        coding_rule(each)
 
 
 def _check_budget(currency: Any, stages: Any) -> None:
@@ -206,11 +254,7 @@ def _check_budget(currency: Any, stages: Any) -> None:
 
 def _amount(text: Any) -> Fraction | None:
     """Return the number of a text; None if it is none, or negative."""
-    try:
-        found = Fraction(text) if isinstance(text, str) else Fraction(-1)
-    except (ValueError, ZeroDivisionError):
-        return None
-    return found if found >= 0 else None
+    return Fraction(text) if isinstance(text, str) and _AMOUNT.fullmatch(text) else None
 
 
 def _are_texts(values: Sequence[Any]) -> bool:

@@ -27,14 +27,43 @@ def kernel_document(
         currency: The currency as plain values, with its total.
         costs: Budget of each stage.
     """
+    stored = schema.stored
     return {
         "format": {"name": NAME, "version": VERSION},
         "release": release,
         "neighbours": neighbours,
-        "unit": schema.unit.to_json(),
-        "columns": [coding_document(column) for column in schema.stored.columns],
+        "unit": stored.unit.to_json(),
+        "records": _records(stored),
+        "columns": [coding_document(column) for column in stored.columns],
         "currency": dict(currency),
         "stages": dict(costs),
+    }
+
+
+def _records(schema: Schema) -> dict[str, Any]:
+    """Return what a record is made of."""
+    linked, panel = schema.linked, schema.panel
+    if linked is not None:
+        return {
+            "of": "households",
+            "tables": [linked.households, linked.persons],
+            "key": linked.key,
+            "link": linked.link,
+            "person_key": linked.person_key,
+            "larger": linked.larger,
+            "least": linked.min_members,
+            "most": linked.max_members,
+        }
+    if panel is None:
+        return {"of": "rows"}
+    return {
+        "of": "panel",
+        "person": panel.person,
+        "waves": list(panel.waves),
+        "wave": panel.wave or "",
+        "ignored": list(panel.ignore_waves),
+        "repeated": panel.repeated,
+        "disagreeing": panel.disagreeing,
     }
 
 

@@ -46,11 +46,14 @@ class ConfidentialRun(Run):
         """The relation of every sensitivity, by the kernel's document that the ledger reserved.
 
         Raises:
-            StageFailed: if schema and plan do not give the document that was reserved.
+            BadInput: if the document contradicts itself.
+            StageFailed: if schema and plan do not give the document that was reserved, or it
+                protects another unit than the spec.
         """
         document = compiled_document(self.plan)
         unit = check_document(document)
-        if document_hash(document) != self.reservation.document:
+        reserved = document_hash(document) == self.reservation.document
+        if not reserved or unit != self.spec.privacy.protects:
             raise StageFailed(
                 "Schema and plan give the kernel another document than the ledger reserved; resume"
                 " with the version of dp-release that began the release, or abandon it and choose"

@@ -12,7 +12,8 @@ from dp_core.bundle.verification.unknown_methods import (
     undecided_by_method,
     unknown_selection,
 )
-from dp_core.kernel.document import UNIT_KEYS, document_hash
+from dp_core.errors import BadInput
+from dp_core.kernel.document import UNIT_KEYS, check_document, document_hash
 from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.schema.privacy import TABLE_STAGES
 from dp_core.text.exact import exact_fraction
@@ -41,6 +42,10 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
     if claims.unit != claims.schema.unit.stated:
         wrong.append("The stated unit is not that of the schema.")
     # privacy: the file is coded, and units are limited, by the document that was reserved.
+    try:
+        check_document(claims.document)
+    except BadInput:
+        wrong.append("Schema and plan compile to a document that contradicts itself.")
     if document_hash(claims.document) != body["document"]:
         wrong.append("The document that was reserved is not that of the schema and the plan.")
     reserved = currency(*(body["currency"][name] for name in ("kind", "limit", "own_delta")))

@@ -198,7 +198,7 @@ def coding_rule(values: Mapping[str, Any]) -> CodingRule:
         missing=_word(name, values, "missing", get_args(Missing)),
         missing_values=tuple(_texts(name, "missing_values", values["missing_values"])),
         out_of_range=_word(name, values, "out_of_range", get_args(OutOfRange)),
-        format=_texts(name, "format", [values.get("format", "")])[0],
+        format=_date_format(name, values.get("format", "")),
         parts=_parts(name, values["parts"]) if kind == "parts" else None,
     )
     _check(rule)
@@ -222,6 +222,14 @@ def _bins(name: str, values: Mapping[str, Any]) -> int:
     if not isinstance(values[key], list):
         raise _wrong(name, key)
     return len(values[key]) - (key == "edges")
+
+
+def _date_format(name: str, form: Any) -> str:
+    """Return a format that has day, month and year once each, or the empty text."""
+    text = _texts(name, "format", [form])[0]
+    if text and sorted(re.findall("%.?", text)) != ["%Y", "%d", "%m"]:
+        raise _wrong(name, "format")
+    return text
 
 
 def _level_codes(name: str, values: Mapping[str, Any]) -> dict[str, int]:

@@ -52,7 +52,9 @@ def widen_schema(flat: Schema, linked: LinkedTables, missing_values: tuple[str, 
         flat,
         columns=columns,
         zeros=StructuralZeros((*flat.zeros.rules, *also, *counted, *empty)),
-        unit=ProtectedUnit("household", linked.key, linked.max_members, missing_values),
+        unit=ProtectedUnit(
+            "household", linked.key, linked.max_members, missing_values, link=linked.link
+        ),
         order=linked.columns,
         linked=linked,
     )

@@ -14,6 +14,7 @@ from dp_core.kernel.document import (
     protected_unit,
 )
 from dp_core.kernel.errors import BadInput
+from tests.dp_core.kernel.coding.test_coding_rule import AGE, SEX
 
 PERSON = ProtectedUnit("person", "id", 3, ("", "?"))
 DOCUMENT = {
@@ -21,7 +22,8 @@ DOCUMENT = {
     "release": "town-2026",
     "neighbours": "replace-one",
     "unit": PERSON.to_json(),
-    "columns": [{"name": "sex"}, {"name": "age"}],
+    "records": {"of": "rows"},
+    "columns": [SEX, AGE],
     "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
     "stages": {"one_way": "1/500", "measure": "9/500"},
 }
@@ -37,7 +39,7 @@ def test_a_complete_document_states_its_unit():
     [
         A_ROW,
         PERSON,
-        ProtectedUnit("household", "home", 20, ("",)),
+        ProtectedUnit("household", "home", 20, ("",), link="home_id"),
         ProtectedUnit("person", "id", 1, (), ("2023", "2025")),
     ],
     ids=lambda unit: unit.words,
@@ -53,8 +55,14 @@ def test_a_unit_comes_back_from_its_plain_values(unit):
         ("release", ""),
         ("neighbours", "both"),
         ("columns", []),
-        ("columns", [{"name": "sex"}, {"name": "sex"}]),
-        ("columns", [{"name": "id"}]),
+        ("columns", [SEX, SEX]),
+        ("columns", [SEX | {"name": "id"}]),
+        ("columns", [{"name": "sex"}]),
+        ("columns", [SEX | {"codes": 9}]),
+        ("records", {"of": "panel"}),
+        ("records", {"of": "rows", "key": "id"}),
+        ("records", None),
+        ("release", "\ud800"),
         ("columns", [["sex"]]),
         ("currency", {"kind": "zcdp", "limit": "1/50"}),
         ("currency", {"kind": "rho", "limit": "1/50", "own_delta": "0"}),
@@ -64,6 +72,10 @@ def test_a_unit_comes_back_from_its_plain_values(unit):
         ("stages", {"one_way": "1/500", "measure": "9/500", "checks": "-0.1"}),
         ("stages", {"one_way": "x"}),
         ("stages", ["1/50"]),
+        ("stages", {"one_way": "1/500", "measure": " 9/500"}),
+        ("currency", {"kind": "zcdp", "limit": "1e3000000", "own_delta": "0"}),
+        ("unit", PERSON.to_json() | {"word": ["person"]}),
+        ("unit", PERSON.to_json() | {"link": "id"}),
         ("unit", None),
         ("unit", PERSON.to_json() | {"most": 0}),
         ("unit", PERSON.to_json() | {"most": 1001}),
@@ -80,6 +92,49 @@ def test_a_unit_comes_back_from_its_plain_values(unit):
 def test_a_document_with_a_wrong_value_is_refused(key, value):
     with pytest.raises(BadInput, match="kernel's document"):
         check_document(copy.deepcopy(DOCUMENT) | {key: value})
+
+
+HOME = ProtectedUnit("household", "home", 4, ("",), link="home_id")
+HOMES = {
+    "of": "households",
+    "tables": ["homes", "people"],
+    "key": "home",
+    "link": "home_id",
+    "person_key": "nr",
+    "larger": "reject",
+    "least": 1,
+    "most": 4,
+}
+WAVES = ProtectedUnit("person", "id", 1, ("",), ("2023", "2025"))
+PANEL = {
+    "of": "panel",
+    "person": "id",
+    "waves": ["2023", "2024", "2025"],
+    "wave": "year",
+    "ignored": [],
+    "repeated": "reject",
+    "disagreeing": "first",
+}
+
+
+@pytest.mark.parametrize(("unit", "records"), [(HOME, HOMES), (WAVES, PANEL)], ids=["home", "wave"])
+def test_records_are_made_of_what_the_unit_protects(unit, records):
+    document = DOCUMENT | {"unit": unit.to_json(), "records": records}
+    assert check_document(document) == unit
+    for key in {"key", "link", "most", "person"} & {*records}:
+        other = records | {key: 3 if key == "most" else "other"}
+        with pytest.raises(BadInput, match=f"records.{key}"):
+            check_document(document | {"records": other})
+    for key in records:
+        less = {name: value for name, value in records.items() if name != key}
+        with pytest.raises(BadInput, match="records"):
+            check_document(document | {"records": less})
+
+
+def test_the_words_of_a_household_name_the_column_of_its_persons():
+    assert HOME.words == (
+        "one household (identified by home, its persons by home_id; at most 4 persons)"
+    )
 
 
 @pytest.mark.parametrize("key", DOCUMENT)
