@@ -194,7 +194,10 @@ def test_places_of_two_tables_need_a_schema_of_two_tables(project, command):
 def test_a_plan_says_who_is_protected(town, command):
     ended = command("plan", town.spec)
     assert ended.code == 0
-    assert "one household (identified by home; at most 4 persons)" in " ".join(ended.out.split())
+    assert (
+        "one household (identified by home, its persons by home_id; at most 4 persons)"
+        in " ".join(ended.out.split())
+    )
     assert "other.age" in ended.out
     answer = command("plan", town.spec, "--json").json
     assert (answer["unit"], answer["max_members"]) == ("household", 4)

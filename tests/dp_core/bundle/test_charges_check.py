@@ -28,6 +28,7 @@ from dp_core.wall.ledger.receipts import Receipt
 from dp_core.wall.ledger.session import TABLE, drawn_asks, drawn_cells_asks, sparse_asks
 from dp_core.wall.statistics import required
 from dp_core.wall.statistics.linear_questions import CellSums
+from tests.dp_core.kernel.test_document import DOCUMENT
 from tests.vectors.make import receipt_case
 
 ADD, REPLACE = "add-remove", "replace-one"
@@ -186,7 +187,7 @@ def claims_of(receipts, stated):
     reserve, settled = receipts[0], receipts[-1]
     paid = reserve.body["currency"]
     return SimpleNamespace(
-        reserve=replace(reserve, body={**reserve.body, "document": document_hash({})}),
+        reserve=replace(reserve, body={**reserve.body, "document": document_hash(DOCUMENT)}),
         settled=settled,
         charges=tuple(read_charge(row) for row in receipts if row.kind == "charge"),
         currency=currency(paid["kind"], paid["limit"], paid["own_delta"]),
@@ -202,7 +203,7 @@ def claims_of(receipts, stated):
         ),
         also=None,
         schema=SimpleNamespace(unit=A_ROW, panel=None),
-        document={},
+        document=DOCUMENT,
         program="dp_release 0.1.0",
         plan={
             "spec": {"synthesize": {"mode": "shared"}, "select": {"method": "mst"}},

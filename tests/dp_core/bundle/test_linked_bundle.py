@@ -143,7 +143,7 @@ def test_the_statement_says_who_is_protected_and_what_a_share_is(bundle):
     guarantee = statement_of(bundle)["guarantee"]
     assert (guarantee["unit"], guarantee["max_members"], guarantee["shares"]) == ("household", 4, S)
     assert "with all its members, at most 4" in guarantee["unit_in_words"]
-    protects = "one household (identified by home; at most 4 persons)"
+    protects = "one household (identified by home, its persons by home_id; at most 4 persons)"
     assert f"{protects} added or removed" in guarantee["in_words"]
 
 
