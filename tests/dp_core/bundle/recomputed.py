@@ -112,6 +112,30 @@ def sensitivity_of(event: dict[str, Any]) -> int:
     return next(event[name] for name in names if name in event)
 
 
+def of_cosines(asks: dict[str, Any], replaced: bool, power: int) -> int:
+    """Return how far a record moves the rounded cosines of its bin, to a power.
+
+    A record that is replaced moves them at least as far as from an end of the range to any bin.
+    """
+    bins, kept, grid = len(asks["edges"]) - 1, asks["kept"], 2**20
+
+    def row(place: int) -> list[int]:
+        angles = (math.pi * j * (2 * place + 1) / (2 * bins) for j in range(kept))
+        return [round(grid * math.cos(angle)) for angle in angles]
+
+    size = [sum(abs(each) ** power for each in row(place)) for place in range(bins)]
+    # A record without a value is counted in an entry of its own.
+    missing = grid**power if asks["edges"][-1] < asks["size"] else 0
+    if not replaced:
+        return max(1, missing, *size)
+    apart = [
+        sum(abs(one - other) ** power for one, other in zip(row(end), row(place), strict=True))
+        for end in (0, bins - 1)
+        for place in range(bins)
+    ]
+    return max(1, *apart, missing and missing + max(size))
+
+
 def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int, shares: int) -> int:
     """Return how far one unit moves what was asked, in the norm of the event's noise."""
     asks, gaussian = charge["asks"], charge["event"]["mechanism"] == "discrete-gaussian"
@@ -169,10 +193,7 @@ def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int, share
             case "cosine-tails":
                 one = math.isqrt(2 * 4**20) + 4 if replaced else 2**20 + 2
             case "cosine-sums":
-                missing = asks["kept"] + 1 if asks["edges"][-1] < asks["size"] else 0
-                each = 4 if gaussian else 2
-                changes = max(each * (asks["kept"] - 1), missing) if replaced else asks["kept"]
-                one = changes * (4**20 if gaussian else 2**20) or 1
+                one = of_cosines(asks, replaced, 2 if gaussian else 1)
             case "cell-sums":
                 one = (asks["positions"] - 1) * (2 if replaced else 1)
                 one = one**2 if gaussian else one

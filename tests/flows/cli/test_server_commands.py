@@ -11,7 +11,7 @@ def test_the_nightly_check_needs_no_server(command, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     answer = command("server", "nightly")
     assert answer.code == 0
-    assert answer.out.startswith("The ledger verifies")
+    assert answer.out.startswith("The ledger and 0 bundles verify")
 
 
 def test_a_server_that_is_down_does_not_stop_the_nightly_check(command, monkeypatch):
@@ -19,7 +19,7 @@ def test_a_server_that_is_down_does_not_stop_the_nightly_check(command, monkeypa
     answer = command("server", "nightly")
     assert answer.code == 0
     assert "http://127.0.0.1:9/api" in answer.err
-    assert answer.out.startswith("The ledger verifies")
+    assert answer.out.startswith("The ledger and 0 bundles verify")
 
 
 def test_a_ledger_that_does_not_verify_ends_with_its_exit_code(command, monkeypatch):
