@@ -43,7 +43,11 @@ class ConfidentialRun(Run):
 
     @cached_property
     def relation(self) -> Relation:
-        """The relation of every sensitivity, by the kernel's document that the ledger reserved.
+        """The relation of every sensitivity, by the kernel's document; see `check_document`."""
+        return self.check_document()
+
+    def check_document(self) -> Relation:
+        """Return the relation that the kernel's document states, if it is the reserved document.
 
         Raises:
             BadInput: if the document contradicts itself.
@@ -77,7 +81,7 @@ class ConfidentialRun(Run):
         """
         from tasks.inputs.open_input import open_input
 
-        assert self.relation  # the document is the reserved one
+        self.check_document()
         self.began_attempt = self.writer.examine(self.reservation) or self.began_attempt
         return open_input(self.spec, self.schema, self.folder.confidential, self.progress)
 

@@ -80,9 +80,9 @@ NOT_COVERED = (
     " expectations are taken as public knowledge; where they were read off the confidential file"
     " they are not protected. The file met each expectation that a release states: one of a mean or"
     " of a number of rows is an exact aggregate of the file, which the publisher states.",
-    "How the file was written. Epsilon compares files as they were read. A program that wrote the"
-    " file may have written a value of one person otherwise because of the values of others, such"
-    " as days and months exchanged unless one of them forbids it.",
+    "How the file was written. Epsilon compares files as they were read. The program that wrote the"
+    " file may have changed one person's values because of the values of others: some programs"
+    " exchange day and month in a whole column unless one of its values rules that out.",
     "What the population has in common. Conclusions about a group, drawn from this release, can be"
     " true of a member of the group whether or not that person's row was in the file.",
 )
