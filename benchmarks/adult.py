@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.papers.common import models, preset_plan
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
 
 DELTA = Fraction("4.2e-10")
 Options: TypeAlias = Mapping[str, Mapping[str, object]]

@@ -46,7 +46,7 @@ from benchmarks.auto_parts.files import Places, load, names_of
 from benchmarks.auto_parts.generated import GENERATED, described
 from benchmarks.auto_parts.running import Job, Limits, commit, run_all
 from benchmarks.papers.common import versions
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 
 def ours(arguments: argparse.Namespace) -> None:

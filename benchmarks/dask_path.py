@@ -30,9 +30,9 @@ import numpy as np
 from common import MIXED_SIZES as SIZES
 
 from dp_core.confidential.code_store import CHUNK_ROWS, CodeStore, StoreWriter
-from dp_core.tables.counting import TablePlan
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.processors import threads
+from dp_core.kernel.counting.cell_counts import TablePlan
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.processors import threads
 from flows.engine.settings import prepare
 from tasks.counting.dask_counter import DaskCounter, _count_part
 

@@ -35,12 +35,12 @@ from dp_core.analysis.regression.frames import Frame, frame_of
 from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.formulas.formula import read_formula
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import Outcome, carry_out, sample
 from dp_core.plan.reading.spec_file import load_spec
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
-from dp_core.tables.dataset import Dataset
 
 Floats = NDArray[np.float64]
 POPULATION = 1_000_000

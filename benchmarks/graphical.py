@@ -38,6 +38,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.adult import load as load_adult
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.currency import Currency, largest_limit
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.released import Released
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.pgm import Pgm
@@ -45,13 +51,7 @@ from dp_core.methods.selection.aim import Aim
 from dp_core.methods.selection.mst import Mst
 from dp_core.methods.selection.mwem_pgm import MwemPgm
 from dp_core.methods.selection.one_way import OneWay
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency, largest_limit
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.released import Released
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 DELTA = Fraction("1e-9")
 METHODS: Mapping[str, tuple[Any, Any, Mapping[str, Fraction]]] = {

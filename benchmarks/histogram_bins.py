@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 
 POSITIONS, CELLS, LEVELS = 4096, 256, 12
 X, Y = (

@@ -58,12 +58,12 @@ from dp_core.errors import BadInput
 from dp_core.inference.combine import combine
 from dp_core.inference.combining_rules import rule_of
 from dp_core.inference.formulas.formula import read_formula
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 POPULATION = 200_000
 BINS = 16

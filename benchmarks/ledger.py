@@ -26,9 +26,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from dp_core.kernel.ledger.entries import Entry
+from dp_core.kernel.ledger.receipts import START
 from dp_core.plan.plan import Plan
-from dp_core.wall.ledger.entries import Entry
-from dp_core.wall.ledger.receipts import START
 from tasks.ledger.database.ledger_tables import ENTRIES
 from tasks.ledger.database.transaction import _columns
 from tasks.ledger.ledger import Ledger

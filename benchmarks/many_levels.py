@@ -81,10 +81,10 @@ def make_spec(folder: Path, rows: int, kept: int, method: str) -> Path:
 def released(rows: int, kept: int, method: str, seed: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the file and the set of one release, in the file's codes, and CPU seconds."""
     from dp_core.confidential.memory_counter import MemoryCounter
+    from dp_core.kernel.counting.dataset import Dataset
     from dp_core.plan.plan import make_plan
     from dp_core.plan.procedure import carry_out, decode_piece, sample
     from dp_core.schema.decoding import codes_of
-    from dp_core.tables.dataset import Dataset
     from tasks.run.earlier_releases import load_release
 
     with tempfile.TemporaryDirectory() as scratch:

@@ -49,11 +49,11 @@ from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
 from dp_core.inference.combining_rules import rule_of
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.released import Measurement
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.released import Measurement
 
 Floats = NDArray[np.float64]
 DELTA = Fraction(1, 10**5)

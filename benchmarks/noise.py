@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
-from dp_core.wall.noise.exact_samplers import add_noise, noisy_max
+from dp_core.kernel.noise.exact_samplers import add_noise, noisy_max
 
 CELLS, CANDIDATES, CHOICES, RUNS = 100_000, 1_000, 100, 5
 SCALES = (Fraction(1), Fraction(12.345), Fraction(1000))

@@ -38,12 +38,12 @@ from dp_core.inference.measured_relations import (
     unmeasured_groups,
     unmeasured_sentence,
 )
+from dp_core.kernel.cost.currency import largest_limit
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.released import Measurement
 from dp_core.methods import registry
 from dp_core.methods.replicates.noise_aware import SETS, redraw, unshrunk
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import largest_limit
-from dp_core.wall.released import Measurement
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 DELTA = Fraction(1, 10**9)
 SPLIT_SETS = 5

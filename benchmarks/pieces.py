@@ -20,14 +20,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.released import Measurement
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.reconstruction.reconstructor import LANES, Model, in_series
 from dp_core.metrics.marginal_error import Tally
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 SIZES = {
     "mild": (2, 2, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30, 50, 100),

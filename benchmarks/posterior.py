@@ -47,14 +47,14 @@ from benchmarks.trial import codes_schema, trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
 from dp_core.inference.combining_rules import rule_of
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.released import Measurement, Totals
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import Outcome, carry_out, sample
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Column, Schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement, Totals
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 Floats = NDArray[np.float64]
 Tables = dict[tuple[str, ...], Floats]

@@ -40,14 +40,14 @@ from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
 from dp_core.inference.combining_rules import rule_of
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.prior import PublicPrior, as_codes
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import Answered, ask_all, fits, sample
 from dp_core.plan.release_spec import Mode
 from dp_core.plan.steps.posterior_draws import PosteriorDraws
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.ledger.session import MemorySession
 
 Floats = NDArray[np.float64]
 Tables = dict[tuple[str, ...], Floats]

@@ -54,16 +54,16 @@ from fractions import Fraction
 import numpy as np
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.currency import Currency, choose_currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.parametric.laplace_sanitizer import buy_edges
 from dp_core.methods.private_domain.piece_weights import pieces_of
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate, group_edges, widths
 from dp_core.schema.bin_pieces import Pieces, spread
 from dp_core.schema.variables import Variable
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency, choose_currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 
 POSITIONS, BINS, HIGH = 4096, 12, 500_000.0
 DOMAIN = Domain(("income",), (POSITIONS,))

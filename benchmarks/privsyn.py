@@ -32,12 +32,12 @@ from papers.common import measured, models, preset_plan, read_cells, versions
 
 from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.source import open_source
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.gum import Gum, GumModel
 from dp_core.metrics.marginal_error import average_tvd
 from dp_core.plan.procedure import fit
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 
 DELTA = 1e-9
 DEMO = Path(__file__).parent.parent / "flows" / "demo"

@@ -50,11 +50,11 @@ from benchmarks.auto_parts.generated import GENERATED
 from benchmarks.promise_parts.calibrating import Sample, calibrations, tables
 from benchmarks.trial import trial_plan
 from dp_core.errors import ReleaseError
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.plan.forecast.error_forecast import SetError, ends_of, forecast_error
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.release_spec import Mode
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 
 DELTA = "1e-9"
 YRBSS = Path(__file__).resolve().parent.parent / "flows" / "demo" / "yrbss.csv.gz"
@@ -249,9 +249,9 @@ def make(case: Case, whole: Dataset) -> Truth:
         ReleaseError: if the method cannot make it.
     """
     from dp_core.confidential.memory_counter import MemoryCounter
+    from dp_core.kernel.ledger.session import MemorySession
     from dp_core.metrics.marginal_error import average_tvd
     from dp_core.plan.procedure import ask_all, fits, sample
-    from dp_core.wall.ledger.session import MemorySession
 
     started = time.process_time()
     rng = np.random.default_rng([case.run, case.rows])

@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 
 from dp_core.schema.column_types.registry import Kind
 from dp_core.schema.definition import Column, Level, Schema
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 
 GROUP_ROWS = 1 << 20
 FIRST, LAST = datetime.date(1930, 1, 1), datetime.date(2026, 1, 1)

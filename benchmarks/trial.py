@@ -8,7 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import A_ROW, ProtectedUnit
+from dp_core.kernel.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.methods import registry
 from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
@@ -23,10 +25,8 @@ from dp_core.plan.reading.share_reader import resolve_shares
 from dp_core.plan.release_spec import Mode, ReleaseSpec
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.grid import POSITIONS
-from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.text.documents.node import from_plain
 
 

@@ -34,14 +34,14 @@ from benchmarks.auto_parts.generated import GENERATED
 from benchmarks.privsyn import load_demo
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.selection.budget.workload import Told, WantedTable, mean_variance
 from dp_core.metrics.marginal_error import average_tvd, tvd
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import ask_all, carry_out, sample
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.ledger.session import MemorySession
 
 DELTA = Fraction("1e-9")
 SHARES = ("1/4", "1/2", "3/4")

@@ -10,10 +10,10 @@ True
 The names of `__all__` are the public Python API. They are imported when they are first used, so
 that `import dp_core` is quick.
 
-`schema` holds what is public about a file. `confidential` holds rows and exact counts. `wall` turns
-exact counts into noisy values, and charges for each. `methods`, `plan`, `bundle` and `analysis` are
-beyond the wall: they see noisy values only. `text`, `tables`, `metrics` and `inference`
-are shared tools. `lab` compares methods and evaluates sets. `audit` checks the
+`kernel` codes and counts records, turns exact counts into noisy values, and charges for each.
+`schema` holds what is public about a file. `confidential` holds rows and exact counts. `methods`,
+`plan`, `bundle` and `analysis` are beyond the wall: they see noisy values only. `text`, `metrics`
+and `inference` are shared tools. `lab` compares methods and evaluates sets. `audit` checks the
 charges on generated files, and `public_data` makes releases of public frames in memory. A room
 imports only the rooms below it; `pyproject.toml` has the order.
 """

@@ -12,8 +12,8 @@ from prefect.states import Completed, State
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
+from dp_core.kernel.ledger.signatures import read_public
 from dp_core.text.pages.number_texts import plural
-from dp_core.wall.ledger.signatures import read_public
 from flows.monitoring.prefect_events import tell_check
 from flows.releases.ledger_check import check_ledger
 from flows.releases.run_records import Begun

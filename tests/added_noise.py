@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_core.wall.noise import granted_noise
+from dp_core.kernel.noise import granted_noise
 
 Values = NDArray[np.int64]
 

@@ -43,17 +43,17 @@ from benchmarks.trial import trial_plan
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.verification.claims import read_claims
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.composition import Terms
+from dp_core.kernel.cost.events import Event
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.noise import granted_noise, stability, threaded_noise
+from dp_core.kernel.privacy import Noise, Stage
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.released import Measurement, SparseTable, Totals
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.steps import posterior_draws
-from dp_core.schema.privacy import Noise, Stage
-from dp_core.tables.dataset import Dataset
-from dp_core.wall.accounting.composition import Terms
-from dp_core.wall.accounting.events import Event
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.noise import granted_noise, stability, threaded_noise
-from dp_core.wall.released import Measurement, SparseTable, Totals
-from dp_core.wall.statistics.linear_questions import Interaction
 from tests.canary_files import (
     CANARY,
     ROWS,

@@ -17,9 +17,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.privacy import Neighbours, Relation, UnitWord
-from dp_core.tables.domain import Domain
-from dp_core.tables.linked_columns import household_shares
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.linked_columns import household_shares
+from dp_core.kernel.privacy import Neighbours, Relation, UnitWord
 
 CANARY = "canary"
 """Column whose levels belong to one canary each."""

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_core.wall.curator import Curator
-from dp_core.wall.noise import granted_noise
-from dp_core.wall.statistics import Statistic
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.questions.statistic import Statistic
 
 
 def exponential_mechanism(scores: NDArray[np.int64], scale: float) -> NDArray[np.float64]:

@@ -23,9 +23,9 @@ import pytest
 from hypothesis import settings
 
 from dp_core.errors import ReleaseError
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique
-from dp_core.tables.marginal import Marginal
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.counting.marginal import Marginal
 from tests.databases import survey_database
 from tests.full import ask_for_all, at_full_size
 from tests.kept_connections import connections_are_kept, new_connections
@@ -115,7 +115,7 @@ HEAVY = (
     "tests/test_tutorial.py",
     "tests/flows/test_release.py",
     "tests/flows/cli/test_ledger_commands.py",
-    "tests/dp_core/wall/accounting/test_loss_distribution.py",
+    "tests/dp_core/kernel/cost/test_loss_distribution.py",
     "tests/flows/test_charged_checks.py",
     "tests/flows/test_database_release.py",
     "tests/test_vectors.py",

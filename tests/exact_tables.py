@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.statistics.counting_queries import Queries
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.questions.counting_queries import Queries
 
 
 def counts_of(data: Dataset, clique: Clique) -> NDArray[np.int64]:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.signal import fftconvolve
 
-from dp_core.schema.privacy import Noise
-from dp_core.wall.accounting.events import Event, GaussianEvent, LaplaceEvent, StabilityEvent
+from dp_core.kernel.cost.events import Event, GaussianEvent, LaplaceEvent, StabilityEvent
+from dp_core.kernel.privacy import Noise
 
 ROUNDING = 1e-7
 """Scores that differ by no more than this are equal."""

@@ -10,12 +10,12 @@ import itertools
 import numpy as np
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.household_counter import HouseholdCounter
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
 from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.curator import Curator
-from dp_core.wall.household_counter import HouseholdCounter
-from dp_core.wall.ledger.session import MemorySession
 
 NO_MEMBER = NO_OTHER = 2
 """Code in the columns of a member or another member if there is none; persons have 0 and 1."""

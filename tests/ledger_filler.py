@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import sqlalchemy as sa
 
+from dp_core.kernel.cost.composition import Terms
+from dp_core.kernel.ledger.audit import MemoryBook
+from dp_core.kernel.ledger.entries import charge_key, make_entry, unique_key
+from dp_core.kernel.ledger.ledger_position import whereabouts
+from dp_core.kernel.ledger.receipts import PUBLISHED, START, make_receipt
+from dp_core.kernel.ledger.rules import changes
+from dp_core.kernel.ledger.session import Step
 from dp_core.plan.plan import Plan
-from dp_core.wall.accounting.composition import Terms
-from dp_core.wall.ledger.audit import MemoryBook
-from dp_core.wall.ledger.entries import charge_key, make_entry, unique_key
-from dp_core.wall.ledger.ledger_position import whereabouts
-from dp_core.wall.ledger.receipts import PUBLISHED, START, make_receipt
-from dp_core.wall.ledger.rules import changes
-from dp_core.wall.ledger.session import Step
 from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
 from tasks.ledger.database.transaction import _columns, now
 from tasks.ledger.input_seals import seal

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from dp_core.kernel.cost.composition import Amount, Terms
+from dp_core.kernel.ledger.budget_periods import Calendar
+from dp_core.kernel.ledger.session import Step
+from dp_core.kernel.privacy import Stage
 from dp_core.plan.plan import Plan
-from dp_core.schema.privacy import Stage
-from dp_core.wall.accounting.composition import Amount, Terms
-from dp_core.wall.ledger.budget_periods import Calendar
-from dp_core.wall.ledger.session import Step
 from tasks.ledger.accounts import Account
 from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger

@@ -19,18 +19,18 @@ from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.canonical import digest
+from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.document import document_hash
+from dp_core.kernel.ledger.ledger_position import Place, Total
+from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_hash
+from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.plan.compiled_plan import compiled_document
 from dp_core.plan.procedure import Outcome, carry_out, sample
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.public_data.memory_release import NAME, drawn_set
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.text.canonical import digest
-from dp_core.wall.household_counter import HouseholdCounter
-from dp_core.wall.ledger.ledger_position import Place, Total
-from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_hash
-from dp_core.wall.ledger.session import MemorySession
 from tests.linked_frames import pair_row_codes
 
 SCHEMA: Mapping[str, Any] = {

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from tests.measured import NONE
 
 EXACT = Fraction(10**13)

@@ -27,69 +27,65 @@ from numpy.typing import NDArray
 
 from dp_core.bundle.statement.spent_budget import MECHANISMS, accounting_json
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.schema.privacy import Neighbours, Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency, Kind
-from dp_core.wall.accounting.sensitivity import Bounds, count_bounds
-from dp_core.wall.statistics import (
-    CosineSums,
-    CosineTails,
-    CutDeviations,
-    FScore,
-    InDif,
-    MutualInformation,
-    Quantile,
-    QueryCounts,
-    QueryDistance,
-    RScore,
-    SignedQueries,
-    Statistic,
-    TableChecks,
-    TableDistance,
-    bounds,
-)
-from dp_core.wall.statistics.counting_queries import Cells, Parities
-from dp_core.wall.statistics.limited.limited_sums import LimitedSums
-from dp_core.wall.statistics.linear_questions import (
+from dp_core.kernel.cost.currency import Currency, Kind
+from dp_core.kernel.cost.sensitivity import Bounds, count_bounds
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.extensions.cosine_tails import CosineTails
+from dp_core.kernel.extensions.f_score import FScore
+from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.extensions.minimisers import ClassMinimiser
+from dp_core.kernel.extensions.mutual_information import MutualInformation
+from dp_core.kernel.extensions.r_score import RScore
+from dp_core.kernel.privacy import Neighbours, Relation
+from dp_core.kernel.questions.counting_queries import Cells, Parities
+from dp_core.kernel.questions.cuts import CutDeviations
+from dp_core.kernel.questions.limited_sums import LimitedSums
+from dp_core.kernel.questions.linear_questions import (
     BinnedCounts,
     BoxCounts,
     CellCounts,
     CellSums,
+    CosineSums,
     Interaction,
     KernelCounts,
     MiddleProducts,
 )
-from dp_core.wall.statistics.products import Products
-from dp_core.wall.statistics.regressions.features import Features, Levels, Number
-from dp_core.wall.statistics.regressions.gradients import (
+from dp_core.kernel.questions.products import Products
+from dp_core.kernel.questions.quantile import Quantile
+from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, SignedQueries
+from dp_core.kernel.questions.regressions.features import Features, Levels, Number
+from dp_core.kernel.questions.regressions.gradients import (
     COEFFICIENT,
     ClassGradient,
     NumberGradient,
 )
-from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-from dp_core.wall.statistics.regressions.shortened import Scores, SecondMoments
+from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
+from dp_core.kernel.questions.statistic import Statistic
+from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.table_distance import TableDistance
+from dp_core.kernel.questions.vetted import bounds
 from tests import trusted_core
 
 ROOT = trusted_core.ROOT
 PAGE = ROOT / "docs" / "privacy-specification.md"
 RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
 CONSTANTS = {
-    "accounting.curves.SMOOTHING": "variance that the Gaussian curve leaves",
-    "accounting.curves.MOST_CELLS": "cells that one unit changes, at most",
-    "accounting.curves.MARGIN": "relative margin of a conversion",
-    "accounting.loss_distribution.MARGIN": "relative margin of a mass",
-    "accounting.loss_distribution.MOST_DIFFERENT": "different scales, at most",
-    "accounting.loss_distribution.SMALLEST_DELTA": "smallest delta",
-    "accounting.composition.RHO_UNITS": "units of a rho of 1",
-    "statistics.linear_questions.GRID": "units of a cosine of 1",
-    "statistics.linear.MOST_COMPARED": "entries compared pair by pair, at most",
-    "statistics.linear_questions.MOST_ENTRIES": "entries of all interactions, at most",
-    "statistics.regressions.shortened.LONGEST": "largest `length_limit`",
-    "statistics.whole_numbers.MOST": "size at which an entry is cut",
-    "accounting.events.LARGEST_SCALE": "scales are below this",
+    "cost.curves.SMOOTHING": "variance that the Gaussian curve leaves",
+    "cost.curves.MOST_CELLS": "cells that one unit changes, at most",
+    "cost.curves.MARGIN": "relative margin of a conversion",
+    "cost.loss_distribution.MARGIN": "relative margin of a mass",
+    "cost.loss_distribution.MOST_DIFFERENT": "different scales, at most",
+    "cost.loss_distribution.SMALLEST_DELTA": "smallest delta",
+    "cost.composition.RHO_UNITS": "units of a rho of 1",
+    "questions.linear_questions.GRID": "units of a cosine of 1",
+    "questions.linear.MOST_COMPARED": "entries compared pair by pair, at most",
+    "questions.linear_questions.MOST_ENTRIES": "entries of all interactions, at most",
+    "questions.regressions.shortened.LONGEST": "largest `length_limit`",
+    "questions.whole_numbers.MOST": "size at which an entry is cut",
+    "cost.events.LARGEST_SCALE": "scales are below this",
 }
-"""Constants of `dp_core.wall` that a bound or a rounding depends on, with their meanings."""
+"""Constants of `dp_core.kernel` that a bound or a rounding depends on, with their meanings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -509,7 +505,7 @@ def constants() -> list[str]:
     """Return the table of constants."""
     lines = ["| constant | value | meaning |", "|---|---|---|"]
     for path, meaning in CONSTANTS.items():
-        module, _, name = f"dp_core.wall.{path}".rpartition(".")
+        module, _, name = f"dp_core.kernel.{path}".rpartition(".")
         label = f"[{path.partition('.')[2]}](../{module.replace('.', '/')}.py)"
         value = _number(getattr(importlib.import_module(module), name))
         lines.append(f"| {label} | {value} | {meaning} |")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.canonical import canonical_json
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.text.canonical import canonical_json
 from dp_core.text.documents.strict_yaml import Document, parse
 
 RAND = """\

@@ -14,12 +14,12 @@ import yaml
 import flows
 from dp_core import errors
 from dp_core.bundle.statement.release_json import FORMAT_VERSION
+from dp_core.kernel.cost.curves import zcdp_epsilon, zcdp_limit
+from dp_core.kernel.ledger.receipts import KINDS
 from dp_core.methods import registry
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.plan.presets import PRESETS
-from dp_core.wall.accounting.curves import zcdp_epsilon, zcdp_limit
-from dp_core.wall.ledger.receipts import KINDS
 from flows.cli.main import INTERRUPTED
 
 DOCS = Path(__file__).parents[1] / "docs"

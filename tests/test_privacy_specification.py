@@ -14,10 +14,13 @@ import pytest
 from dp_core.bundle.statement.release_json import NOT_COVERED
 from dp_core.bundle.statement.spent_budget import MECHANISMS, QUESTIONS
 from dp_core.errors import BadInput
-from dp_core.schema.privacy import Relation
-from dp_core.wall.accounting.currency import Currency, Kind
-from dp_core.wall.accounting.events import event_from_json
-from dp_core.wall.ledger.session import (
+from dp_core.kernel.cost.currency import Currency, Kind
+from dp_core.kernel.cost.events import event_from_json
+from dp_core.kernel.extensions.cosine_tails import CosineTails
+from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.extensions.minimisers import ClassMinimiser
+from dp_core.kernel.extensions.mutual_information import MutualInformation
+from dp_core.kernel.ledger.session import (
     DRAWN_CELLS,
     DRAWN_RECORDS,
     SPARSE_TABLE,
@@ -27,34 +30,29 @@ from dp_core.wall.ledger.session import (
     drawn_cells_asks,
     drawn_from_cells,
 )
-from dp_core.wall.statistics import (
-    VETTED,
-    CosineSums,
-    CosineTails,
-    CutDeviations,
-    InDif,
-    MutualInformation,
-    QueryCounts,
-)
-from dp_core.wall.statistics.counting_queries import Cells, Parities
-from dp_core.wall.statistics.limited.limited_sums import LimitedSums
-from dp_core.wall.statistics.linear_questions import (
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.counting_queries import Cells, Parities
+from dp_core.kernel.questions.cuts import CutDeviations
+from dp_core.kernel.questions.limited_sums import LimitedSums
+from dp_core.kernel.questions.linear_questions import (
     CellSums,
+    CosineSums,
     Interaction,
     KernelCounts,
     MiddleProducts,
 )
-from dp_core.wall.statistics.products import Products
-from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
-from dp_core.wall.statistics.regressions.gradients import (
+from dp_core.kernel.questions.products import Products
+from dp_core.kernel.questions.query_scores import QueryCounts
+from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
+from dp_core.kernel.questions.regressions.gradients import (
     COEFFICIENT,
     PROBABILITY,
     ClassGradient,
     NumberGradient,
 )
-from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-from dp_core.wall.statistics.regressions.shortened import LONGEST, Scores, SecondMoments
-from dp_core.wall.statistics.table_checks import TableChecks
+from dp_core.kernel.questions.regressions.shortened import LONGEST, Scores, SecondMoments
+from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.vetted import VETTED
 from tests.privacy_specification import (
     AGE,
     EXAMPLES,

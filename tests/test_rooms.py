@@ -48,7 +48,7 @@ def forbidden_pairs() -> list[tuple[str, str]]:
     ]
     beyond = trusted_core.BEYOND
     pairs += [
-        (one, other) for one in beyond for other in ("dp_core.confidential", "dp_core.wall.noise")
+        (one, other) for one in beyond for other in ("dp_core.confidential", "dp_core.kernel.noise")
     ]
     pairs += [("dp_core", "tasks"), ("dp_core", "flows"), ("tasks", "flows")]
     return pairs
@@ -280,7 +280,7 @@ def ways_around(tree: ast.AST) -> list[str]:
             ):
                 found.append(f"{package}.{room} as an attribute")
             case ast.ImportFrom(module=str(module), names=names) if trusted_core.within(
-                module, ("dp_core.wall",)
+                module, ("dp_core.kernel",)
             ):
                 # A package offers what its files define; a file offers only its own.
                 if modules()[module].name != "__init__.py":
@@ -307,7 +307,7 @@ def ways_around(tree: ast.AST) -> list[str]:
         "importlib.import_module('dp_core.confidential.source')",
         "sys.modules['dp_core.confidential.source']",
         "dp_core.confidential.source",
-        "from dp_core.wall.curator import granted_noise",
+        "from dp_core.kernel.curator import granted_noise",
         "__import__('dp_core.confidential.source')",
     ],
 )

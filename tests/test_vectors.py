@@ -17,11 +17,11 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 
 from dp_core.bundle.statement.spent_budget import MECHANISMS
-from dp_core.schema.privacy import Relation
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.events import event_from_json
-from dp_core.wall.accounting.guarantee import shown
-from dp_core.wall.ledger.receipts import Receipt, first_bad_link
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.events import event_from_json
+from dp_core.kernel.cost.guarantee import shown
+from dp_core.kernel.ledger.receipts import Receipt, first_bad_link
+from dp_core.kernel.privacy import Relation
 from tests.dp_core.bundle import recomputed
 from tests.full import full
 from tests.vectors import make

@@ -7,12 +7,11 @@
 A file belongs to the trusted core if it
 
 - may hold rows or exact counts: it lies in a confidential room, or imports from one;
-- decides what a release costs: it lies in `dp_core/wall`, or is named in `DECIDES`;
+- lies in the kernel, or decides what a release costs and is named in `DECIDES`;
 - records what a release cost: it lies in `tasks/ledger`, calls a method of the ledger that binds or
   ends a reservation, or is named in `RECORDS`;
 - keeps the data out of the errors that Prefect stores: it is named in `GUARDS`;
-- or lies below the wall, and is imported by the wall, the confidential side, the ledger or the
-  counting.
+- or lies below the confidential side, and is imported by it, the ledger or the counting.
 
 `dp_core/audit` holds generated files only, `dp_core/inspection` shows a file to a person who may
 see it, and `dp_core/public_data` has frames that the caller declares public. No release imports
@@ -36,7 +35,7 @@ PAGE = ROOT / "docs" / "trusted-core.md"
 CONFIDENTIAL = ("dp_core.confidential", "tasks.inputs", "tasks.validation", "tasks.counting")
 """Rooms that hold rows or exact counts."""
 HANDLES = (
-    "dp_core.tables.marginal",
+    "dp_core.kernel.counting.marginal",
     "tasks.run.confidential_run",
     "tasks.run.internal_evaluation",
     "tasks.run.internal_inference",
@@ -82,7 +81,7 @@ TESTS = (
     "tests/crashes",
     "tests/distributions",
     "tests/dp_core/audit",
-    "tests/dp_core/wall",
+    "tests/dp_core/kernel",
     "tests/flows/engine/test_configured_server.py",
     "tests/flows/engine/test_forked_server.py",
     "tests/flows/engine/test_own_server.py",
@@ -131,17 +130,18 @@ AUDITED_TOO = (
 """Files whose change asks for `make test-all` as well: the tests that are left out and what else
 they test; all stages, and what else could put an error's text where it is kept; and what changes
 how flows, servers and clusters run, of which many tests are in `make test-all` only."""
-BELOW = ("dp_core.text.documents", "dp_core.tables", "dp_core.metrics", "dp_core.schema")
-"""Rooms below the wall."""
-CORE = ("dp_core.wall", "dp_core.confidential", "tasks.ledger", "tasks.counting")
+BELOW = ("dp_core.text.documents", "dp_core.metrics", "dp_core.schema")
+"""Rooms between the kernel and what holds rows."""
+CORE = ("dp_core.kernel", "dp_core.confidential", "tasks.ledger", "tasks.counting")
 """Rooms whose imports from the rooms below have to be right for the privacy to be right."""
 
 PARTS = {
+    "kernel": "The kernel: codes, exact counts, questions, noise, costs and the ledger's rules",
     "holds": "May hold rows or exact counts",
-    "decides": "Decides what a release costs, and draws the noise",
+    "decides": "Decides what a release costs, outside the kernel",
     "records": "Records what a release cost",
     "guards": "Keeps the data out of the errors that Prefect stores",
-    "below": "Imported by these from the rooms below the wall",
+    "below": "Imported by these from the rooms below",
 }
 
 
@@ -223,7 +223,9 @@ def trusted() -> dict[str, str]:
     for module in modules():
         if within(module, (*AUDIT, *INSPECTION, *PUBLIC_DATA)):
             continue
-        if within(module, ("dp_core.wall",)) or module in DECIDES:
+        if within(module, ("dp_core.kernel",)):
+            found[module] = "kernel"
+        elif module in DECIDES:
             found[module] = "decides"
         elif within(module, ("tasks.ledger",)):
             found[module] = "records"

@@ -63,7 +63,9 @@ class Trap(WorkerPlugin):
 
 def can_draw() -> tuple[str, ...]:
     """Return the modules of this process that can draw noise."""
-    return tuple(name for name in sys.modules if name.startswith(("opendp", "dp_core.wall.noise")))
+    return tuple(
+        name for name in sys.modules if name.startswith(("opendp", "dp_core.kernel.noise"))
+    )
 
 
 class Killer:

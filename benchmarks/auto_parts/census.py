@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.auto_parts.draws import conditional, dataset, given, skewed
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 SIZES: Mapping[str, int] = {
     "age": 100,

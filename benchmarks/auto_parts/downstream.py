@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 TARGETS: Mapping[str, str] = {"adult": "income", "nltcs": "outside"}
 PARTS = 5

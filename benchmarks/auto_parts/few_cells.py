@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from benchmarks.auto_parts.draws import conditional, dataset, given, skewed
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 KINDS = ("trees", "cells")
 SIZES: Mapping[int, tuple[int, ...]] = {

@@ -17,8 +17,8 @@ from benchmarks.auto_parts.few_cells import KINDS as FEW_KINDS
 from benchmarks.auto_parts.few_cells import few_cells, is_few_cells
 from benchmarks.auto_parts.generated import GENERATED
 from benchmarks.auto_parts.wide import KINDS, is_wide, wide
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 
 REAL = ("nltcs", "adult")
 

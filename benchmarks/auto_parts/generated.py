@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.auto_parts.census import census, census_5k
 from benchmarks.auto_parts.draws import conditional, dataset, given, latent, skewed
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 EVERY_DRAW = 10_000
 """Distance of the seeds of two draws of a file."""

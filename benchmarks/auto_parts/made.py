@@ -13,10 +13,10 @@ import numpy as np
 from benchmarks.auto_parts.files import rows_about
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 
 DELTA = Fraction("1e-9")
 REFERENCES = ("real", "bootstrap", "permuted")

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.auto_parts import made
 from benchmarks.auto_parts.running import Job
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 SCRIPTS = Path(__file__).resolve().parent / "peers"
 

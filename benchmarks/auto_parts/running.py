@@ -16,8 +16,8 @@ from benchmarks.auto_parts import made, results
 from benchmarks.auto_parts.files import fingerprint
 from benchmarks.auto_parts.results import Key, Result
 from benchmarks.auto_parts.watching import watch
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.metrics.marginal_error import average_tvd
-from dp_core.tables.dataset import Dataset
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.auto_parts.draws import dataset
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 KINDS = ("independent", "chains", "tree", "factors")
 ROWS = 50_000

@@ -49,6 +49,8 @@ from benchmarks.papers.common import (
     versions,
 )
 from benchmarks.papers.common_inference import combine, logistic, significant, sss
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.lab.comparison.plots import Bar, Panel, significance_png
 from dp_core.lab.measures.inference_agreement import Outcome, shares
 from dp_core.methods.reconstruction.cipher import Cipher
@@ -59,8 +61,6 @@ from dp_core.methods.selection.full import Full
 from dp_core.methods.selection.ways import Ways
 from dp_core.plan.plan import Plan
 from dp_core.plan.presets import PRESETS
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 
 EPSILONS = {"e^-2": math.exp(-2), "e^-1": math.exp(-1), "1": 1.0, "e": math.e, "e^2": math.exp(2)}
 PAPER: Mapping[str, object] = {

@@ -45,17 +45,17 @@ from numpy.typing import NDArray
 from benchmarks.papers.common import versions
 from benchmarks.papers.single_sets import known_rows, single_set
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.extensions.minimisers import ClassMinimiser
+from dp_core.kernel.questions.regressions.features import ONE, Features, Levels
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.methods.parametric.slomag import Slomag
 from dp_core.methods.parametric.synthesizer import Synthesizer
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.curator import Curator
-from dp_core.wall.statistics.regressions.features import ONE, Features, Levels
-from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 
 EPSILON = float(np.exp(1))
 TRAINING = 80

@@ -30,15 +30,15 @@ from common import versions
 from numpy.typing import NDArray
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.questions.regressions.features import Features
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics.regressions.features import Features
 
 ROWS, TESTED = 40_000, 10_000
 EPSILONS = ("0.1", "0.2", "0.4", "0.8", "1.6", "3.2")

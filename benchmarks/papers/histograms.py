@@ -30,6 +30,10 @@ from numpy.typing import NDArray
 from scipy.fft import dct, idct
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods import registry
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.column_histograms import (
@@ -38,12 +42,8 @@ from dp_core.methods.parametric.column_histograms import (
     estimate_tree,
 )
 from dp_core.methods.private_domain.quantile_tree import widths
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -47,10 +47,10 @@ from numpy.typing import NDArray
 
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 
 Floats = NDArray[np.float64]
 RANGES = 1_000

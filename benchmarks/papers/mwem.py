@@ -34,15 +34,15 @@ import numpy as np
 
 from benchmarks.papers.common import models, plan_of, read_categories, records, table_of, versions
 from benchmarks.papers.contingency_tables import COLUMNS, contingency_table
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.privacy import Stage
+from dp_core.kernel.questions.counting_queries import Parities
 from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import parities
 from dp_core.methods.selection.fourier import Fourier
 from dp_core.methods.selection.mwem import Mwem
 from dp_core.methods.selection.selector import Selector
-from dp_core.schema.privacy import Stage
-from dp_core.tables.dataset import Dataset
-from dp_core.wall.statistics.counting_queries import Parities
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 EPSILONS_OF_RECORDS = (0.1, 0.3, 1.0)

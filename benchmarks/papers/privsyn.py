@@ -34,13 +34,13 @@ import numpy as np
 from benchmarks.adult import LEVELS, distance, load
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.lab.measures.classification import misclassification, svm_accuracy
 from dp_core.lab.measures.table_errors import RangeQueries, mean_range_error, random_range_queries
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.schema.privacy import Neighbours, Stage
-from dp_core.tables.dataset import Dataset
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.ledger.session import MemorySession
 
 Shares: TypeAlias = Mapping[Stage, Fraction]
 

@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.papers.common_inference import logistic
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.slomag import Slomag
 from dp_core.methods.parametric.synthesizer import Synthesizer
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
 
 N = 1000
 POSITIONS = 4096

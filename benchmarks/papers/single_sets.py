@@ -11,17 +11,17 @@ from fractions import Fraction
 
 import numpy as np
 
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.privacy import Neighbours
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Synthesizer
-from dp_core.schema.privacy import Neighbours
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.marginal import Counter
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 
 ZEROS = StructuralZeros()
 

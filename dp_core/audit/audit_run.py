@@ -19,19 +19,19 @@ from dp_core.audit.tiny_households import TinyHouseholds
 from dp_core.audit.tiny_panels import TinyPanels
 from dp_core.errors import ReleaseError
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.coarse_counter import CoarseCounter
+from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.curator import Curator
 from dp_core.kernel.document import ProtectedUnit
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import ask_all
 from dp_core.schema.definition import Column
 from dp_core.schema.grid import Coarsening
 from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
-from dp_core.tables.marginal import Counter
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.coarse_counter import CoarseCounter
-from dp_core.wall.curator import Curator
-from dp_core.wall.statistics import TableChecks
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 EPSILONS = ("4", "400")
 """Each release is made with one of them in turn: with the larger, other tables are selected, and

@@ -16,14 +16,14 @@ from dp_core.audit.report import CLOSE, Findings, question_of, unit_name
 from dp_core.audit.tiny_households import household_like
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.household_counter import HouseholdCounter
+from dp_core.kernel.counting.marginal import Counter, Marginal
+from dp_core.kernel.ledger.session import Draw, Grant, MemorySession, Step
+from dp_core.kernel.privacy import Relation
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.marginal import Counter, Marginal
-from dp_core.wall.household_counter import HouseholdCounter
-from dp_core.wall.ledger.session import Draw, Grant, MemorySession, Step
 
 Units = tuple[Codes, ...]
 BestPairs = dict[tuple[str, str], tuple[float, Pair]]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.audit.frozen_noise import Cells, Conditionals, Exact, Noisy, Scores
-from dp_core.wall.accounting.events import (
+from dp_core.kernel.cost.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,

@@ -17,13 +17,13 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from dp_core.errors import BadInput
+from dp_core.kernel.privacy import Relation
 from dp_core.methods import registry
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.registry import Family
 from dp_core.plan.plan import Plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.spec_file import load_plan
-from dp_core.schema.privacy import Relation
 
 SchemaName = Literal["survey", "binary", "single", "private", "ruled", "linked", "vacant"]
 

@@ -1,7 +1,7 @@
 """Exact answers, seen at the moment in which they are handed to the samplers.
 
 Inside `FrozenNoise.ask`, and nowhere else, the samplers are replaced. The curator, the statistics
-and the code around the samplers (`dp_core.wall.noise`) run as they are. Numbers from a seeded
+and the code around the samplers (`dp_core.kernel.noise`) run as they are. Numbers from a seeded
 generator take the place of random ones, the same for every file.
 """
 
@@ -17,8 +17,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.wall.ledger.session import Draw, Grant
-from dp_core.wall.noise import (
+from dp_core.kernel.ledger.session import Draw, Grant
+from dp_core.kernel.noise import (
     drawn_cells,
     granted_noise,
     perturbed_draws,

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.kernel.codes import Codes
-from dp_core.schema.privacy import Relation
+from dp_core.kernel.privacy import Relation
 
 UnitT = TypeVar("UnitT")
 

@@ -12,9 +12,7 @@ from dp_core.audit.changes import Reached
 from dp_core.audit.configurations import MEMBERS
 from dp_core.audit.neighbour_files import Pair
 from dp_core.kernel.codes import Codes
-from dp_core.schema.privacy import Relation
-from dp_core.tables.linked_columns import household_shares
-from dp_core.wall.accounting.events import (
+from dp_core.kernel.cost.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
@@ -23,8 +21,10 @@ from dp_core.wall.accounting.events import (
     PolyaUrnEvent,
     StabilityEvent,
 )
-from dp_core.wall.ledger.session import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE, TABLE, Step
-from dp_core.wall.statistics import VETTED
+from dp_core.kernel.counting.linked_columns import household_shares
+from dp_core.kernel.ledger.session import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE, TABLE, Step
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.vetted import VETTED
 
 Rows = list[list[int]]
 

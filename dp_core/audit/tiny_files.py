@@ -18,10 +18,10 @@ from dp_core.confidential.encoding import encoder_of
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.coding.encoder import Encoder
 from dp_core.kernel.document import ProtectedUnit
+from dp_core.kernel.privacy import Relation
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 Row = tuple[str, ...]
 """Texts of a row, in the order of `COLUMNS`."""

@@ -14,17 +14,17 @@ from dp_core.audit.tiny_files import MANY, RANDOM_FILES
 from dp_core.confidential.linked.linked_source import LinkedSource, read_households
 from dp_core.confidential.sources.frame_source import frame_source
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.kernel.counting.linked_columns import pair_rows
 from dp_core.kernel.document import ProtectedUnit
+from dp_core.kernel.privacy import Relation
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
-from dp_core.tables.households_with_members import domain_with_members
-from dp_core.tables.linked_columns import pair_rows
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.households_with_members import domain_with_members
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 HOME_COLUMNS = ("tenure", "income")
 PERSON_COLUMNS = ("age", "work")

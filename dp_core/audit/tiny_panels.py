@@ -12,7 +12,7 @@ from dp_core.audit.tiny_files import FEMALE, MALE
 from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.kernel.codes import Codes
-from dp_core.schema.privacy import Relation
+from dp_core.kernel.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 
 Row = tuple[str, ...]

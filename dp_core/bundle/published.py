@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.guarantee import Guarantee, implied
+from dp_core.kernel.ledger.ledger_position import Adoption, Place, Total, stated_adoptions
+from dp_core.kernel.ledger.receipts import START, Receipt
+from dp_core.kernel.privacy import Privacy
+from dp_core.kernel.released import Released
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import Privacy
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.guarantee import Guarantee, implied
-from dp_core.wall.ledger.ledger_position import Adoption, Place, Total, stated_adoptions
-from dp_core.wall.ledger.receipts import START, Receipt
-from dp_core.wall.released import Released
 
 REPORT = "report.html"
 """Name of the report for people."""

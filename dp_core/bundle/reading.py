@@ -22,9 +22,9 @@ from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
 from dp_core.inference.combining_rules import Origin
 from dp_core.inference.formulas.declared_statistic import is_statistic
+from dp_core.kernel.cost.events import Event, PerturbedDrawsEvent, PolyaUrnEvent
+from dp_core.kernel.ledger.session import DRAWN_CELLS
 from dp_core.schema.definition import Schema
-from dp_core.wall.accounting.events import Event, PerturbedDrawsEvent, PolyaUrnEvent
-from dp_core.wall.ledger.session import DRAWN_CELLS
 
 if TYPE_CHECKING:
     import pyarrow as pa

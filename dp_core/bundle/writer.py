@@ -27,8 +27,8 @@ from dp_core.bundle.statement.release_json import (
     statement_message,
 )
 from dp_core.errors import BadInput, StageFailed
+from dp_core.kernel.canonical import digest
 from dp_core.metrics.marginal_error import HouseholdTally, Tally
-from dp_core.text.canonical import digest
 
 
 def check_destination(folder: Path) -> None:

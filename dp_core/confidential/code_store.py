@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from dp_core.errors import StageFailed
 from dp_core.kernel.codes import Codes, stored_type
-from dp_core.tables.domain import Domain
+from dp_core.kernel.counting.domain import Domain
 
 if TYPE_CHECKING:
     from dp_core.schema.grid import Recoding

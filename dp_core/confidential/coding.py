@@ -22,11 +22,11 @@ from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.coding.encoder import Encoded, Encoder
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.household_rows import pair_row_pieces, to_pair_rows
+from dp_core.kernel.counting.processors import threads
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.row_rules import row_rules
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.household_rows import pair_row_pieces, to_pair_rows
-from dp_core.tables.processors import threads
 
 SHOWN_RULES = 5
 """Number of columns or rules that a message names."""

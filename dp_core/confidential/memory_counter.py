@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.tables.counting import count_codes
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique
-from dp_core.tables.marginal import Marginal
-from dp_core.tables.sparse_cells import observed_cells
+from dp_core.kernel.counting.cell_counts import count_codes
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.counting.sparse_cells import observed_cells
 
 CACHED_BYTES = 1 << 28
 """Bytes of counts to keep, because methods with rounds ask for the same tables repeatedly."""
 
 
 class MemoryCounter:
-    """Counts cliques of a dataset, once each; implements `dp_core.tables.marginal.Counter`."""
+    """Counts cliques of a dataset, once each, as a `dp_core.kernel.counting.marginal.Counter`."""
 
     def __init__(self, data: Dataset) -> None:
         """Create a counter of a dataset, which is treated as confidential."""

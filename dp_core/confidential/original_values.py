@@ -19,10 +19,10 @@ from dp_core.confidential.source import Source
 from dp_core.kernel.coding.encoder import Encoder
 from dp_core.kernel.coding.raw_values import Array, Values
 from dp_core.kernel.coding.stored_texts import decimals
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.decoding import decode, labels
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, value_sources
-from dp_core.tables.dataset import Dataset
 
 
 def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Table:

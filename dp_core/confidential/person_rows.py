@@ -13,7 +13,7 @@ Privacy:
     (clipped, missing, settled), and D(F) what is kept: the union over persons of a part of their
     rows that depends on these rows only, of at most `max_rows`. If F and F' differ in the rows of
     one person, D(F) and D(F') are the same rows but for at most `max_rows` of that person on each:
-    exactly the neighbours of `dp_core.schema.privacy.Relation`, for which everything is calibrated.
+    exactly the neighbours of `dp_core.kernel.privacy.Relation`, for which everything is calibrated.
     Whether a file is refused is decided earlier, from all its rows, so it does not depend on the
     order here. Like every refusal, it is outside epsilon.
 

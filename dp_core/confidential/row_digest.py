@@ -41,8 +41,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.coding.parsed_texts import NUMBER_TEXT
-from dp_core.text.canonical import canonical_json
 
 Bytes: TypeAlias = NDArray[np.uint8]
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dp_core.errors import StageFailed
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.marginal import Counter
 from dp_core.metrics.marginal_error import (
     CELL_LIMIT,
     TRIPLES,
@@ -28,8 +30,6 @@ from dp_core.metrics.marginal_error import (
     tvd_of_cells,
     within_limit,
 )
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.marginal import Counter
 
 CONFIDENTIAL = (
     "CONFIDENTIAL: computed from the confidential data, outside the privacy guarantee."

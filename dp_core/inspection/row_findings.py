@@ -18,7 +18,7 @@ from dp_core.inspection.findings import Example, Finding, some_rows
 from dp_core.kernel.coding.encoder import Encoded
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.row_rules import row_rules
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 ROW_EXAMPLES = 4
 """Most rows that are shown for a rule."""

@@ -1,7 +1,13 @@
 """What must be right so that epsilon is right; it imports nothing else of the project.
 
-The kernel reads plain documents (JSON) and believes no object of another room: a document is
-checked when it is read, and what a release enforces and states comes from it. Read `document` (what
-a release promises and how it codes the file), then `coding` (values to codes). `errors` has what
-can go wrong, and `codes` the types of codes.
+The kernel reads plain documents (JSON): a document is checked when it is read, and what a release
+enforces and states comes from it. Read in this order:
+
+- `document` (what a release promises and how it codes the file) and `privacy` (neighbours, units);
+- `coding` (values of the file to codes) and `counting` (codes to exact counts);
+- `questions` (what may be asked, with the sensitivity of each), then `extensions` (questions that
+  one method needs, each with its own proof);
+- `cost` (the charge of each mechanism, and how charges add up) and `noise` (exact samplers);
+- `ledger` (what an account may promise and spend, as a chain of entries);
+- `curator` (a question becomes a charge, a draw and a receipt) and `released` (what leaves).
 """

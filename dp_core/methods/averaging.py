@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 
 class Drawing(Protocol):

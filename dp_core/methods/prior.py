@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.raking import rake
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
-from dp_core.tables.domain import Clique, Domain
 
 Floats = NDArray[np.float64]
 

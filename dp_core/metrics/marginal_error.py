@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.linked_columns import MEMBERS, with_members
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.linked_columns import MEMBERS, with_members
 
 TRIPLES = 300
 """Largest number of three-way tables; of more, a sample with a fixed seed is used."""
@@ -133,7 +133,7 @@ class Tally:
             raise ValueError("A piece of a dataset must have the domain of the dataset.")
         self.rows += piece.rows
         if piece.rows * len(self._counts) >= _COMPILED_VISITS:
-            from dp_core.tables.counting import count_codes
+            from dp_core.kernel.counting.cell_counts import count_codes
 
             tables = count_codes(list(piece.codes), self.domain.sizes, list(self._axes.values()))
             for counts, table in zip(self._counts.values(), tables, strict=True):

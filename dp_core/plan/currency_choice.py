@@ -16,6 +16,16 @@ import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.kernel.cost.covered_choices import covered
+from dp_core.kernel.cost.currency import Currency, choose_currency, threshold_currency
+from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.privacy import PAYING_STAGES, Noise, Privacy, Stage
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.questions.statistic import Sum
+from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.vetted import sensitivities
+from dp_core.kernel.released import noise_variance
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared_statistics.limits import probe
@@ -35,14 +45,6 @@ from dp_core.methods.selection.budget.typical_file import DEPENDENCES
 from dp_core.methods.selection.budget.wanted_shares import weighted_error
 from dp_core.methods.selection.selector import Expected, Selection, Terms
 from dp_core.plan.release_spec import ReleaseSpec
-from dp_core.schema.privacy import PAYING_STAGES, Noise, Privacy, Stage
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.accounting.covered_choices import covered
-from dp_core.wall.accounting.currency import Currency, choose_currency, threshold_currency
-from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.wall.released import noise_variance
-from dp_core.wall.statistics import Sum, TableChecks, sensitivities
-from dp_core.wall.statistics.linear_questions import Interaction
 
 Planned: TypeAlias = tuple[Fraction, int, int, float]
 """Share of the budget, L1 and squared L2 sensitivity, and weight of a planned statistic."""

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dp_core.text.canonical import digest
-from dp_core.text.exact import exact_fraction
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.ledger.account_terms import UsedMeasurements
-from dp_core.wall.ledger.ledger_position import Place
-from dp_core.wall.ledger.receipts import Receipt
+from dp_core.kernel.canonical import digest
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.ledger.account_terms import UsedMeasurements
+from dp_core.kernel.ledger.ledger_position import Place
+from dp_core.kernel.ledger.receipts import Receipt
 
 
 @dataclass(frozen=True, slots=True)

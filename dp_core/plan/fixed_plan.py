@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dp_core.errors import BadInput
+from dp_core.kernel.privacy import TABLE_STAGES
 from dp_core.methods import registry
 from dp_core.methods.selection.selector import PlannedSelector
-from dp_core.schema.privacy import TABLE_STAGES
 
 
 def fixed_beforehand(document: Mapping[str, Any]) -> bool:

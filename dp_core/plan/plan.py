@@ -10,6 +10,18 @@ from fractions import Fraction
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.kernel.canonical import digest
+from dp_core.kernel.cost.currency import (
+    LEAST_DRAW,
+    Currency,
+    NoiseScale,
+)
+from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.counting.household_values import LARGEST, LARGEST_NOISE
+from dp_core.kernel.privacy import Noise, Stage
+from dp_core.kernel.questions.statistic import Statistic
+from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.parametric.adapters import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices
 from dp_core.methods.reconstruction.linked.member_targets import ruled_members
@@ -29,19 +41,7 @@ from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.linked.possible_members import possible_household
-from dp_core.schema.privacy import Noise, Stage
 from dp_core.schema.rules.possible_codes import possible_record
-from dp_core.tables.domain import Clique
-from dp_core.text.canonical import digest
-from dp_core.wall.accounting.currency import (
-    LEAST_DRAW,
-    Currency,
-    NoiseScale,
-)
-from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.wall.household_values import LARGEST, LARGEST_NOISE
-from dp_core.wall.statistics import sensitivities
-from dp_core.wall.statistics.statistic import Statistic
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dp_core.schema.privacy import Noise, Stage
+from dp_core.kernel.privacy import Noise, Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

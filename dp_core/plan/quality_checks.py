@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import nearest
+from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.metrics.marginal_error import Tally
+from dp_core.metrics.quality_figures import Public, largest, mean
 from dp_core.schema.definition import Schema
-from dp_core.tables.domain import Clique, Domain
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
-from dp_core.wall.quality_figures import Public, largest, mean
 
 MOST_TABLES = 20
 """Most tables to check; the noise of each grows with their number."""

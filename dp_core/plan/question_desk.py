@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.errors import BadInput
+from dp_core.kernel.privacy import Neighbours
 from dp_core.plan.data_location import DatabaseTable, OnePlace, PartPlaces, read_data
 from dp_core.plan.reading.spec_file import NEIGHBOURS, read_name, read_schema
 from dp_core.plan.release_spec import PUBLISH, Publish
 from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import Neighbours
 from dp_core.schema.reading.schema_file import check_version
 from dp_core.text.documents.faults import Faults, top_keys
 from dp_core.text.documents.node import Node, in_place, one_of

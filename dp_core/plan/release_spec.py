@@ -15,6 +15,8 @@ import numpy as np
 
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.privacy import Noise, Privacy, Stage
 from dp_core.methods.parametric.adapters import Modelling
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
@@ -25,9 +27,7 @@ from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.method_options import plain_options
 from dp_core.plan.quality_checks import Threshold
 from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import Noise, Privacy, Stage
 from dp_core.schema.reading.schema_document import schema_hash
-from dp_core.tables.domain import Clique
 
 VERSION = 1
 """Version of the format of spec files."""

@@ -27,10 +27,10 @@ from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.source import Source, open_source
 from dp_core.confidential.sources.frame_source import frame_table, open_frame
 from dp_core.errors import BadInput
+from dp_core.kernel.canonical import digest
 from dp_core.kernel.coding.stored_texts import canonical_texts
 from dp_core.methods.prior import Codes, PublicPrior, as_codes
 from dp_core.schema.definition import Column, Schema
-from dp_core.text.canonical import digest
 
 MOST_UNKNOWN = 0.1
 """Largest part of the records that may have a value of a column that the schema does not have."""

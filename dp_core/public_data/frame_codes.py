@@ -19,8 +19,8 @@ from dp_core.errors import BadInput
 from dp_core.inspection.data_check import check_data
 from dp_core.inspection.findings import Finding
 from dp_core.inspection.given_data import FrameData
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.definition import Schema
-from dp_core.tables.dataset import Dataset
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from dp_core.analysis.notebook.schemas import SchemaDraft, read_schema
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput, nearest
+from dp_core.kernel.counting.household_counter import HouseholdCounter
+from dp_core.kernel.privacy import Neighbours
 from dp_core.methods.prior import PublicPrior
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.spec_file import memory_plan
@@ -18,8 +20,6 @@ from dp_core.priors.prior_records import APART, prior_of_frames, prior_of_releas
 from dp_core.public_data.frame_codes import Frames, frame_codes
 from dp_core.public_data.memory_release import MemoryRelease
 from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import Neighbours
-from dp_core.wall.household_counter import HouseholdCounter
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes, code_type
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.bin_pieces import BinPieces, drawn_places, spread, weights_of
 from dp_core.schema.bin_values import float_bounds, legal_range, units_of_bins, whole_bounds
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, parts, value_sources
-from dp_core.tables.dataset import Dataset
 
 
 def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Table:

@@ -14,6 +14,9 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from dp_core.kernel.coding.problems import Problem, refused_problems
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.linked_columns import MEMBERS
+from dp_core.kernel.counting.nested_columns import NestedColumns, Nesting, nestings
 from dp_core.kernel.document import A_ROW, ProtectedUnit
 from dp_core.schema.bin_pieces import BinPieces, Pieces
 from dp_core.schema.code_list import CodeList, Grouping
@@ -24,14 +27,11 @@ from dp_core.schema.linked.linked_tables import NO_MEMBER, LinkedTables
 from dp_core.schema.panel.panel_waves import Panel
 from dp_core.schema.publication import UNSTATED, Publication
 from dp_core.schema.rules.column_rules import ColumnRule
+from dp_core.schema.structure.households_with_members import codes_with_members
+from dp_core.schema.structure.member_rules import MemberRule
+from dp_core.schema.structure.public_totals import PublicTotals
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.survey.survey_design import NO_SURVEY, Survey
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.households_with_members import codes_with_members
-from dp_core.tables.linked_columns import MEMBERS
-from dp_core.tables.member_rules import MemberRule
-from dp_core.tables.nested_columns import NestedColumns, Nesting, nestings
-from dp_core.tables.public_totals import PublicTotals
-from dp_core.tables.structural_zeros import StructuralZeros
 
 Missing = Literal["reject", "level"]
 OutOfRange = Literal["reject", "clip", "missing"]

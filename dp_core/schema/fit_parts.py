@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dp_core.kernel.canonical import digest
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.row_rules import RowRule, row_rules
-from dp_core.text.canonical import digest
 
 _WORDS = ("version", "title", "description", "publication", "rows_about", "ignore")
 """Keys that change no verdict. (`ignore`: a file with other columns cannot be read at all.)"""

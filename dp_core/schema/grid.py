@@ -12,19 +12,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes, code_type
+from dp_core.kernel.counting.coarse_counter import Recoding
 from dp_core.schema.bin_edges import common_step, exact_text
 from dp_core.schema.definition import Column, Schema
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 POSITIONS = 4096
 """Default number of positions of a numeric column."""
@@ -86,33 +83,6 @@ def variables(schema: Schema) -> Variables:
             for fine, coarse in zip(schema.columns, schema.coarse.columns, strict=True)
         )
     )
-
-
-class Recoding:
-    """Recodes columns to coarser codes.
-
-    Attributes:
-        domain: Domain of the coarser codes.
-    """
-
-    def __init__(self, domain: Domain, tables: Mapping[str, Codes]) -> None:
-        """Prepare the recoding.
-
-        Args:
-            domain: Domain of the coarser codes.
-            tables: For each column that changes, the new code of every code.
-        """
-        self.domain = domain
-        self._tables = tables
-
-    def codes(self, column: str, codes: NDArray[Any]) -> NDArray[Any]:
-        """Return the coarse codes of a column's codes."""
-        return self._tables[column][codes] if column in self._tables else codes
-
-    def dataset(self, data: Dataset) -> Dataset:
-        """Return records in the coarse codes."""
-        columns = [self.codes(name, data.column(name)) for name in self.domain.columns]
-        return Dataset(self.domain, np.stack(columns, dtype=self.domain.code_type))
 
 
 class Coarsening(Recoding):

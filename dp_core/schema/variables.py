@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes, code_type
+from dp_core.kernel.counting.domain import Domain
 from dp_core.schema.bin_pieces import Pieces, spread
-from dp_core.tables.domain import Domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

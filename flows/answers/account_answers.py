@@ -10,17 +10,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, assert_never, cast
 
+from dp_core.kernel.cost.account_curve import gaussian_statement
+from dp_core.kernel.cost.composition import NOTHING
+from dp_core.kernel.cost.currency import THEOREMS
+from dp_core.kernel.ledger.account_balance import Standing, room
+from dp_core.kernel.ledger.account_terms import OF_ACCOUNT
+from dp_core.kernel.ledger.entries import Entry
+from dp_core.kernel.ledger.receipts import AccountKind
+from dp_core.kernel.ledger.tried_schemas import MOST_SCHEMAS
 from dp_core.text.pages.answer import CommandAnswer, known_values
 from dp_core.text.pages.number_texts import number, plural
 from dp_core.text.pages.page import Block, Fact, Listing, Page, Sentence, Title, numbers, texts
-from dp_core.wall.accounting.account_curve import gaussian_statement
-from dp_core.wall.accounting.composition import NOTHING
-from dp_core.wall.accounting.currency import THEOREMS
-from dp_core.wall.ledger.account_balance import Standing, room
-from dp_core.wall.ledger.account_terms import OF_ACCOUNT
-from dp_core.wall.ledger.attempts.tried_schemas import MOST_SCHEMAS
-from dp_core.wall.ledger.entries import Entry
-from dp_core.wall.ledger.receipts import AccountKind
 from flows.answers.amounts import PrivacyAmount, account_above, amount_left, amount_of
 from tasks.ledger.accounts import Account
 from tasks.ledger.ledger import Ledger

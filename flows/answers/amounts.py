@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.text.pages.answer import exact_json
 from dp_core.text.pages.number_texts import number
-from dp_core.wall.accounting.composition import Amount, Terms
 
 if TYPE_CHECKING:
     from tasks.ledger.accounts import Above

@@ -10,13 +10,13 @@ from itertools import repeat
 from typing import Any
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.composition import NOTHING, Amount, Composition
+from dp_core.kernel.ledger.account_balance import Standing, promise, room, stops, total_stops
+from dp_core.kernel.ledger.budget_periods import MONTHS, Period
 from dp_core.plan.plan import Plan
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.number_texts import number
 from dp_core.text.pages.page import Block, Listing, Sentence, Title, numbers, texts
-from dp_core.wall.accounting.composition import NOTHING, Amount, Composition
-from dp_core.wall.ledger.account_balance import Standing, promise, room, stops, total_stops
-from dp_core.wall.ledger.budget_periods import MONTHS, Period
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservation_check import check_terms
 

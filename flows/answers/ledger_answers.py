@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.errors import BadInput
+from dp_core.kernel.ledger.audit import Audit
+from dp_core.kernel.ledger.refused_attempts import MOST_REFUSED
+from dp_core.kernel.ledger.signatures import fingerprint
+from dp_core.kernel.privacy import cost_unit
 from dp_core.plan.plan import Plan
-from dp_core.schema.privacy import cost_unit
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.number_texts import number, plural
 from dp_core.text.pages.page import Block, Fact, Listing, Sentence, numbers, texts
-from dp_core.wall.ledger.attempts.refused_attempts import MOST_REFUSED
-from dp_core.wall.ledger.audit import Audit
-from dp_core.wall.ledger.signatures import fingerprint
 from flows.answers.amounts import PrivacyAmount
 from tasks.ledger.ledger import Ledger
 

@@ -20,9 +20,9 @@ from dp_core.text.documents.typed_text import exact_number
 from dp_core.text.names import check_name
 
 if TYPE_CHECKING:
+    from dp_core.kernel.cost.composition import Composition, Terms
+    from dp_core.kernel.ledger.budget_periods import Calendar, Period
     from dp_core.plan.plan import Plan
-    from dp_core.wall.accounting.composition import Composition, Terms
-    from dp_core.wall.ledger.budget_periods import Calendar, Period
 
 USUAL_TOTAL = 100
 """Largest total epsilon of an account that is accepted without `--large-epsilon`."""
@@ -165,7 +165,7 @@ def account_terms(
     Raises:
         BadInput: if there can be no such account.
     """
-    from dp_core.wall.accounting.composition import Terms
+    from dp_core.kernel.cost.composition import Terms
 
     if kind == "zcdp" and delta == 0:
         raise BadInput("--composition zcdp needs a --delta above 0, such as 1e-6.")
@@ -199,7 +199,7 @@ def account_calendar(
     Raises:
         BadInput: if the options do not belong together, or a period allows more than the total.
     """
-    from dp_core.wall.ledger.budget_periods import Calendar
+    from dp_core.kernel.ledger.budget_periods import Calendar
 
     if per is None:
         typed = {"period-epsilon": epsilon, "period-delta": delta, "carry-over": carry_over or None}

@@ -23,6 +23,11 @@ import numpy as np
 from dp_core.confidential.code_store import CodeStore
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import ReleaseError
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.household_counter import HouseholdCounter
+from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.noise.exact_samplers import add_noise
 from dp_core.lab.comparison import formula_comparison
 from dp_core.lab.comparison.cells import Result, write_result
 from dp_core.lab.comparison.formula_comparison import VALUES, judge_formulas
@@ -45,11 +50,6 @@ from dp_core.plan.procedure import carry_out, sample
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.grid import Coarsening
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.marginal import Counter
-from dp_core.wall.household_counter import HouseholdCounter
-from dp_core.wall.noise.exact_samplers import add_noise
 from flows.processes.child_process import read_job
 
 _MEGABYTE = 10**6

@@ -10,9 +10,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from dp_core.errors import BadInput, nearest
+from dp_core.kernel.counting.domain import Domain
 from dp_core.lab.field_scores.file_scores import MOST_LEVELS
 from dp_core.lab.measures.classification import MOST_CLASSES
-from dp_core.tables.domain import Domain
 from dp_core.text.documents.typed_text import exact_number, plain_text
 
 MOST_RUNS = 1000

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from dp_core.analysis.planned.plan_values import wanted_margins
 from dp_core.errors import BadInput, BudgetRefused, Held, Unpublished, similar
+from dp_core.kernel.canonical import canonical_json, digest
+from dp_core.kernel.ledger.account_balance import room
 from dp_core.plan.forecast.error_forecast import forecast_error
 from dp_core.plan.plan import Plan
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
-from dp_core.text.canonical import canonical_json, digest
 from dp_core.text.documents.typed_text import parse_fraction
 from dp_core.text.pages.answer import OMITTED, Answer, exact_json
 from dp_core.text.pages.page import Fact, Page, Title
-from dp_core.wall.ledger.account_balance import room
 from flows.answers.amounts import PrivacyAmount, amount_left, amount_of
 from flows.answers.forecast_answers import asked_of, fitting_now
 from flows.desk import own_process

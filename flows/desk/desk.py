@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_core.errors import BadInput, BudgetRefused, DataRefused, StageFailed, similar
+from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.plan.data_location import PartPlaces, read_data, store_of
 from dp_core.plan.question_desk import QuestionDesk, load_desk
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.text.canonical import canonical_json, digest
 from dp_core.text.documents.node import from_plain
 from flows.desk import own_process
 from tasks.run.declared_public.file_hashes import file_hashes

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dp_core.errors import BadInput, StageFailed
-from dp_core.text.canonical import canonical_json
+from dp_core.kernel.canonical import canonical_json
 from flows.desk.asked_question import Kind
 from flows.desk.desk import Desk
 from tasks.support.run_folder import RunFolder, write_atomically

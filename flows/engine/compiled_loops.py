@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.counting.cell_counts import count_codes
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.linked_columns import LinkedColumns
+from dp_core.kernel.released import Table
 from dp_core.lab.field_scores.propensity import propensity
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.counting import count_codes
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.linked_columns import LinkedColumns
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Table
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 
 ROWS = 2000
 MIXED = (2, 3, 4, 5, 6)

@@ -19,8 +19,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dp_core.errors import ReleaseError
-from dp_core.wall.accounting.composition import NOTHING, Amount
-from dp_core.wall.ledger.entries import Entry
+from dp_core.kernel.cost.composition import NOTHING, Amount
+from dp_core.kernel.ledger.entries import Entry
 from tasks.ledger.accounts import Account, Used
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import assert_not_lost, home, ledger_exists, open_ledger

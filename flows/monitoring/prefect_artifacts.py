@@ -31,10 +31,10 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.utilities.annotations import quote
 
+from dp_core.kernel.cost.composition import Amount
+from dp_core.kernel.privacy import cost_unit
+from dp_core.kernel.stage_grant import PAYS
 from dp_core.plan.plan import Plan
-from dp_core.schema.privacy import cost_unit
-from dp_core.wall.accounting.composition import Amount
-from dp_core.wall.stage_grant import PAYS
 from flows.monitoring import run_log
 from flows.monitoring.outcome import STATES, Outcome
 from flows.monitoring.prefect_runs import heed_requests, is_deployed

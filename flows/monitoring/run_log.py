@@ -14,12 +14,12 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dp_core.schema.privacy import cost_unit
+from dp_core.kernel.privacy import cost_unit
 from tasks.run.stage_table import stages_of
 
 if TYPE_CHECKING:
+    from dp_core.kernel.stage_grant import StageGrant
     from dp_core.plan.plan import Plan
-    from dp_core.wall.stage_grant import StageGrant
     from tasks.ledger.reservations import Charge
     from tasks.run.release_run import Run
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_core.errors import LedgerCorrupt
+from dp_core.kernel.ledger.audit import audit
+from dp_core.kernel.ledger.entries import Entry
+from dp_core.kernel.ledger.signatures import read_public
 from dp_core.text.pages.answer import CommandAnswer
-from dp_core.wall.ledger.audit import audit
-from dp_core.wall.ledger.entries import Entry
-from dp_core.wall.ledger.export import read_export
-from dp_core.wall.ledger.signatures import read_public
 from flows.answers.ledger_answers import ledger_check
 from flows.monitoring.prefect_events import tell_check
+from tasks.ledger.export import read_export
 from tasks.run.home_notes import record_check
 
 if TYPE_CHECKING:

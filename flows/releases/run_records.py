@@ -18,7 +18,7 @@ from pathlib import Path
 from prefect.exceptions import Pause
 
 from dp_core.errors import ReleaseError
-from dp_core.text.canonical import canonical_json
+from dp_core.kernel.canonical import canonical_json
 from tasks.ledger.leases import Holder, is_gone, this_process
 from tasks.run.home import home_id
 from tasks.support.run_folder import keep_text, write_atomically

@@ -18,10 +18,16 @@ from numpy.typing import NDArray
 from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import ReleaseError
 from dp_core.kernel.codes import Codes
-from dp_core.tables.counting import MOST_CELLS, Axes, TablePlan, count_tables, plan_tables
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.marginal import Marginal
-from dp_core.tables.sparse_cells import count_keys, pack, unpack, words
+from dp_core.kernel.counting.cell_counts import (
+    MOST_CELLS,
+    Axes,
+    TablePlan,
+    count_tables,
+    plan_tables,
+)
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.counting.sparse_cells import count_keys, pack, unpack, words
 from tasks.counting.worker_check import require_here, require_workers
 from tasks.support.dask_cluster import Graph, compute, workers, workers_of_a_process
 from tasks.support.worker_program import Program, program
@@ -66,7 +72,7 @@ Work: TypeAlias = tuple[Callable[..., Any], Callable[..., Any]]
 
 
 class DaskCounter:
-    """Counts cliques of a store; implements `dp_core.tables.marginal.Counter`.
+    """Counts cliques of a store; implements `dp_core.kernel.counting.marginal.Counter`.
 
     Each task counts some chunks in sequence. The 64-bit counts of the tasks are added in pairs, as
     a tree. They are integers, so the sum does not depend on how the file was divided or in which

@@ -15,8 +15,8 @@ from operator import itemgetter
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.plan.procedure import Lane, SetDrawing, decode_piece
-from dp_core.tables.dataset import Dataset
 from tasks.support.dask_cluster import outcome, scheduler_lost
 from tasks.support.worker_program import (
     Program,

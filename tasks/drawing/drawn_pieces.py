@@ -16,6 +16,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.processors import threads
 from dp_core.methods.reconstruction.reconstructor import LANES
 from dp_core.methods.reconstruction.sampling.drawing_progress import (
     Progress,
@@ -24,8 +26,6 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     step_of,
 )
 from dp_core.plan.procedure import SetDrawing, decode_piece, piece_sizes
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.processors import threads
 
 if TYPE_CHECKING:
     import pyarrow as pa

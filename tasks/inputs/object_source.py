@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 from dp_core.confidential.data_files import kind_of
 from dp_core.confidential.source import Source, open_source
 from dp_core.errors import BadInput, ReleaseError, StageFailed
+from dp_core.kernel.canonical import canonical_json
 from dp_core.plan.data_location import STORES, read_object_url, store_of
-from dp_core.text.canonical import canonical_json
 from tasks.support.run_folder import disk_errors, sync_folder
 
 FORMAT = 1

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_core.confidential.source import RowSource
+from dp_core.kernel.canonical import canonical_json
 from dp_core.plan.data_location import DatabaseTable
-from dp_core.text.canonical import canonical_json
 from tasks.support.run_folder import sync_folder
 
 FORMAT = 1

@@ -14,22 +14,22 @@ from types import MappingProxyType
 from typing import Literal
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
-from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import Neighbours
-from dp_core.wall.accounting.composition import Composition, Terms
-from dp_core.wall.ledger.account_terms import Charter
-from dp_core.wall.ledger.attempts.refused_attempts import (
+from dp_core.kernel.cost.composition import Composition, Terms
+from dp_core.kernel.ledger.account_terms import Charter
+from dp_core.kernel.ledger.budget_periods import Calendar
+from dp_core.kernel.ledger.refused_attempts import (
     MOST_REFUSED,
     Attempts,
     attempts_of,
     attempts_of_family,
     examined_by_desk,
 )
-from dp_core.wall.ledger.attempts.tried_schemas import TriedSchemas, tried_schemas
-from dp_core.wall.ledger.budget_periods import Calendar
-from dp_core.wall.ledger.rules import is_raised
-from dp_core.wall.ledger.running_totals import other_owner
-from dp_core.wall.ledger.signatures import Signer, key_proof
+from dp_core.kernel.ledger.rules import is_raised
+from dp_core.kernel.ledger.running_totals import other_owner
+from dp_core.kernel.ledger.signatures import Signer, key_proof
+from dp_core.kernel.ledger.tried_schemas import TriedSchemas, tried_schemas
+from dp_core.kernel.privacy import Neighbours
+from dp_core.schema.definition import Schema
 from tasks.ledger.accounts import Account, read_account
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.database.ledger_database import Database

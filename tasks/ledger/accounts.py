@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dp_core.errors import BadInput
-from dp_core.wall.accounting.composition import NOTHING, Amount, Composition, Tally, Terms
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.ledger.account_balance import Standing
-from dp_core.wall.ledger.account_terms import Charter, promise_of
-from dp_core.wall.ledger.running_totals import (
+from dp_core.kernel.cost.composition import NOTHING, Amount, Composition, Tally, Terms
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.ledger.account_balance import Standing
+from dp_core.kernel.ledger.account_terms import Charter, promise_of
+from dp_core.kernel.ledger.running_totals import (
     Balance,
     balance,
     lineage,

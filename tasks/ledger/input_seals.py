@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from dp_core.text.canonical import canonical_json
-from dp_core.wall.ledger.entries import Entry
+from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.ledger.entries import Entry
 
 
 def seal(key: bytes, reservation: int | None, release: str, account: str, input_hash: str) -> str:

@@ -22,7 +22,7 @@ import psutil
 import sqlalchemy as sa
 
 from dp_core.errors import LedgerCorrupt, StageFailed
-from dp_core.text.canonical import canonical_json
+from dp_core.kernel.canonical import canonical_json
 from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.database.transaction import Transaction, now
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
+from dp_core.kernel.ledger.audit import Audit, audit
+from dp_core.kernel.ledger.entries import Entry
 from dp_core.plan.plan import Plan
-from dp_core.wall.ledger.audit import Audit, audit
-from dp_core.wall.ledger.entries import Entry
 from tasks.ledger.account_decisions import Decisions
 from tasks.ledger.anchors.adoption import Adopted, adopt
 from tasks.ledger.database.ledger_database import Damaged

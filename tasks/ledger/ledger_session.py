@@ -33,11 +33,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import LedgerCorrupt, StageFailed
-from dp_core.schema.privacy import Relation
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.ledger.receipts import result_hash
-from dp_core.wall.ledger.session import Draw, Grant, Step
-from dp_core.wall.stage_grant import StageGrant
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.ledger.receipts import result_hash
+from dp_core.kernel.ledger.session import Draw, Grant, Step
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.stage_grant import StageGrant
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Charge, Reservation
 from tasks.ledger.stored_result import (

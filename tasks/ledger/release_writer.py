@@ -14,13 +14,13 @@ from fractions import Fraction
 from typing import Literal
 
 from dp_core.errors import BadInput, BudgetRefused, DataRefused, ReleaseError, StageFailed
+from dp_core.kernel.ledger.approval import ENDS, Cause, Decision, Gate, gate_of
+from dp_core.kernel.ledger.entries import Entry, charge_key
+from dp_core.kernel.ledger.refused_attempts import Verdict, examination_of
+from dp_core.kernel.ledger.running_totals import barred_by, use
+from dp_core.kernel.ledger.session import Step, check_steps
+from dp_core.kernel.stage_grant import PAYS, StageGrant
 from dp_core.plan.plan import Plan
-from dp_core.wall.ledger.approval import ENDS, Cause, Decision, Gate, gate_of
-from dp_core.wall.ledger.attempts.refused_attempts import Verdict, examination_of
-from dp_core.wall.ledger.entries import Entry, charge_key
-from dp_core.wall.ledger.running_totals import barred_by, use
-from dp_core.wall.ledger.session import Step, check_steps
-from dp_core.wall.stage_grant import PAYS, StageGrant
 from tasks.ledger import leases
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction
@@ -543,7 +543,7 @@ def _require_drawn(book: Transaction, reservation: Reservation, batch: str) -> N
         StageFailed: if it is not.
 
     Privacy:
-        The proof in `dp_core.wall.accounting.covered_choices` needs the results to be drawn in the
+        The proof in `dp_core.kernel.cost.covered_choices` needs the results to be drawn in the
         order of their charges. If each batch is committed before the next one is charged, they are.
     """
     last = book.latest(kinds=("charge",), reservation=reservation.position)

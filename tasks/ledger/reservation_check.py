@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, StageFailed
-from dp_core.plan.plan import Plan
-from dp_core.schema.definition import Schema
-from dp_core.schema.fit_parts import fit_parts
-from dp_core.wall.ledger.account_terms import Charter
-from dp_core.wall.ledger.attempts.refused_attempts import (
+from dp_core.kernel.ledger.account_terms import Charter
+from dp_core.kernel.ledger.refused_attempts import (
     MOST_REFUSED,
     attempts_of,
     attempts_of_family,
@@ -20,8 +17,11 @@ from dp_core.wall.ledger.attempts.refused_attempts import (
     examined_by_desk,
     family,
 )
-from dp_core.wall.ledger.attempts.tried_schemas import MOST_SCHEMAS, parts_to_count, tried_schemas
-from dp_core.wall.ledger.running_totals import balance, lineage, room_on
+from dp_core.kernel.ledger.running_totals import balance, lineage, room_on
+from dp_core.kernel.ledger.tried_schemas import MOST_SCHEMAS, parts_to_count, tried_schemas
+from dp_core.plan.plan import Plan
+from dp_core.schema.definition import Schema
+from dp_core.schema.fit_parts import fit_parts
 from tasks.ledger.accounts import account_names, read_recent_uses
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.leases import holder_of

@@ -8,13 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.events import event_from_json
+from dp_core.kernel.ledger.account_terms import Promise, promise_of
+from dp_core.kernel.ledger.entries import Entry
+from dp_core.kernel.ledger.receipts import EntryKind
+from dp_core.kernel.ledger.running_totals import use
+from dp_core.kernel.ledger.session import Step
 from dp_core.plan.plan import Plan
-from dp_core.wall.accounting.events import event_from_json
-from dp_core.wall.ledger.account_terms import Promise, promise_of
-from dp_core.wall.ledger.entries import Entry
-from dp_core.wall.ledger.receipts import EntryKind
-from dp_core.wall.ledger.running_totals import use
-from dp_core.wall.ledger.session import Step
 from tasks.ledger.database.transaction import Transaction
 
 
@@ -51,7 +51,7 @@ class Reservation(Promise):
 
     Attributes:
         link: Link of its entry, unique among all ledgers.
-        outcome: One of `dp_core.wall.ledger.rules.OUTCOMES`; None if it is not settled.
+        outcome: One of `dp_core.kernel.ledger.rules.OUTCOMES`; None if it is not settled.
     """
 
     link: str = ""

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import StageFailed
-from dp_core.text.canonical import canonical_json
-from dp_core.wall.ledger.receipts import result_hash
+from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.ledger.receipts import result_hash
 from tasks.ledger.reservations import Charge, Reservation
 
 MAGIC = b"DPNOISE1"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 
 from dp_core.errors import StageFailed
 from dp_core.kernel.document import check_document, document_hash
+from dp_core.kernel.privacy import Relation, relation_of
 from dp_core.plan.compiled_plan import compiled_document
-from dp_core.schema.privacy import Relation, relation_of
 from tasks.ledger.ledger_session import LedgerSession
 from tasks.ledger.reservations import Charge
 from tasks.run.home import home_key
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
+    from dp_core.kernel.counting.marginal import Counter
+    from dp_core.kernel.curator import Curator
+    from dp_core.kernel.stage_grant import StageGrant
     from dp_core.schema.definition import Schema
-    from dp_core.tables.marginal import Counter
-    from dp_core.wall.curator import Curator
-    from dp_core.wall.stage_grant import StageGrant
     from tasks.counting.dask_counter import DaskCounter
 
 _MOST_TOLD = 0.99  # progress of a stage that has not ended
@@ -123,7 +123,7 @@ class ConfidentialRun(Run):
         """
         if self.schema.linked is None:
             return self.row_counter
-        from dp_core.wall.household_counter import HouseholdCounter
+        from dp_core.kernel.counting.household_counter import HouseholdCounter
 
         return HouseholdCounter(self.row_counter, self.schema.linked)
 
@@ -162,7 +162,7 @@ class ConfidentialRun(Run):
         return self._curator(DaskCounter(self.stored, stored.domain, self.client), stored, grant)
 
     def _curator(self, counter: Counter, schema: Schema, grant: StageGrant) -> Curator:
-        from dp_core.wall.curator import Curator
+        from dp_core.kernel.curator import Curator
 
         return Curator(schema.domain, counter, self.session(grant))
 

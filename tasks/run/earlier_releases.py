@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_core.errors import BadInput, StageFailed, similar
+from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.plan import Plan
 from dp_core.plan.reading import spec_file
 from dp_core.plan.release_spec import ReleaseSpec
-from dp_core.text.canonical import canonical_json, digest
 from tasks.run.declared_public.priors import find_prior, planned_prior
 from tasks.run.home_folder import home
 from tasks.support.run_folder import RunFolder, write_atomically

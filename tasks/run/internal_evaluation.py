@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
+    from dp_core.kernel.counting.dataset import Dataset
+    from dp_core.kernel.counting.household_rows import HouseholdRows
+    from dp_core.kernel.released import Released
     from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.lab.measures.kind_error import PairRows
     from dp_core.plan.plan import Plan
     from dp_core.schema.definition import Schema
-    from dp_core.tables.dataset import Dataset
-    from dp_core.tables.household_rows import HouseholdRows
-    from dp_core.wall.released import Released
 
 MOST_ATTACKED = 20_000
 """Records of the file, half of them members, of an attack audit."""
@@ -131,8 +131,8 @@ def linked_sections(
     """Return the sections of linked tables and the sets of their bundle. CONFIDENTIAL."""
     from dp_core.bundle.files.linked_sets import codes_of_set, read_linked_set
     from dp_core.confidential.linked.linked_source import read_households
+    from dp_core.kernel.counting.household_rows import pair_row_pieces
     from dp_core.lab.evaluation.release_scores import score_linked_sets
-    from dp_core.tables.household_rows import pair_row_pieces
 
     linked = schema.linked
 
@@ -173,8 +173,8 @@ def _published_set(path: Path, schema: Schema) -> Dataset:
     """Return a published set in the codes of the schema."""
     import pyarrow.parquet as pq
 
+    from dp_core.kernel.counting.dataset import Dataset
     from dp_core.schema.decoding import codes_of
-    from dp_core.tables.dataset import Dataset
 
     table = pq.read_table(path, columns=list(schema.domain.columns))
     codes = [codes_of(one, table.column(one.name).combine_chunks()) for one in schema.columns]
@@ -218,12 +218,12 @@ def _attacks(
     """
     from dp_core.confidential.coding import write_codes
     from dp_core.confidential.memory_counter import MemoryCounter
+    from dp_core.kernel.counting.dataset import Dataset
     from dp_core.lab.attacks.attack_audit import attack_audit
     from dp_core.lab.attacks.attack_rates import permitted_advantage
     from dp_core.lab.evaluation.release_scores import code_values
     from dp_core.plan.procedure import carry_out, sample
     from dp_core.schema.grid import Coarsening
-    from dp_core.tables.dataset import Dataset
 
     stored_schema = plan.spec.schema.stored
     stored = write_codes(source, stored_schema, work / "attacked")

@@ -11,10 +11,10 @@ from tasks.run.internal_inference import result_or, unheard
 
 if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
+    from dp_core.kernel.counting.dataset import Dataset
+    from dp_core.kernel.released import Released
     from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.schema.definition import Schema
-    from dp_core.tables.dataset import Dataset
-    from dp_core.wall.released import Released
 
 _SEED = 20_261_128
 
@@ -77,9 +77,9 @@ def read_sample(
         most: Largest number of records; as many as scores use by default.
         coarse: Whether codes on a grid become those of the schema's own bins; they do by default.
     """
+    from dp_core.kernel.counting.dataset import Dataset
     from dp_core.lab.field_scores.file_scores import MOST_RECORDS
     from dp_core.schema.grid import Coarsening
-    from dp_core.tables.dataset import Dataset
 
     number = min(store.rows, MOST_RECORDS if most is None else most)
     places = np.sort(np.random.default_rng(_SEED).choice(store.rows, number, replace=False))

@@ -24,9 +24,9 @@ from tasks.support.run_folder import RunFolder
 if TYPE_CHECKING:
     from distributed import Client
 
+    from dp_core.kernel.ledger.refused_attempts import Verdict
+    from dp_core.kernel.stage_grant import StageGrant
     from dp_core.schema.definition import Schema
-    from dp_core.wall.ledger.attempts.refused_attempts import Verdict
-    from dp_core.wall.stage_grant import StageGrant
 
 Progress = Callable[[str, float], None]
 """Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""

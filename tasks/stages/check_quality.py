@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dp_core.kernel.counting.coarse_counter import CoarseCounter
+from dp_core.kernel.counting.household_counter import HouseholdCounter
+from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.released import Charged
+from dp_core.kernel.stage_grant import StageGrant
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
+from dp_core.metrics.quality_figures import charged_figure
 from dp_core.plan.quality_checks import countable, public_figures, reference_counts
 from dp_core.schema.grid import Coarsening
-from dp_core.tables.marginal import Counter
-from dp_core.wall.coarse_counter import CoarseCounter
-from dp_core.wall.household_counter import HouseholdCounter
-from dp_core.wall.quality_figures import Charged
-from dp_core.wall.stage_grant import StageGrant
-from dp_core.wall.statistics import TableChecks
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.internal_inference import unheard, write_comparison
 from tasks.run.internal_scores import scores_or_reason
@@ -93,7 +94,7 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
     return _public_facts(
         run,
         tallies,
-        [figure.to_json(number) for figure in charged],
+        [charged_figure(figure, number) for figure in charged],
         _part_progress(run, _WRITTEN, 1.0),
     )
 
@@ -188,8 +189,8 @@ def tally_sets(run: Run, progress: Callable[[float], None] = lambda _: None) -> 
         progress: Called with the part that is done, 0 to 1; does nothing by default.
     """
     from dp_core.bundle.quality.table_fit import needed_counts
+    from dp_core.kernel.counting.dataset import Dataset
     from dp_core.metrics.marginal_error import tally_of
-    from dp_core.tables.dataset import Dataset
 
     schema = run.spec.schema
     coarsening = Coarsening(schema) if schema.coarse is not None else None
@@ -250,7 +251,7 @@ def ask_checks(
         crash the same plan, seed and noisy results give the same question, so the stored answer is
         read back instead of drawn again.
     """
-    from dp_core.wall.curator import Curator
+    from dp_core.kernel.curator import Curator
 
     tables, cost = run.spec.checks, run.plan.costs["checks"]
     if not tables or not cost:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dp_core.errors import StageFailed
+from dp_core.kernel.questions.statistic import Sum
+from dp_core.kernel.questions.vetted import sum_from_json
+from dp_core.kernel.released import Records, Released
+from dp_core.kernel.stage_grant import StageGrant
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.plan.steps import declared_measurement
 from dp_core.plan.steps.statistics_measurement import statistic_answers
-from dp_core.wall.released import Records, Released
-from dp_core.wall.stage_grant import StageGrant
-from dp_core.wall.statistics import Sum, sum_from_json
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.release_run import Run
 from tasks.stages.measure_marginals import MARGINALS, read_selections

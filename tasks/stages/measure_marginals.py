@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.counting.linked_columns import with_members
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.released import Measurement, Released
+from dp_core.kernel.stage_grant import StageGrant
 from dp_core.methods.selection.selector import Dependences, Selection
 from dp_core.plan.procedure import measure_basics as measured_basics
 from dp_core.plan.procedure import measure_selected, replicates, select
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique
-from dp_core.tables.linked_columns import with_members
-from dp_core.text.canonical import canonical_json
-from dp_core.wall.curator import Curator
-from dp_core.wall.released import Measurement, Released
-from dp_core.wall.stage_grant import StageGrant
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.release_run import Run
 from tasks.stages.choose_domain import read_domain

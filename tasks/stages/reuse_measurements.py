@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 
 from dp_core.errors import StageFailed
-from dp_core.text.canonical import canonical_json
+from dp_core.kernel.canonical import canonical_json
 from tasks.run.earlier_releases import committed_tables, require_committed
 from tasks.run.release_run import Run
 from tasks.stages.measure_marginals import MARGINALS, SELECTION

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.reconstruction.sampling.drawing_progress import step_of
 from dp_core.plan.procedure import decode_piece, piece_sizes, tables_of_set
-from dp_core.tables.dataset import Dataset
 from tasks.drawing.drawn_pieces import Drawn, drawn_pieces
 from tasks.run.release_run import Run
 from tasks.stages.reconstruct import restored_models

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from dp_core.errors import BadInput, StageFailed
+from dp_core.kernel.counting.processors import threads
 from dp_core.plan.counting_cluster import CountingCluster
-from dp_core.tables.processors import threads
 from dp_core.text.documents.typed_text import shown
 from tasks.support.lazy_packages import complete
 from tasks.support.named_cluster import is_encrypted, start_cluster

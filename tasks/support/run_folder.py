@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
-from dp_core.text.canonical import canonical_json
+from dp_core.kernel.canonical import canonical_json
 
 RUN_VERSION = 1
 INTERNAL_NOTICE = "CONFIDENTIAL: computed from the data itself; for staff, never to be published."

@@ -38,9 +38,9 @@ from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.kernel.codes import code_type
 from dp_core.kernel.coding.encoder import Encoded
+from dp_core.kernel.counting.processors import threads
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, rules_of, suite_document
-from dp_core.tables.processors import threads
 from tasks.support.run_folder import INTERNAL_NOTICE
 from tasks.validation.judged_frames import FileProfile, RowPieces, legal_value
 from tasks.validation.suite_judge import SuiteJudge

@@ -19,11 +19,11 @@ from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.confidential.between_columns import DependencyCheck
 from dp_core.confidential.encoding import settle_zeros
 from dp_core.kernel.codes import code_type
+from dp_core.kernel.counting.processors import threads
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, rules_of
 from dp_core.schema.rules.row_rules import row_rules
-from dp_core.tables.processors import threads
 from tasks.validation.judged_frames import FileProfile, Frame, RowPieces
 from tasks.validation.suite_judge import SuiteJudge
 

@@ -18,14 +18,14 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import Currency, largest_limit, threshold_currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods import registry
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.one_way import OneWay
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency, largest_limit, threshold_currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from tests.full import some
 from tests.measured import method_inputs
 

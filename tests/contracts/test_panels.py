@@ -15,7 +15,7 @@ from dp_core.confidential.coding import write_codes
 from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import open_source
-from dp_core.schema.privacy import Relation
+from dp_core.kernel.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.panel_files import COLUMNS, WAVES, panel_document, panel_frame, write_waves
 

@@ -13,18 +13,18 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import choose_currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.released import Records
 from dp_core.methods import registry
 from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.parametric.column_histograms import ColumnHistograms
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.plan.presets import PRESETS
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.accounting.currency import choose_currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.released import Records
 from tests.full import some
 from tests.measured import NONE, method_inputs
 

@@ -14,11 +14,11 @@ from dp_core.bundle.verification.charges_check import _sensitive_enough
 from dp_core.bundle.verification.claims import Charge
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.privacy import Relation
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import carry_out
-from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 2))
 OPTIONS: dict[str, dict[str, Any]] = {

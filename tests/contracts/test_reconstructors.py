@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.questions.counting_queries import Cells, Parities
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.released import Records, ReleasedKind, SparseTable
 from dp_core.methods import registry
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Records, ReleasedKind, SparseTable
-from dp_core.wall.statistics.counting_queries import Cells, Parities
-from dp_core.wall.statistics.linear_questions import Interaction
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import summed
 from tests.full import examples
 from tests.measured import NONE, noisy_answers, noisy_sums, noisy_table

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from dp_core.bundle.verification.claims import GARBAGE
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.schema.privacy import Neighbours, Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics import SUMS, Sum, bounds, check_codes, required, sum_from_json
-from dp_core.wall.statistics.limited.limited_sums import LimitedSums
-from dp_core.wall.statistics.linear_questions import (
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.extensions.minimisers import ClassMinimiser
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.privacy import Neighbours, Relation
+from dp_core.kernel.questions.limited_sums import LimitedSums
+from dp_core.kernel.questions.linear_questions import (
     BinnedCounts,
     BoxCounts,
     CellCounts,
@@ -32,12 +32,17 @@ from dp_core.wall.statistics.linear_questions import (
     KernelCounts,
     MiddleProducts,
 )
-from dp_core.wall.statistics.products import Products
-from dp_core.wall.statistics.regressions.features import ONE as G_ONE
-from dp_core.wall.statistics.regressions.features import Features, Levels, Number
-from dp_core.wall.statistics.regressions.gradients import COEFFICIENT, ClassGradient, NumberGradient
-from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-from dp_core.wall.statistics.regressions.shortened import UNIT, Scores, SecondMoments
+from dp_core.kernel.questions.products import Products
+from dp_core.kernel.questions.regressions.features import ONE as G_ONE
+from dp_core.kernel.questions.regressions.features import Features, Levels, Number
+from dp_core.kernel.questions.regressions.gradients import (
+    COEFFICIENT,
+    ClassGradient,
+    NumberGradient,
+)
+from dp_core.kernel.questions.regressions.shortened import UNIT, Scores, SecondMoments
+from dp_core.kernel.questions.statistic import Sum, check_codes
+from dp_core.kernel.questions.vetted import SUMS, bounds, required, sum_from_json
 from tests.added_noise import handed_over
 from tests.full import examples, pairwise
 

@@ -279,7 +279,7 @@ def _decide(place: Place, ledger: Ledger) -> None:
 
 
 def _open_account(place: Place) -> None:
-    from dp_core.wall.accounting.composition import Terms
+    from dp_core.kernel.cost.composition import Terms
     from tasks.run.home import home, open_ledger
 
     ledger = open_ledger(home())

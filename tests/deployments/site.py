@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from dp_core.wall.accounting.composition import Terms
+from dp_core.kernel.cost.composition import Terms
 from tests.postgres import PostgresServer
 
 ROOT = Path(__file__).parents[2]

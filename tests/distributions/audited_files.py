@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_core.schema.privacy import Relation
-from dp_core.tables.domain import Domain
-from dp_core.tables.marginal import Marginal
-from dp_core.wall.ledger.session import Grant
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.ledger.session import Grant
+from dp_core.kernel.privacy import Relation
 
 
 class Observed:

@@ -16,14 +16,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.tables.domain import Domain
-from dp_core.wall import curator as curator_module
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.curves import gaussian_delta, zcdp_epsilon
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics import InDif, QueryDistance, TableDistance
-from dp_core.wall.statistics.counting_queries import Cells
+from dp_core.kernel import curator as curator_module
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.curves import gaussian_delta, zcdp_epsilon
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.questions.counting_queries import Cells
+from dp_core.kernel.questions.query_scores import QueryDistance
+from dp_core.kernel.questions.table_distance import TableDistance
 from tests.choices import chances, loss
 from tests.distributions.audited_files import PaysAlways, Tables
 from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG

@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.schema.privacy import Relation
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics import TableChecks
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.table_checks import TableChecks
 from tests.added_noise import handed_over, loss
 from tests.distributions.audited_files import Column, PaysAlways
 from tests.full import RIGHT_OR_WRONG

@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.events import (
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.events import (
     LaplaceEvent,
     PerturbedDrawsEvent,
     PolyaUrnEvent,
     event_from_json,
 )
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import Grant, MemorySession, Step
-from dp_core.wall.noise import drawn_cells
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import Grant, MemorySession, Step
+from dp_core.kernel.noise import drawn_cells
 
 pytestmark = pytest.mark.statistical
 

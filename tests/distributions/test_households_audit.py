@@ -7,16 +7,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import dp_core.wall.curator as curator_module
-from dp_core.tables.domain import Domain
-from dp_core.tables.marginal import Marginal
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.household_counter import HouseholdCounter
-from dp_core.wall.household_values import stored_shares
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics import QueryDistance
-from dp_core.wall.statistics.counting_queries import Cells
+import dp_core.kernel.curator as curator_module
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.household_counter import HouseholdCounter
+from dp_core.kernel.counting.household_values import stored_shares
+from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.questions.counting_queries import Cells
+from dp_core.kernel.questions.query_scores import QueryDistance
 from tests.choices import chances, loss
 from tests.household_files import linked
 from tests.statistical import (

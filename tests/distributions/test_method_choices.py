@@ -11,11 +11,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.statistics import FScore, MutualInformation, RScore, SignedQueries
-from dp_core.wall.statistics.counting_queries import Cells
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.extensions.f_score import FScore
+from dp_core.kernel.extensions.mutual_information import MutualInformation
+from dp_core.kernel.extensions.r_score import RScore
+from dp_core.kernel.questions.counting_queries import Cells
+from dp_core.kernel.questions.query_scores import SignedQueries
 from tests.choices import chances, loss
 from tests.distributions.audited_files import PaysAlways, Tables
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.tables.domain import Domain
-from dp_core.tables.marginal import Marginal
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator, choice_event
-from dp_core.wall.ledger.session import Grant, MemorySession, Step
-from dp_core.wall.noise import granted_noise
-from dp_core.wall.noise.threaded_noise import PIECE_CELLS
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.curator import Curator, choice_event
+from dp_core.kernel.ledger.session import Grant, MemorySession, Step
+from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.noise.threaded_noise import PIECE_CELLS
 from tests.choices import exponential_mechanism, permute_and_flip
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 

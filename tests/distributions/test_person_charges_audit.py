@@ -15,15 +15,15 @@ import pytest
 from dp_core.confidential import coding
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.confidential.source import open_source
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.methods.private_domain.questions import ask
-from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics import TableChecks
 from tests.distributions.audited_files import Column
 from tests.full import RELATIONS_OF_AUDITS, some
 from tests.statistical import epsilon_at_least

@@ -5,15 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import dp_core.wall.curator as curator_module
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency, threshold_currency
-from dp_core.wall.accounting.events import StabilityEvent
-from dp_core.wall.accounting.stability_thresholds import survival
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics import QueryDistance
-from dp_core.wall.statistics.counting_queries import Cells
+import dp_core.kernel.curator as curator_module
+from dp_core.kernel.cost.currency import Currency, threshold_currency
+from dp_core.kernel.cost.events import StabilityEvent
+from dp_core.kernel.cost.stability_thresholds import survival
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.questions.counting_queries import Cells
+from dp_core.kernel.questions.query_scores import QueryDistance
 from tests.choices import chances, loss
 from tests.distributions.audited_files import Column
 from tests.statistical import delta_at_least, epsilon_at_least
@@ -84,7 +84,7 @@ def test_cells_of_one_person_appear_as_rarely_as_was_charged(spread, epsilon, le
     assert least * float(event.own_delta()) < bound <= float(event.own_delta()) <= 0.1
     # A threshold made for one row.
     monkeypatch.setattr(
-        "dp_core.wall.accounting.currency.threshold_for",
+        "dp_core.kernel.cost.currency.threshold_for",
         lambda scale, delta, rows: next(  # noqa: ARG005
             t for t in range(K, 1000) if survival(scale, t) <= delta
         ),

@@ -15,17 +15,17 @@ import pytest
 from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.events import PerturbedDrawsEvent, event_from_json
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import Grant, MemorySession, Step, differing_draws, drawn_asks
+from dp_core.kernel.noise import perturbed_draws
+from dp_core.kernel.privacy import Relation
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.pegs import Pegs
-from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.events import PerturbedDrawsEvent, event_from_json
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import Grant, MemorySession, Step, differing_draws, drawn_asks
-from dp_core.wall.noise import perturbed_draws
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.full import RELATIONS_OF_AUDITS
 from tests.statistical import FALSE_ALARM
 

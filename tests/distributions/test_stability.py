@@ -13,12 +13,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.tables.domain import Domain
-from dp_core.wall import curator as curator_module
-from dp_core.wall.accounting.currency import Currency, threshold_currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.noise import stability
+from dp_core.kernel import curator as curator_module
+from dp_core.kernel.cost.currency import Currency, threshold_currency
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.noise import stability
 from tests.distributions.audited_files import Column
 from tests.full import some
 from tests.statistical import (

@@ -14,32 +14,36 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.schema.privacy import Relation
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.statistics import CosineSums, CosineTails, CutDeviations, InDif, Quantile
-from dp_core.wall.statistics.counting_queries import Cells, Parities
-from dp_core.wall.statistics.linear import Linear
-from dp_core.wall.statistics.linear_questions import (
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.extensions.cosine_tails import CosineTails
+from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.extensions.minimisers import ClassMinimiser
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.counting_queries import Cells, Parities
+from dp_core.kernel.questions.cuts import CutDeviations
+from dp_core.kernel.questions.linear import Linear
+from dp_core.kernel.questions.linear_questions import (
     BinnedCounts,
     BoxCounts,
     CellCounts,
     CellSums,
+    CosineSums,
     Interaction,
     KernelCounts,
     MiddleProducts,
 )
-from dp_core.wall.statistics.products import Products
-from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
-from dp_core.wall.statistics.regressions.gradients import (
+from dp_core.kernel.questions.products import Products
+from dp_core.kernel.questions.quantile import Quantile
+from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
+from dp_core.kernel.questions.regressions.gradients import (
     COEFFICIENT,
     PROBABILITY,
     ClassGradient,
     NumberGradient,
 )
-from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-from dp_core.wall.statistics.regressions.shortened import UNIT, Scores, SecondMoments
+from dp_core.kernel.questions.regressions.shortened import UNIT, Scores, SecondMoments
 from tests import added_noise, choices
 from tests.distributions.audited_files import Observed, PaysAlways, Tables
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from dp_core.wall.accounting.composition import Terms
+from dp_core.kernel.cost.composition import Terms
 from tasks.stages import stage_task as stage_module
 from tests.plain_judge import PlainJudge, users
 

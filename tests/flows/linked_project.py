@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from dp_core.wall.accounting.composition import Terms
+from dp_core.kernel.cost.composition import Terms
 from tests.flows.conftest import Project
 from tests.linked_release import frames
 

@@ -9,7 +9,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import Held, Unpublished
-from dp_core.text.canonical import digest
+from dp_core.kernel.canonical import digest
 from flows.cli.actions import publication_decisions
 from tests.flows.conftest import plainly
 from tests.flows.corpus import lent
@@ -74,7 +74,7 @@ def exact_distances(project, run):
 def test_without_noise_they_are_the_distances_and_the_bundle_verifies(
     project, monkeypatch, method, more
 ):
-    from dp_core.wall import curator
+    from dp_core.kernel import curator
 
     real = curator.granted_noise.add
 

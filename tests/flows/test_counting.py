@@ -89,7 +89,7 @@ def test_without_a_cluster_nothing_of_the_distributed_scheduler_is_imported(proj
         "from flows.engine.settings import prepare\n"
         "prepare(Path(sys.argv[2]))\n"
         "from dp_core.confidential.code_store import CodeStore, StoreWriter\n"
-        "from dp_core.tables.domain import Domain\n"
+        "from dp_core.kernel.counting.domain import Domain\n"
         "from tasks.counting.dask_counter import DaskCounter\n"
         "import numpy as np\n"
         "domain = Domain(('a', 'b'), (3, 4))\n"

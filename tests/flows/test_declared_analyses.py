@@ -18,9 +18,9 @@ from dp_core.analysis.regression.regression_inference import infer
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import StageFailed
+from dp_core.kernel.canonical import canonical_json
 from dp_core.methods.declared import declared_questions
 from dp_core.methods.declared.declared_questions import PARTS
-from dp_core.text.canonical import canonical_json
 from tests.dp_core.bundle.forgery import failed, reseal, resealed, statement_of
 from tests.flows.corpus import only_read
 from tests.flows.releases.test_resume import (
@@ -327,7 +327,7 @@ def test_questions_follow_from_committed_tables_only(project):
 
 def failing_draw(step):
     """Return a function that makes a release whose draw of a step fails."""
-    from dp_core.wall.noise import granted_noise
+    from dp_core.kernel.noise import granted_noise
 
     def make(project):
         right = granted_noise.add

@@ -16,8 +16,8 @@ import pytest
 from dp_core.analysis.regression import regression_inference
 from dp_core.analysis.regression.regression_inference import infer
 from dp_core.bundle.reading import read_bundle
-from dp_core.wall.accounting.composition import Terms
-from dp_core.wall.noise import granted_noise
+from dp_core.kernel.cost.composition import Terms
+from dp_core.kernel.noise import granted_noise
 from tests.flows.conftest import Project
 from tests.full import at_full_size, some
 from tests.plain_judge import PlainJudge, users

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 import pytest
 import sqlalchemy as sa
 
-from dp_core.schema.privacy import Relation
-from dp_core.wall.curator import Curator
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.privacy import Relation
 from tasks.ledger.ledger_session import LedgerSession
 from tests.flows.conftest import plainly
 
@@ -51,7 +51,7 @@ def curator_of(run, counter):
 def begun_counter(run):
     import numpy as np
 
-    from dp_core.tables.marginal import Marginal
+    from dp_core.kernel.counting.marginal import Marginal
 
     class Counter:
         def count(self, cliques):

@@ -9,8 +9,8 @@ import pytest
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.confidential.coding import write_codes
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
-from dp_core.wall.accounting.composition import Terms
-from dp_core.wall.released import tables_of
+from dp_core.kernel.cost.composition import Terms
+from dp_core.kernel.released import tables_of
 from flows.cli.actions.abandonment import abandon
 from tests.flows.conftest import as_csv, plainly, stopping, survey
 from tests.full import some

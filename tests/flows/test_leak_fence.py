@@ -29,7 +29,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import StageFailed
-from dp_core.wall.accounting.composition import Terms
+from dp_core.kernel.cost.composition import Terms
 from tasks.counting import dask_counter
 from tasks.support.worker_program import program
 from tests.flows import sabotage

@@ -11,8 +11,8 @@ import yaml
 import dp_core
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import DataRefused
+from dp_core.kernel.cost.composition import Terms
 from dp_core.schema.panel.panel_waves import ABSENT
-from dp_core.wall.accounting.composition import Terms
 from tests.flows.conftest import Project
 from tests.panel_files import WAVES, panel_document, panel_frame, write_waves
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
-from dp_core.wall.accounting.composition import NOTHING, Amount
+from dp_core.kernel.cost.composition import NOTHING, Amount
 from flows.cli.actions.abandonment import abandon
 from tasks.ledger.release_writer import ReleaseWriter
 from tests.flows.conftest import ROWS, as_csv, plainly, stopping, survey
@@ -141,7 +141,7 @@ def test_every_preset_goes_from_schema_to_a_bundle_that_verifies(
 
 
 def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(project, monkeypatch):
-    from dp_core.wall import curator
+    from dp_core.kernel import curator
 
     monkeypatch.setattr(curator.granted_noise, "add", lambda exact, _grant: exact + 3)
     for name, seed in (("one", 7), ("two", 7), ("three", 8)):
@@ -162,8 +162,8 @@ def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(proj
 def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
     project, monkeypatch, method
 ):
+    from dp_core.kernel import curator
     from dp_core.methods.reconstruction import reconstructor
-    from dp_core.wall import curator
     from tasks.drawing import drawn_pieces
 
     monkeypatch.setattr(curator.granted_noise, "add", lambda exact, _grant: exact + 3)

@@ -9,7 +9,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
-from dp_core.wall.accounting.composition import NOTHING, Amount
+from dp_core.kernel.cost.composition import NOTHING, Amount
 from flows.cli.actions.abandonment import abandon
 from tests.dp_core.bundle.forgery import failed
 from tests.flows.conftest import SCHEMA, plainly, stopping

@@ -25,10 +25,10 @@ from dp_core.audit.configurations import (
 from dp_core.audit.report import HOUSEHOLDS, UNITS
 from dp_core.audit.tiny_files import FEMALE, MALE
 from dp_core.errors import Held, ReleaseError, Unpublished
-from dp_core.tables.sparse_cells import sparse_result
-from dp_core.wall import curator
-from dp_core.wall.accounting.composition import Terms
-from dp_core.wall.ledger import entries
+from dp_core.kernel import curator
+from dp_core.kernel.cost.composition import Terms
+from dp_core.kernel.counting.sparse_cells import sparse_result
+from dp_core.kernel.ledger import entries
 from flows.cli.actions import publication_decisions
 from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.database import ledger_database

@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from dp_core.schema.privacy import Neighbours, Privacy, Relation
-from dp_core.wall.accounting.composition import Amount, Terms
-from dp_core.wall.accounting.currency import Currency, Kind, largest_limit
-from dp_core.wall.accounting.curves import gaussian_epsilon, gaussian_limit, zcdp_epsilon
-from dp_core.wall.accounting.events import (
+from dp_core.kernel.cost.composition import Amount, Terms
+from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
+from dp_core.kernel.cost.curves import gaussian_epsilon, gaussian_limit, zcdp_epsilon
+from dp_core.kernel.cost.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
@@ -31,10 +30,11 @@ from dp_core.wall.accounting.events import (
     PolyaUrnEvent,
     StabilityEvent,
 )
-from dp_core.wall.accounting.guarantee import implied, second, tightest
-from dp_core.wall.accounting.loss_distribution import tightest_epsilon
-from dp_core.wall.curator import choice_event
-from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_hash
+from dp_core.kernel.cost.guarantee import implied, second, tightest
+from dp_core.kernel.cost.loss_distribution import tightest_epsilon
+from dp_core.kernel.curator import choice_event
+from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_hash
+from dp_core.kernel.privacy import Neighbours, Privacy, Relation
 
 FOLDER = Path(__file__).parent
 VERSION = 1

@@ -22,13 +22,13 @@ from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.statement.sections import stated_unit
 from dp_core.bundle.verification.verify import Verification, verify
+from dp_core.kernel.ledger.signatures import read_public
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.typed_text import plain_text
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Fact, Page, Sentence
 from dp_core.text.pages.printed import Printed
 from dp_core.text.pages.python_words import speaks_python
-from dp_core.wall.ledger.signatures import read_public
 
 
 class Statement(Printed, dict[str, Any]):

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dp_core.analysis.planned.plan_values import plan_values
+from dp_core.kernel.privacy import Privacy, cost_unit
 from dp_core.plan.forecast.error_forecast import SetError
 from dp_core.plan.forecast.stage_pace import span
 from dp_core.plan.plan import Plan
 from dp_core.plan.presets import PRESETS
-from dp_core.schema.privacy import Privacy, cost_unit
 from dp_core.text.pages.number_texts import number, plural
 from dp_core.text.pages.page import (
     Bars,

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
+from dp_core.kernel.privacy import PAYING_STAGES, Noise
 from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.private_domain.questions import PlannedChoice
@@ -21,8 +22,7 @@ from dp_core.plan.forecast.resource_forecast import ResourceForecast, forecast_r
 from dp_core.plan.plan import Plan, PlannedTable, PlannedTotal, check_reach, make_plan
 from dp_core.plan.steps.statistics_measurement import margin_in_limits, margin_in_records
 from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import PAYING_STAGES, Noise
-from dp_core.tables.public_totals import records_of
+from dp_core.schema.structure.public_totals import records_of
 from dp_core.text.pages.answer import exact_json, known_values
 from dp_core.text.pages.number_texts import plural, within
 

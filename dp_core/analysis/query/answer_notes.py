@@ -10,10 +10,10 @@ import numpy as np
 from dp_core.analysis.query.asked_counts import Asked, QueryCell
 from dp_core.analysis.query.sources import Sources
 from dp_core.inference.questions.question import Question
+from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
-from dp_core.tables.linked_columns import MEMBERS
 
 _UNUSED = {
     "answers": "single answers",

@@ -26,14 +26,14 @@ from dp_core.analysis.query.possible_cells import possible_boxes
 from dp_core.errors import BadInput
 from dp_core.inference.count_intervals import cut_weights
 from dp_core.inference.questions.question import Condition, Question
+from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.methods.replicates.kept_moments import points_of
 from dp_core.schema.bin_values import legal_range, whole_bounds
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
-from dp_core.tables.households_with_members import codes_with_members
-from dp_core.tables.linked_columns import MEMBERS
+from dp_core.schema.structure.households_with_members import codes_with_members
 
 Counted: TypeAlias = Literal["records", "households", "persons"]
 """What a question counts."""

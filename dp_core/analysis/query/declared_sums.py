@@ -16,6 +16,7 @@ from dp_core.inference.count_intervals import fieller
 from dp_core.inference.formulas.analysed_values import with_analysed_values
 from dp_core.inference.formulas.declared_statistic import declared_statistic, is_statistic
 from dp_core.inference.questions.question import Question
+from dp_core.kernel.released import Totals
 from dp_core.methods.declared_statistics.quantile_tree import tree_answers, tree_quantiles
 from dp_core.methods.declared_statistics.sum_answers import GroupSums, answers_of, group_sums
 from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of, trees_of
@@ -28,7 +29,6 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import (
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 from dp_core.schema.definition import Column, Schema
-from dp_core.wall.released import Totals
 
 
 @dataclass(frozen=True, slots=True, eq=False)

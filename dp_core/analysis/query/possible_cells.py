@@ -16,10 +16,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.schema.definition import Schema
-from dp_core.tables.domain import Clique
-from dp_core.tables.structural_zeros import Rule
+from dp_core.schema.structure.structural_zeros import Rule
 
 MOST_CELLS = 1 << 18
 """Most cells of a table of rules; codes that every rule treats alike are one code of it."""

@@ -24,6 +24,10 @@ from dp_core.inference.count_intervals import (
     quantile_bins,
     rounded_up,
 )
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.privacy import Relation
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_noise import fourth_cumulant, half_widths
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
@@ -34,10 +38,6 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import (
 )
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 from dp_core.schema.bin_values import BinValues
-from dp_core.schema.privacy import Relation
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 
 SHARE = Fraction(1, 10)
 """Share of a release's budget for which the margin of a missing table is stated."""

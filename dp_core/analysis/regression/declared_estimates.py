@@ -17,12 +17,12 @@ from dp_core.inference.formulas.declared_analysis import (
     same_analysis,
 )
 from dp_core.inference.formulas.formula import Formula
+from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
+from dp_core.kernel.released import Totals
 from dp_core.methods.declared.declared_answers import declared_fits
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import with_values
-from dp_core.wall.released import Totals
-from dp_core.wall.statistics.regressions.shortened import Scores, SecondMoments
 
 _ROWS_PER_LEVEL = 32  # of made-up rows
 

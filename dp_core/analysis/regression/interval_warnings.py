@@ -28,14 +28,14 @@ from dp_core.inference.measured_relations import (
     unmeasured_groups,
     unmeasured_sentence,
 )
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.counting.linked_columns import OTHER
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.dependencies import origin
 from dp_core.schema.linked.linked_tables import other
-from dp_core.tables.domain import Clique
-from dp_core.tables.linked_columns import OTHER
 
 BIASED = 0.9
 """Bias and its standard error together, in half widths of the interval, from which to warn.

@@ -20,10 +20,10 @@ from dp_core.bundle.quality.relations import measured_cliques
 from dp_core.bundle.reading import Bundle
 from dp_core.inference.formulas.formula import Formula
 from dp_core.inference.measured_relations import unmeasured_groups
+from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.definition import Schema
 from dp_core.schema.survey.primary_units import primary_units
-from dp_core.tables.domain import Clique
 
 NOISY = 1.0
 """Variance of a cluster's mean by the noise of its table, relative to that of independent rows,

@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from dp_core.bundle.files.marginals_file import marginal_columns
+from dp_core.kernel.counting.linked_columns import MEMBERS, OTHER
 from dp_core.methods.replicates.survey_weights import in_words
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import dependency_in_words
 from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER
 from dp_core.schema.panel.panel_waves import ABSENT
 from dp_core.schema.publication import Publication
-from dp_core.tables.linked_columns import MEMBERS, OTHER
 
 CODEBOOK = "datapackage.json"
 """Name of the codebook in the bundle."""

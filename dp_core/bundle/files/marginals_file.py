@@ -17,7 +17,8 @@ whole number of shares divided by the shares S of a household. (If households ha
 most, S is 1, and counts are whole numbers.) `scale` is that of the noise in
 shares divided by S, so that the variance of a count is in households squared. The file's metadata
 state S (`SHARES`). The whole number of shares that the ledger committed is the count times S,
-rounded (`dp_core.wall.household_values.stored_shares`); `verify` compares it with the receipt.
+rounded (`dp_core.kernel.counting.household_values.stored_shares`); `verify` compares it with the
+receipt.
 """
 
 from __future__ import annotations
@@ -36,16 +37,17 @@ from numpy.typing import NDArray
 
 from dp_core.bundle.files.parquet_file import write_parquet
 from dp_core.errors import BadInput
+from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.sparse_cells import pack
+from dp_core.kernel.privacy import PAYING_STAGES
+from dp_core.kernel.questions.counting_queries import Cells, Parities, Queries
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.questions.statistic import Sum
+from dp_core.kernel.questions.vetted import sum_from_json
+from dp_core.kernel.released import Answers, Measurement, Records, Released, SparseTable, Totals
 from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import PAYING_STAGES
-from dp_core.tables.domain import Domain
-from dp_core.tables.sparse_cells import pack
-from dp_core.text.canonical import canonical_json
-from dp_core.wall.released import Answers, Measurement, Records, Released, SparseTable, Totals
-from dp_core.wall.statistics import Sum, sum_from_json
-from dp_core.wall.statistics.counting_queries import Cells, Parities, Queries
-from dp_core.wall.statistics.linear_questions import Interaction
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {

@@ -28,11 +28,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.released import Released
 from dp_core.methods.bin_density.fitting import MOST_BINS, fit_pieces
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column, Schema
-from dp_core.wall.released import Released
 
 WIDE = 0.05
 """Relative change of a slope by bins from which the report names a column."""

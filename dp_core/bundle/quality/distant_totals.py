@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
-from dp_core.tables.public_totals import PublicTotals
+from dp_core.schema.structure.public_totals import PublicTotals
 
 _FAR = 0.05
 """A smaller TVD is never far."""

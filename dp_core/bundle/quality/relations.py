@@ -15,15 +15,9 @@ from numpy.typing import NDArray
 
 from dp_core.bundle.quality.bin_bias import wide_bins
 from dp_core.inference.measured_relations import unmeasured_groups
-from dp_core.methods.reconstruction.estimates.consistency import estimates
-from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool, pool_interactions
-from dp_core.methods.replicates.kept_moments import has_few_cells
-from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
-from dp_core.plan.release_spec import Mode
-from dp_core.schema.definition import Schema
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import (
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, Interaction
+from dp_core.kernel.released import (
     Measurement,
     Released,
     SparseTable,
@@ -31,7 +25,13 @@ from dp_core.wall.released import (
     interactions_of,
     tables_of,
 )
-from dp_core.wall.statistics.linear_questions import BinnedCounts, CellCounts, Interaction
+from dp_core.methods.reconstruction.estimates.consistency import estimates
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool, pool_interactions
+from dp_core.methods.replicates.kept_moments import has_few_cells
+from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
+from dp_core.plan.release_spec import Mode
+from dp_core.schema.definition import Schema
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 STANDARD_ERRORS = 3.0
 """A count below so many standard errors is biased upwards, because a set has no negative counts.

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.reconstruction.estimates.functional_noise import cells
 from dp_core.methods.reconstruction.estimates.pooled_functionals import is_determined
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Schema
-from dp_core.tables.domain import Clique
 
 MOST_CELLS = 200
 """Most cells of a table that the report lists."""

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.bundle.report.pictures.heat_map import squares_svg
+from dp_core.kernel.counting.linked_columns import OTHER
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables, other
-from dp_core.tables.linked_columns import OTHER
 
 MOST_MAPS = 6
 """Most pictures in the page."""

@@ -43,10 +43,10 @@ from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import origin_of, statement
 from dp_core.bundle.statement.sections import analyses_statement, prior_statement
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
+from dp_core.kernel.released import SparseTable, tables_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import origin
 from dp_core.text.pages.html_template import html_templates
-from dp_core.wall.released import SparseTable, tables_of
 
 if TYPE_CHECKING:
     from jinja2 import Template

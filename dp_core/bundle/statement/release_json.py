@@ -27,16 +27,16 @@ from dp_core.bundle.statement.sections import (
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import Origin, inference_statement
+from dp_core.kernel.canonical import canonical_json, digest
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.guarantee import Guarantee
+from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import ProtectedUnit
+from dp_core.kernel.ledger.ledger_position import Adoption, Total
+from dp_core.kernel.privacy import Relation
 from dp_core.methods import registry
 from dp_core.plan.method_options import plain_options
 from dp_core.schema.panel.panel_waves import Panel
-from dp_core.schema.privacy import Relation
-from dp_core.tables.domain import Domain
-from dp_core.text.canonical import canonical_json, digest
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.guarantee import Guarantee
-from dp_core.wall.ledger.ledger_position import Adoption, Total
 
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 8

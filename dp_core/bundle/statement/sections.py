@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_core.inference.formulas.declared_statistic import is_statistic
+from dp_core.kernel.canonical import digest
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.methods.bin_density.stated import statement as densities
 from dp_core.methods.replicates.survey_weights import in_words as total_in_words
@@ -18,7 +19,6 @@ from dp_core.plan.chosen_domain import statement as chosen
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.quality_checks import Threshold, verdicts
 from dp_core.schema.definition import Schema
-from dp_core.text.canonical import digest
 
 MEASUREMENTS = "measurements"
 """Name of the section about the earlier release whose noisy tables are used."""

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dp_core.schema.privacy import Relation
-from dp_core.text.canonical import canonical_json
-from dp_core.text.exact import exact_fraction
-from dp_core.wall.accounting.covered_choices import COVER
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.curves import MOST_CELLS, SMOOTHING
-from dp_core.wall.ledger.receipts import Receipt
+from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.cost.covered_choices import COVER
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.curves import MOST_CELLS, SMOOTHING
+from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.ledger.receipts import Receipt
+from dp_core.kernel.privacy import Relation
 
 SAMPLERS = (
     "Exact samplers of dp_release, at the version in `software`. Discrete Laplace and Gaussian"
@@ -77,7 +77,7 @@ MECHANISMS: Mapping[str, Mechanism] = {
         "exponential mechanism as the largest noisy score: McSherry & Talwar 2007, Theorem 6; as"
         " rho with Gumbel noise: Cesar & Rogers 2021; permute-and-flip: McKenna & Sheldon 2020; on"
         " the Gaussian curve: bounded range (Durfee & Rogers 2019) and convex order, proven in"
-        " dp_core/wall/accounting/covered_choices.py",
+        " dp_core/kernel/cost/covered_choices.py",
     ),
     "stability-histogram": Mechanism(
         {"pure": "l1_sensitivity / scale", "zcdp": "(l1_sensitivity / scale)^2 / 2"},
@@ -219,7 +219,7 @@ QUESTIONS: Mapping[str, str] = {
 }
 """Sensitivity of each query; the receipt's `asks` has the parameters in backticks.
 
-The proofs are in the docstrings of dp_core/wall/statistics."""
+The proofs are in the docstrings of dp_core/kernel/questions."""
 
 _SMOOTH = f"2 exp(-{2 * SMOOTHING} pi^2)"
 _GAUSSIAN = (

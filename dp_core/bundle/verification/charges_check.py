@@ -17,10 +17,7 @@ from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.verification.claims import GARBAGE, Charge, Claims
 from dp_core.errors import BadInput
-from dp_core.tables.sparse_cells import sparse_result
-from dp_core.text.exact import exact_fraction
-from dp_core.text.names import interaction_step, set_of, step_name, table_step
-from dp_core.wall.accounting.events import (
+from dp_core.kernel.cost.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
@@ -29,10 +26,12 @@ from dp_core.wall.accounting.events import (
     PolyaUrnEvent,
     StabilityEvent,
 )
-from dp_core.wall.accounting.sensitivity import count_bounds, in_shares
-from dp_core.wall.household_values import scale_in_households, stored_shares
-from dp_core.wall.ledger.receipts import result_hash
-from dp_core.wall.ledger.session import (
+from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
+from dp_core.kernel.counting.household_values import scale_in_households, stored_shares
+from dp_core.kernel.counting.sparse_cells import sparse_result
+from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.ledger.receipts import result_hash
+from dp_core.kernel.ledger.session import (
     DRAWN_CELLS,
     DRAWN_RECORDS,
     SPARSE_TABLE,
@@ -41,9 +40,11 @@ from dp_core.wall.ledger.session import (
     drawn_from_cells,
     sparse_asks,
 )
-from dp_core.wall.released import Answers, SparseTable, Totals
-from dp_core.wall.statistics import SUMS, QueryCounts, required
-from dp_core.wall.statistics.linear_questions import Interaction
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.questions.query_scores import QueryCounts
+from dp_core.kernel.questions.vetted import SUMS, required
+from dp_core.kernel.released import Answers, SparseTable, Totals
+from dp_core.kernel.step_names import interaction_step, set_of, step_name, table_step
 
 
 def check_charges(claims: Claims) -> str | tuple[str, ...]:

@@ -21,21 +21,21 @@ from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.quality.table_fit import TableFit, check_fit, columns_of, comparable
 from dp_core.bundle.verification.claims import Charge, Claims
 from dp_core.errors import BadInput
+from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.counting.household_rows import pair_row_pieces
+from dp_core.kernel.ledger.receipts import result_hash
+from dp_core.kernel.questions.table_checks import checks_asked
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.metrics.marginal_error import HouseholdTally, Tally
 from dp_core.metrics.noise_size import Noise
+from dp_core.metrics.quality_figures import charged_json
 from dp_core.plan.quality_checks import countable, public_figures, reference_counts
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import Coarsening
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique
-from dp_core.tables.household_rows import pair_row_pieces
-from dp_core.text.canonical import canonical_json
-from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
-from dp_core.wall.ledger.receipts import result_hash
-from dp_core.wall.quality_figures import charged_json
-from dp_core.wall.statistics.table_checks import checks_asked
 
 _SAME = 2e-6
 """Largest difference between the results of two machines in a figure of six digits."""

@@ -13,11 +13,11 @@ from dp_core.bundle.verification.unknown_methods import (
     unknown_selection,
 )
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.guarantee import PLD, shown
 from dp_core.kernel.document import UNIT_KEYS, check_document, document_hash
+from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.privacy import TABLE_STAGES
 from dp_core.plan.fixed_plan import fixed_beforehand
-from dp_core.schema.privacy import TABLE_STAGES
-from dp_core.text.exact import exact_fraction
-from dp_core.wall.accounting.guarantee import PLD, shown
 
 
 def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:

@@ -21,11 +21,11 @@ from dp_core.bundle.statement.sections import MEASUREMENTS, measurements_stateme
 from dp_core.bundle.verification.charges_check import mode_contradictions
 from dp_core.bundle.verification.claims import Claims, read_claims
 from dp_core.bundle.verification.unknown_methods import Undecided
+from dp_core.kernel.canonical import canonical_json, digest
+from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.ledger.receipts import first_bad_link
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.reading.measurements_reader import MEASURING
-from dp_core.text.canonical import canonical_json, digest
-from dp_core.text.exact import exact_fraction
-from dp_core.wall.ledger.receipts import first_bad_link
 
 
 def check_measurements(

@@ -26,12 +26,12 @@ from dp_core.bundle.quality.table_fit import TableFit, ruled_tables
 from dp_core.bundle.verification.claims import Claims
 from dp_core.bundle.verification.figures_check import same_figure
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import RuleRows, Units
 from dp_core.schema.rules.row_rules import RowRule, row_rules
-from dp_core.tables.linked_columns import MEMBERS
-from dp_core.tables.member_rules import households_that_break
+from dp_core.schema.structure.member_rules import households_that_break
 
 _Rules: TypeAlias = tuple[RowRule[Any], ...]
 _Read: TypeAlias = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]

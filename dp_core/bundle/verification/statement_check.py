@@ -34,10 +34,10 @@ from dp_core.bundle.verification.unknown_methods import (
     unknown_method,
 )
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
+from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.document import UNIT_KEYS
 from dp_core.plan.quality_checks import verdicts
-from dp_core.text.canonical import canonical_json
-from dp_core.wall.accounting.guarantee import Guarantee
 
 _STATED: Mapping[str, frozenset[str]] = {
     "release": frozenset({"name", "created", "version"}),

@@ -38,18 +38,18 @@ from dp_core.bundle.verification.rules_check import check_rules
 from dp_core.bundle.verification.statement_check import check_decision, check_statement
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.errors import BadInput
+from dp_core.kernel.canonical import digest
+from dp_core.kernel.cost.composition import Composition, Terms
+from dp_core.kernel.ledger.receipts import first_bad_link
+from dp_core.kernel.ledger.signatures import fingerprint, is_signed
 from dp_core.methods.bin_density.fitting import may_have_density, with_densities
 from dp_core.methods.bin_density.stated import agree
 from dp_core.plan.chosen_domain import choose
 from dp_core.schema.definition import Schema
-from dp_core.text.canonical import digest
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.pages.answer import Answer
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Fact, Page, Sentence
-from dp_core.wall.accounting.composition import Composition, Terms
-from dp_core.wall.ledger.receipts import first_bad_link
-from dp_core.wall.ledger.signatures import fingerprint, is_signed
 
 if TYPE_CHECKING:
     import pandas as pd

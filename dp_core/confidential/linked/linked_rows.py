@@ -30,13 +30,13 @@ from dp_core.confidential.linked.key_links import Links
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.codes import Codes, code_type
 from dp_core.kernel.coding.raw_values import Array
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.counting.household_rows import HouseholdRows
+from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.tables.domain import Clique
-from dp_core.tables.household_rows import HouseholdRows
-from dp_core.tables.linked_columns import MEMBERS
-from dp_core.tables.member_rules import households_that_break
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.member_rules import households_that_break
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 SHOWN = 5
 """Columns or rules that an error names."""

@@ -22,8 +22,8 @@ from dp_core.confidential.linked.linked_rows import SHOWN, linked_codes
 from dp_core.confidential.source import Digests, Source
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.household_rows import HouseholdRows
 from dp_core.schema.definition import Schema
-from dp_core.tables.household_rows import HouseholdRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

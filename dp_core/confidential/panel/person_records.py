@@ -12,7 +12,7 @@ Privacy:
     the row's codes, or the file is refused. So files that differ in the rows of one person give
     records that differ in one record: under add-remove it is there or not, under replace-one it is
     another record. Everything after this is calibrated for a person with one row
-    (`dp_core.schema.privacy.Relation`, `max_rows` 1). Whether a file is refused is decided from all
+    (`dp_core.kernel.privacy.Relation`, `max_rows` 1). Whether a file is refused is decided from all
     its rows; like every refusal, it is outside epsilon.
 
     Under replace-one the number of persons is public, and the number of rows in a wave is not: it

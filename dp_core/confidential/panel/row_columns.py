@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dp_core.schema.definition import Column, Level, Schema
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 
 def row_columns(schema: Schema, wave: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:

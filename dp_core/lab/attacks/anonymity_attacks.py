@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.lab.attacks.attack_rates import Estimate, Rate, residual_risk, wilson
 from dp_core.lab.attacks.membership import RecordDistances
 from dp_core.lab.field_scores.code_values import CodeValues, random_records
-from dp_core.tables.dataset import Dataset
 
 ATTEMPTS = 500
 """Attempts of each attack."""

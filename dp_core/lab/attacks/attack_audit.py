@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.lab.attacks.anonymity_attacks import (
     AttackResult,
     inference,
@@ -21,7 +22,6 @@ from dp_core.lab.attacks.membership import (
     shadow_attack,
 )
 from dp_core.lab.field_scores.code_values import CodeValues, random_records, records_at, resample
-from dp_core.tables.dataset import Dataset
 
 TARGETS = 1_000
 """Members, and controls, of the membership attack by distance."""

@@ -32,10 +32,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.lab.attacks.attack_rates import Estimate, advantage, mean_interval, wilson
 from dp_core.lab.field_scores.code_values import CodeValues, records_at
 from dp_core.metrics.marginal_error import record_keys
-from dp_core.tables.dataset import Dataset
 
 _BLOCK = 1 << 22  # distances that are in memory together
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from dp_core.text.canonical import digest
+from dp_core.kernel.canonical import digest
 
 FORMAT = 1
 BOOTSTRAP = "bootstrap"

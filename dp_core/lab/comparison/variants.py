@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from dp_core.errors import BadInput
+from dp_core.kernel.canonical import digest
 from dp_core.lab.comparison.cells import PLAIN
 from dp_core.plan.data_location import require_files
 from dp_core.plan.plan import Plan, make_plan
@@ -27,7 +28,6 @@ from dp_core.plan.reading.spec_file import load_spec
 from dp_core.plan.reading.wanted_reader import methods_with_workload
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.reading.schema_document import schema_hash
-from dp_core.text.canonical import digest
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.strict_yaml import load
 

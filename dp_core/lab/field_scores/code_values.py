@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.household_rows import from_pair_rows, to_pair_rows
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.household_rows import from_pair_rows, to_pair_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique
 from dp_core.lab.field_scores.code_values import CodeValues
 from dp_core.metrics.marginal_error import Tally, batches, small_cliques, within_limit
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique
 
 MOST_PAIRS = 500
 """Largest number of pairs; of more, a sample with a fixed seed is used."""

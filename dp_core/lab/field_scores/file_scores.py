@@ -14,6 +14,8 @@ from typing import cast
 
 import numpy as np
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.lab.field_scores.code_values import CodeValues, random_records
 from dp_core.lab.field_scores.correlations import (
     CorrelationError,
@@ -36,9 +38,7 @@ from dp_core.lab.field_scores.record_matches import (
 )
 from dp_core.lab.field_scores.subgroup_equity import Equity, subgroup_equity
 from dp_core.metrics.marginal_error import average_tvd, tvd
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 MOST_RECORDS = 20_000
 """Records of each file from which scores are computed."""

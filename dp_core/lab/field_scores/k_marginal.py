@@ -17,9 +17,9 @@ import math
 
 import numpy as np
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.lab.field_scores.code_values import records_at
 from dp_core.metrics.marginal_error import counted_tables, small_cliques, tvd, within_limit
-from dp_core.tables.dataset import Dataset
 
 SAMPLES: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 """Shares of the real file with which a score is compared."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.lab.field_scores.code_values import CodeValues
-from dp_core.tables.dataset import Dataset
 
 COMPONENTS = 5
 """Number of components, as in SDNist."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 DEPTH = 6
 """Depth of the tree, as in SDNist."""

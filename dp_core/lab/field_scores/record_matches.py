@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.metrics.marginal_error import record_keys, small_cliques, within_limit
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.metrics.marginal_error import Tally, batches, tvd_by_row, within_limit
-from dp_core.tables.dataset import Dataset
 
 FEWEST = 30
 """Real records that a level needs to enter the ratio of the worst to the best."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 MOST_CLASSES = 50
 """Largest number of codes of a column that is predicted."""

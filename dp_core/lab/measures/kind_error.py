@@ -17,6 +17,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.linked_columns import MEMBERS, OTHER, LinkedColumns, with_members
 from dp_core.metrics.marginal_error import (
     HouseholdTally,
     MarginalError,
@@ -25,9 +28,6 @@ from dp_core.metrics.marginal_error import (
     tvd,
     within_limit,
 )
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns, with_members
 
 PairRows: TypeAlias = Callable[[], Iterable[Dataset]]
 """A function that returns the pair rows of a file in pieces, again at each call."""

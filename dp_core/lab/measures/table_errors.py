@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 
 
 def relative_entropy(real: ArrayLike, synthetic: ArrayLike, *, smoothing: float = 0.0) -> float:

@@ -16,6 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.questions.regressions.features import ONE
+from dp_core.kernel.questions.regressions.shortened import LONGEST, UNIT, Scores
+from dp_core.kernel.released import Totals
 from dp_core.methods.declared.class_model import chances_of, information
 from dp_core.methods.declared.declared_moments import Moments, estimated_moments
 from dp_core.methods.declared.declared_questions import (
@@ -27,9 +30,6 @@ from dp_core.methods.declared.declared_questions import (
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
 from dp_core.methods.declared.determining_records import determining_records
 from dp_core.methods.declared.whitening import from_whole
-from dp_core.wall.released import Totals
-from dp_core.wall.statistics.regressions.features import ONE
-from dp_core.wall.statistics.regressions.shortened import LONGEST, UNIT, Scores
 
 _STEPS = 12
 _MISJUDGED = 0.5  # relative error of a set about the effect of the length limit

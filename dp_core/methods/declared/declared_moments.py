@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_core.kernel.questions.regressions.features import ONE
+from dp_core.kernel.questions.regressions.shortened import LONGEST, UNIT, SecondMoments
+from dp_core.kernel.released import Totals
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
 from dp_core.methods.declared.whitening import from_whole, positive
-from dp_core.wall.released import Totals
-from dp_core.wall.statistics.regressions.features import ONE
-from dp_core.wall.statistics.regressions.shortened import LONGEST, UNIT, SecondMoments
 
 _TWICE = 181 / 128  # factor of the entries off the diagonal
 

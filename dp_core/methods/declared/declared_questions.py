@@ -16,13 +16,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.questions.regressions.features import ONE
+from dp_core.kernel.questions.regressions.shortened import LONGEST, UNIT, Scores, SecondMoments
+from dp_core.kernel.questions.statistic import Sum
 from dp_core.methods.declared.class_model import chances_of, fitted_classes
 from dp_core.methods.declared.declared_moments import Moments, features_of
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
 from dp_core.methods.declared.whitening import whitening, whole
-from dp_core.wall.statistics import Sum
-from dp_core.wall.statistics.regressions.features import ONE
-from dp_core.wall.statistics.regressions.shortened import LONGEST, UNIT, Scores, SecondMoments
 
 MODEL_RECORDS = 1 << 13
 """Largest number of model records."""

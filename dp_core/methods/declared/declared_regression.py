@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number, Predictor
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import stored_variable
-from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number, Predictor
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.questions.regressions.features import Levels
 from dp_core.methods.declared.declared_moments import Moments
 from dp_core.methods.declared.declared_regression import (
     Codes,
@@ -19,7 +20,6 @@ from dp_core.methods.declared.declared_regression import (
     Floats,
     sizes_of,
 )
-from dp_core.wall.statistics.regressions.features import Levels
 
 _COLLINEAR = 1e-9  # smallest eigenvalue of the correlations at which coefficients are determined
 _LEAST = 8  # number of added records of each level

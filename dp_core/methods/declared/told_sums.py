@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.questions.regressions.features import Number
+from dp_core.kernel.released import Totals
 from dp_core.methods.declared.declared_moments import measured_moments
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
 from dp_core.methods.declared.whitening import positive
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.schema.definition import Column, Schema
-from dp_core.tables.domain import Clique
-from dp_core.wall.released import Totals
-from dp_core.wall.statistics.regressions.features import Number
 
 MOST_SUMS = 100
 """Largest number of sums of a pair; larger pairs are left to their tables."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dp_core.kernel.questions.regressions.gradients import COEFFICIENT, LARGEST_COEFFICIENT
 from dp_core.methods.declared.declared_regression import Floats
-from dp_core.wall.statistics.regressions.gradients import COEFFICIENT, LARGEST_COEFFICIENT
 
 _LEAST = 0.02  # smallest eigenvalue of second moments, relative to the expected one
 

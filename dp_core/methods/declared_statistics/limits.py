@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.questions.limited_sums import MOST_REACH, LimitedSums
 from dp_core.methods.declared_statistics.layers import Layers
 from dp_core.methods.declared_statistics.tail_counts import TailCounts
 from dp_core.methods.declared_statistics.value_table import ValueTable
-from dp_core.wall.statistics.limited.limited_sums import MOST_REACH, LimitedSums
 
 Floats = NDArray[np.float64]
 

@@ -9,6 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.questions.limited_sums import LimitedSums
+from dp_core.kernel.questions.linear_questions import BinnedCounts
+from dp_core.kernel.questions.statistic import Sum
+from dp_core.kernel.released import Totals
 from dp_core.methods.declared_statistics.limits import (
     excess,
     probe,
@@ -16,10 +20,6 @@ from dp_core.methods.declared_statistics.limits import (
 )
 from dp_core.methods.declared_statistics.tail_counts import TailCounts, tail_counts
 from dp_core.methods.declared_statistics.value_table import ValueTable
-from dp_core.wall.released import Totals
-from dp_core.wall.statistics import Sum
-from dp_core.wall.statistics.limited.limited_sums import LimitedSums
-from dp_core.wall.statistics.linear_questions import BinnedCounts
 
 Floats = NDArray[np.float64]
 

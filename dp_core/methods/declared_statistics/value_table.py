@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
+from dp_core.kernel.questions.linear_questions import BinnedCounts, binned_shape
 from dp_core.methods.declared_statistics.layers import Layers, layers_of
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.values.stored_values import StoredValues, stored_values
-from dp_core.wall.statistics.linear_questions import BinnedCounts, binned_shape
 
 Edges = tuple[int, ...]
 

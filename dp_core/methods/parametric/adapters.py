@@ -13,17 +13,18 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.sensitivity import count_bounds
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.privacy import Neighbours, Relation, Stage
+from dp_core.kernel.questions.statistic import Sum
+from dp_core.kernel.questions.vetted import sensitivities
+from dp_core.kernel.released import Records, Released, ReleasedKind, Table
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import ParametricModel, Synthesizer
 from dp_core.methods.selection.selector import Asked, Selection, Selector
-from dp_core.schema.privacy import Neighbours, Relation, Stage
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.sensitivity import count_bounds
-from dp_core.wall.released import Records, Released, ReleasedKind, Table
-from dp_core.wall.statistics import Sum, sensitivities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,13 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.released import Records, Released
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.drawn_records import TableDraws, number_of_records
-from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.released import Records, Released
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.linear_questions import BinnedCounts
+from dp_core.kernel.released import Measurement, Released, Totals, tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     Edges,
@@ -23,12 +27,8 @@ from dp_core.methods.parametric.drawn_records import edges_of
 from dp_core.methods.parametric.general_location import positive_definite
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
 from dp_core.methods.reconstruction.estimates.consistency import column_tables, norm_sub
-from dp_core.schema.privacy import Neighbours
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement, Released, Totals, tables_of
-from dp_core.wall.statistics.linear_questions import BinnedCounts
 
 _LARGEST = 0.995
 """Largest correlation of a pair."""

@@ -11,15 +11,15 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.released import Records, Released, tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
-from dp_core.schema.privacy import Neighbours
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.released import Records, Released, tables_of
 
 MOST_CELLS = 1_000_000
 """Largest number of cells of a table of all columns, with numeric columns in bins. With more, noise

@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.questions.linear_questions import CellCounts, CellSums, MiddleProducts
+from dp_core.kernel.questions.products import Products
 from dp_core.methods.parametric.synthesizer import ParametricModel
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.statistics.linear_questions import CellCounts, CellSums, MiddleProducts
-from dp_core.wall.statistics.products import Products
 
 EMPTY = 1.0
 """Smallest noisy count, in records, of a cell with a mean of its own."""

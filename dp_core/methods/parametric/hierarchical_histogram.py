@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dp_core.kernel.released import Totals
 from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
     Estimated,
@@ -13,7 +14,6 @@ from dp_core.methods.parametric.column_histograms import (
 )
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
-from dp_core.wall.released import Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

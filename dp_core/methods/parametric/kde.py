@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.questions.linear_questions import KernelCounts
+from dp_core.kernel.released import Totals
 from dp_core.methods.parametric.column_histograms import ColumnHistograms, Estimated
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
-from dp_core.wall.released import Totals
-from dp_core.wall.statistics.linear_questions import KernelCounts
 
 _SCALE = 1 << 12
 """Weight at distance 0."""

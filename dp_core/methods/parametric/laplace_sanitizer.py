@@ -12,6 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.linear_questions import BinnedCounts
+from dp_core.kernel.questions.quantile import Quantile
+from dp_core.kernel.released import Measurement, Released, Table, Totals, tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
@@ -24,16 +29,11 @@ from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub, overlapping, reconcile
 from dp_core.methods.reconstruction.estimates.raking import margin, others
-from dp_core.schema.privacy import Neighbours
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement, Released, Table, Totals, tables_of
-from dp_core.wall.statistics import Quantile
-from dp_core.wall.statistics.linear_questions import BinnedCounts
 
 if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+    from dp_core.kernel.curator import Curator
 
 
 def number_bought(variable: Variable, wanted: int) -> int:

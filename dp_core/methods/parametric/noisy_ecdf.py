@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.released import Totals
 from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
     Estimated,
@@ -17,7 +18,6 @@ from dp_core.methods.parametric.column_histograms import (
 )
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
-from dp_core.wall.released import Totals
 
 BRANCHING = 8
 """Number of intervals of a level in one of the level above. Cumulative counts of 256 bins then add

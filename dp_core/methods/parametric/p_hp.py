@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dp_core.kernel.questions.cuts import CutDeviations
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.column_histograms import (
     CHOOSING,
@@ -13,7 +14,6 @@ from dp_core.methods.parametric.column_histograms import (
     bin_question,
 )
 from dp_core.schema.variables import Variable
-from dp_core.wall.statistics import CutDeviations
 
 _DEPTH = 6
 """Number of times that parts are cut; every further one halves the budget of each choice."""

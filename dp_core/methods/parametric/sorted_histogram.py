@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_core.errors import BadInput, nearest
+from dp_core.kernel.privacy import Neighbours
 from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
     Floats,
 )
-from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from dp_core.kernel.questions.cuts import CutDeviations
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.column_histograms import CHOOSING, CutColumns
 from dp_core.schema.variables import Variable
-from dp_core.wall.statistics import CutDeviations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

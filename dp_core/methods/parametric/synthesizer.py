@@ -16,14 +16,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.statistic import Sum
+from dp_core.kernel.released import Released, Table
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.schema.privacy import Neighbours
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, Table
-from dp_core.wall.statistics import Sum
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.released import Released, Totals
 from dp_core.schema.variables import Variables
-from dp_core.wall.released import Released, Totals
-from dp_core.wall.statistics.linear_questions import Interaction
 
 if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+    from dp_core.kernel.curator import Curator
 
 
 def difference(curator: Curator, variables: Variables) -> Interaction | None:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dp_core.kernel.cost.currency import Currency, NoiseScale
+from dp_core.kernel.questions.linear_questions import BinnedCounts
 from dp_core.methods.private_domain.quantile_tree import group_edges, widths
 from dp_core.schema.definition import Column, Schema
-from dp_core.wall.accounting.currency import Currency, NoiseScale
-from dp_core.wall.statistics.linear_questions import BinnedCounts
 
 if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
-    from dp_core.wall.released import Totals
+    from dp_core.kernel.curator import Curator
+    from dp_core.kernel.released import Totals
 
 SHARE, DRAWN_SHARE = Fraction(1, 20), Fraction(1, 5)
 """Default shares of the budget: in general, and if levels that are not kept are drawn again, for

@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.released import Released, ReleasedKind, Table
 from dp_core.methods import averaging, registry
 from dp_core.methods.averaging import check_weights
 from dp_core.methods.reconstruction.reconstructor import (
@@ -27,10 +30,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     silent,
     step_of,
 )
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, ReleasedKind, Table
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True, eq=False)

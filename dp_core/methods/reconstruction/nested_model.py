@@ -15,6 +15,12 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.household_rows import from_pair_rows
+from dp_core.kernel.counting.linked_columns import LinkedColumns, pair_rows
+from dp_core.kernel.counting.nested_columns import NestedColumns
+from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.reconstruction.reconstructor import (
     FittedTables,
@@ -27,13 +33,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     WithListener,
     silent,
 )
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.household_rows import from_pair_rows
-from dp_core.tables.linked_columns import LinkedColumns, pair_rows
-from dp_core.tables.nested_columns import NestedColumns
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Table
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.released import Released, ReleasedKind, SparseTable, Table
 from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew
 from dp_core.methods.reconstruction.sampling.kept_cells import (
     kept_rows,
@@ -18,10 +21,7 @@ from dp_core.methods.reconstruction.sampling.kept_cells import (
     possible_cells,
     sums,
 )
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, ReleasedKind, SparseTable, Table
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.privacy import Noise
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.released import Answers, Measurement, Released, Totals
 from dp_core.methods.replicates.centred_draws import centred
-from dp_core.schema.privacy import Noise
-from dp_core.wall.released import Answers, Measurement, Released, Totals
-from dp_core.wall.statistics.linear_questions import Interaction
 
 SETS = 20
 """Default number of sets: intervals from noise alone are within 7 % of the width for many sets."""

@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.released import Measurement, Table
 from dp_core.methods.reconstruction.reconstructor import DrawnInSeries, Model
 from dp_core.methods.reconstruction.sampling.drawing_progress import (
     Progress,
@@ -33,9 +36,6 @@ from dp_core.methods.replicates.kept_moments import (
     moments_of,
     moments_of_column,
 )
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.released import Measurement, Table
 
 MOST_ENTRIES = 1 << 24
 """Largest number of coefficients in the equations of a piece; pieces are calibrated separately."""

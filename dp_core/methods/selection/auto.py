@@ -20,6 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.privacy import Neighbours, Relation, Stage
+from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
+from dp_core.kernel.released import ReleasedKind, tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.selection.budget.allocation import normalise
@@ -62,13 +69,6 @@ from dp_core.methods.selection.selector import (
     Terms,
     terms_of,
 )
-from dp_core.schema.privacy import Neighbours, Relation, Stage
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.wall.released import ReleasedKind, tables_of
-from dp_core.wall.statistics import InDif
-from dp_core.wall.statistics.linear_questions import MOST_ENTRIES, Interaction
 
 _TRIPLE_PART = 0.05  # a triple's own deviation, relative to the mean of its pairs
 _LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to sampling

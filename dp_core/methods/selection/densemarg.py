@@ -13,6 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.released import Measurement, tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.allocation import Allocation, normalise, weight
 from dp_core.methods.selection.budget.balance import Problem, balance, posterior_mean
@@ -23,9 +26,6 @@ from dp_core.methods.selection.candidates.pairs import (
     pairs_up_to,
 )
 from dp_core.methods.selection.selector import Dependences, Selection, Selector
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.released import Measurement, tables_of
-from dp_core.wall.statistics import InDif
 
 _USUAL = 0.15  # mean L1 distance of pairs from independence in typical files, part of all records
 _MOST_CLIQUES = 200_000  # a dense graph of many columns has more than can be listed

@@ -20,6 +20,10 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.questions.counting_queries import Cells
+from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.best_record import Wish, best_record
 from dp_core.methods.selection.candidates.known_rows import (
@@ -28,13 +32,9 @@ from dp_core.methods.selection.candidates.known_rows import (
     require_rows,
 )
 from dp_core.methods.selection.selector import Selection, Selector
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.released import ReleasedKind
-from dp_core.wall.statistics.counting_queries import Cells
 
 if TYPE_CHECKING:
-    from dp_core.schema.privacy import Neighbours, Stage
+    from dp_core.kernel.privacy import Neighbours, Stage
 
 SAMPLES = 25
 """Queries chosen in each round. More of them find a record that is good for more queries, but each
@@ -97,7 +97,7 @@ class DualQuery(Selector):
 
     def select(self, inputs: MethodInputs) -> Selection:
         curator, domain = inputs.curator, inputs.domain
-        from dp_core.wall.statistics import SignedQueries
+        from dp_core.kernel.questions.query_scores import SignedQueries
 
         rows = number_of_rows(inputs)
         weights = column_weights(inputs)

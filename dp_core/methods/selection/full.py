@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.selector import PlannedSelector, Selection
-from dp_core.tables.domain import Domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dp_core.kernel.cost.currency import Kind
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.privacy import Neighbours, Stage
+from dp_core.kernel.questions.counting_queries import Cells, Parities
+from dp_core.kernel.released import Released, ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.joint.dense_answers import (
     MOST_CELLS,
@@ -41,11 +46,6 @@ from dp_core.methods.selection.candidates.query_sets import (
     parities,
 )
 from dp_core.methods.selection.selector import Selection, Selector
-from dp_core.schema.privacy import Neighbours, Stage
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.accounting.currency import Kind
-from dp_core.wall.released import Released, ReleasedKind
-from dp_core.wall.statistics.counting_queries import Cells, Parities
 
 _GRID = 1000  # parts of a record in which the table's answers are given
 _LARGEST = 2**60
@@ -114,7 +114,7 @@ class Mwem(Selector):
         return (*(() if () in asked else ((),)), *asked, *more)
 
     def select(self, inputs: MethodInputs) -> Selection:
-        from dp_core.wall.statistics import QueryDistance
+        from dp_core.kernel.questions.query_scores import QueryDistance
 
         curator, domain = inputs.curator, inputs.domain
         rows = number_of_rows(inputs)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.selector import PlannedSelector, Selection
-from dp_core.tables.domain import Domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

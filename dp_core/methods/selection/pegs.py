@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.ledger.session import differing_draws, drawn_asks
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.feature_choice import FeatureChoice
 from dp_core.methods.selection.selector import Selection, Selector
-from dp_core.schema.privacy import Relation
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.ledger.session import differing_draws, drawn_asks
-from dp_core.wall.released import ReleasedKind
 
 MOST_CELLS = 1 << 24
 """Largest number of cells of one column's table, all of which are counted: 128 MB."""

@@ -13,6 +13,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.extensions.f_score import FScore
+from dp_core.kernel.extensions.mutual_information import MutualInformation
+from dp_core.kernel.extensions.r_score import RScore
+from dp_core.kernel.privacy import Neighbours, Stage
+from dp_core.kernel.questions.statistic import TableStatistic
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.candidates.known_rows import (
@@ -22,12 +28,9 @@ from dp_core.methods.selection.candidates.known_rows import (
 )
 from dp_core.methods.selection.candidates.parent_sets import candidates
 from dp_core.methods.selection.selector import Selection, Selector
-from dp_core.schema.privacy import Neighbours, Stage
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.statistics import FScore, MutualInformation, RScore, TableStatistic
 
 if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+    from dp_core.kernel.curator import Curator
 
 _COMPARED = 2000  # candidates of a step, which counts all their tables; of more, a random part
 _MOST_COUNTED = 1 << 24  # total cells of the candidates of one step: 128 MB of exact counts

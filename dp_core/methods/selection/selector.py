@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, final
 
 import numpy as np
 
-from dp_core.schema.privacy import Neighbours, Relation, Stage
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.released import Released, ReleasedKind, tables_of
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.privacy import Neighbours, Relation, Stage
+from dp_core.kernel.released import Released, ReleasedKind, tables_of
 
 if TYPE_CHECKING:
+    from dp_core.kernel.cost.currency import Currency
+    from dp_core.kernel.questions.statistic import Statistic
     from dp_core.methods.method_inputs import MethodInputs
     from dp_core.methods.selection.budget.workload import WantedTable
-    from dp_core.wall.accounting.currency import Currency
-    from dp_core.wall.statistics import Statistic
 
 TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
 
@@ -281,7 +281,7 @@ class Selector(ABC):
         Both costs are parts of their budgets. With a bound x, if the part p of `measure_cost` is
         still to be spent, a choice costs at most the part x p of `select_cost`. None if no bound is
         known. If what is left is large enough, the plan takes a currency with less noise
-        (`dp_core.wall.accounting.covered_choices`).
+        (`dp_core.kernel.cost.covered_choices`).
         """
         return None
 

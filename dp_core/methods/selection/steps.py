@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dp_core.errors import BadInput, nearest
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.extensions.indif import InDif
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.candidates.pairs import ask_dependences, dependences, pairs_up_to
 from dp_core.methods.selection.selector import Dependences, Selection, Selector
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.statistics import InDif
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.selection.budget.allocation import Allocation, shares
 from dp_core.methods.selection.selector import PlannedSelector, Selection
-from dp_core.tables.domain import Clique, Domain
 
 _MOST_TABLES = 20_000  # with more, each would get so little budget that only noise is left
 

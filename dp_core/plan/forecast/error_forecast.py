@@ -17,6 +17,12 @@ from typing import cast
 import numpy as np
 
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
+from dp_core.kernel.questions.vetted import sensitivities
+from dp_core.kernel.released import noise_variance
 from dp_core.methods.declared.declared_questions import PARTS, SCORES, USUAL_LIMITS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared.whitening import whole
@@ -30,12 +36,6 @@ from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, Range
 from dp_core.plan.plan import Plan
 from dp_core.plan.release_spec import Mode
 from dp_core.plan.steps.statistics_measurement import declared_pieces
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.wall.released import noise_variance
-from dp_core.wall.statistics import sensitivities
-from dp_core.wall.statistics.regressions.shortened import Scores, SecondMoments
 
 SUPPOSED_ROWS = (1_000, 10_000, 100_000)
 """Numbers of rows for which the error is forecast if the schema has no `rows_about`."""

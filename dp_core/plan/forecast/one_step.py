@@ -16,13 +16,13 @@ from fractions import Fraction
 from typing import Literal
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.selector import Expected
 from dp_core.plan.currency_choice import expected_error
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.release_spec import ReleaseSpec
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.statistics import sensitivities
 
 _MOST_COLUMNS = 16  # with more, Gaussian noise is smaller; and plans must be fast
 _JOINT = 0.75  # largest expected error of the joint table, relative to that of looking first

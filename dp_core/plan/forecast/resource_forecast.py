@@ -19,6 +19,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.privacy import OCCASIONAL
 from dp_core.methods.reconstruction.reconstructor import LANES as CHAINS
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
@@ -32,8 +34,6 @@ from dp_core.metrics.marginal_error import (
 from dp_core.plan.data_location import places_of
 from dp_core.plan.forecast.machine_speed import Machine
 from dp_core.plan.plan import Plan
-from dp_core.schema.privacy import OCCASIONAL
-from dp_core.tables.domain import Domain
 
 LANES = 2
 """Processors that a stage with parallel work uses well; more gain little."""

@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.released import ReleasedKind
 from dp_core.methods import registry
 from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.reconstruction.auto import AutoReconstruction
@@ -26,12 +28,10 @@ from dp_core.plan.reading.wanted_reader import read_columns, with_workload
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
-from dp_core.tables.domain import Domain
-from dp_core.tables.public_totals import records_of
+from dp_core.schema.structure.public_totals import records_of
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import FALSE, Node, in_place
 from dp_core.text.documents.typed_text import shown
-from dp_core.wall.released import ReleasedKind
 
 _Method = TypeVar("_Method")
 _EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"

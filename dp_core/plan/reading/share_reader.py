@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import BadInput
+from dp_core.kernel.privacy import OCCASIONAL, PAYING_STAGES, Neighbours, Privacy, Stage
 from dp_core.plan.presets import Preset
-from dp_core.schema.privacy import OCCASIONAL, PAYING_STAGES, Neighbours, Privacy, Stage
 from dp_core.text.documents.node import Node
 
 KNOWING: tuple[Stage, ...] = ("one_way", "total")

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from dp_core.errors import BadInput, nearest
 from dp_core.kernel.document import A_ROW
+from dp_core.kernel.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.methods.private_domain.questions import default_share
 from dp_core.methods.replicates.noise_aware import SETS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
@@ -54,9 +55,8 @@ from dp_core.plan.reading.share_reader import KNOWING, LOOKING, check_known, rea
 from dp_core.plan.reading.wanted_reader import read_wanted, refuse_wanted
 from dp_core.plan.release_spec import PUBLISH, VERSION, ReleaseSpec, spec_document
 from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, load_schema
-from dp_core.tables.public_totals import records_of
+from dp_core.schema.structure.public_totals import records_of
 from dp_core.text.documents.faults import Faults, top_keys
 from dp_core.text.documents.node import Node, from_plain, in_place, one_of
 from dp_core.text.documents.strict_yaml import load

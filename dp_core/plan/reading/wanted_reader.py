@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import nearest
+from dp_core.kernel.questions.linear import MOST_CELLS
 from dp_core.methods import registry
 from dp_core.methods.selection.budget.wanted_shares import MOST_PARTS
 from dp_core.methods.selection.budget.workload import MOST_COLUMNS, WantedTable, worths
@@ -18,7 +19,6 @@ from dp_core.schema.dependencies import origin
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
-from dp_core.wall.statistics.linear import MOST_CELLS
 
 EXAMPLE = "[{of: [sex, age], weight: 3}, {of: [income, region]}]"
 _ENTRY = "{of: [sex, age], weight: 3}"

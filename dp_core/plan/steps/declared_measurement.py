@@ -7,6 +7,9 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
 
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.questions.statistic import Sum
+from dp_core.kernel.released import Released, Totals
 from dp_core.methods.declared.declared_answers import coefficients_near
 from dp_core.methods.declared.declared_moments import estimated_moments
 from dp_core.methods.declared.declared_questions import (
@@ -22,9 +25,6 @@ from dp_core.plan.chosen_domain import with_fitted_densities
 from dp_core.plan.plan import Plan
 from dp_core.plan.steps.posterior_draws import PosteriorDraws
 from dp_core.plan.steps.statistics_measurement import declared_pieces, measure_statistics
-from dp_core.wall.curator import Curator
-from dp_core.wall.released import Released, Totals
-from dp_core.wall.statistics import Sum
 
 Settle: TypeAlias = Callable[[str, Sum], Sum]
 """Returns the question to ask, given a name and a question; always the same for one name."""

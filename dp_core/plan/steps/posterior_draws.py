@@ -7,6 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.questions.regressions.shortened import SecondMoments
+from dp_core.kernel.released import Released, Table, Totals
 from dp_core.methods.declared.declared_questions import MODEL_RECORDS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared.told_sums import told_sums
@@ -17,11 +20,8 @@ from dp_core.methods.replicates.posterior.public_size import factor_to, in_propo
 from dp_core.methods.selection.selector import Selection
 from dp_core.plan.plan import Plan
 from dp_core.schema.decoding import stored_codes
-from dp_core.tables.domain import Clique
-from dp_core.tables.public_totals import known_counts, records_of
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, Table, Totals
-from dp_core.wall.statistics.regressions.shortened import SecondMoments
+from dp_core.schema.structure.public_totals import known_counts, records_of
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 
 class PosteriorDraws:

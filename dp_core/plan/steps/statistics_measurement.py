@@ -6,6 +6,9 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
+from dp_core.kernel.questions.statistic import Sum
+from dp_core.kernel.questions.vetted import sensitivities
+from dp_core.kernel.released import Totals
 from dp_core.methods.declared_statistics.limits import probe
 from dp_core.methods.declared_statistics.quantile_tree import rank_noise, tree_parts, tree_questions
 from dp_core.methods.declared_statistics.sum_answers import (
@@ -18,8 +21,6 @@ from dp_core.methods.declared_statistics.sum_answers import (
 from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of, trees_of
 from dp_core.plan.plan import Plan
 from dp_core.plan.release_spec import ReleaseSpec
-from dp_core.wall.released import Totals
-from dp_core.wall.statistics import Sum, sensitivities
 
 _NORMAL = 1.959963984540054
 Ask = Callable[[str, Sum, Fraction], Totals]

@@ -17,13 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dp_core.tables.linked_columns import (
+from dp_core.kernel.counting.linked_columns import (
     MEMBERS,
     MOST_MEMBERS,
     OTHER,
     LinkedColumns,
 )
-from dp_core.tables.member_rules import MemberRule
+from dp_core.schema.structure.member_rules import MemberRule
 
 Larger = Literal["reject", "clip"]
 """What happens to a household with more than `max_members` members."""

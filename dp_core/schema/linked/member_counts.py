@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns
-from dp_core.tables.member_rules import MemberRule
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.linked_columns import MEMBERS, OTHER, LinkedColumns
+from dp_core.schema.structure.member_rules import MemberRule
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 
 Type = tuple[bool, ...]
 """Whether each rule counts a person of this type."""

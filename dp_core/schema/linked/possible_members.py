@@ -8,22 +8,22 @@ from dataclasses import replace
 import numpy as np
 
 from dp_core.errors import BadInput, ReleaseError
-from dp_core.schema.definition import Schema
-from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.schema.linked.member_counts import MemberCounts, PersonTypes, type_zeros
-from dp_core.schema.rules.possible_codes import possible_record, with_possible_values
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.household_rows import (
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.household_rows import (
     HouseholdRows,
     from_pair_rows,
     households_with,
     to_pair_rows,
     with_donors,
 )
-from dp_core.tables.linked_columns import MEMBERS
-from dp_core.tables.member_rules import broken_households, households_that_break
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.kernel.counting.linked_columns import MEMBERS
+from dp_core.schema.definition import Schema
+from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.schema.linked.member_counts import MemberCounts, PersonTypes, type_zeros
+from dp_core.schema.rules.possible_codes import possible_record, with_possible_values
+from dp_core.schema.structure.member_rules import broken_households, households_that_break
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 
 _MOST_TRIED = 200
 """Most combinations of types of members that are tried for each size of household."""

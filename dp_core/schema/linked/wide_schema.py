@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 from math import prod
 
+from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.linked.linked_tables import NO_OTHER, LinkedTables, other
@@ -13,8 +14,7 @@ from dp_core.schema.linked.member_counts import zeros_of_counts
 from dp_core.schema.rules.column_rules import AtMost, ColumnRule
 from dp_core.schema.rules.excluded_boxes import MOST_CELLS
 from dp_core.schema.rules.unit_bounds import codes_that_hold, unit_bounds, units_by_column
-from dp_core.tables.linked_columns import MEMBERS
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 
 
 def widen_schema(flat: Schema, linked: LinkedTables, missing_values: tuple[str, ...]) -> Schema:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dp_core.errors import BadInput, nearest
+from dp_core.kernel.counting.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.wide_schema import decided_by_codes, widen_schema
@@ -21,8 +22,7 @@ from dp_core.schema.reading.stated_rules.member_rule_reader import counts_member
 from dp_core.schema.reading.stated_rules.rule_reader import place_of
 from dp_core.schema.reading.totals_reader import check_possible, refuse_of_persons
 from dp_core.schema.rules.column_rules import ColumnRule
-from dp_core.tables.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
-from dp_core.tables.member_rules import MemberRule
+from dp_core.schema.structure.member_rules import MemberRule
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node, one_of
 from dp_core.text.documents.typed_text import shown

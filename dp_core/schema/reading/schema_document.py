@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from dp_core.kernel.canonical import digest
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.calibration_reader import margins_document
 from dp_core.schema.reading.code_list_reader import code_list_document
@@ -17,7 +18,6 @@ from dp_core.schema.reading.domain_reader import document as private_document
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.survey_reader import survey_document
 from dp_core.schema.reading.totals_reader import totals_document
-from dp_core.text.canonical import digest
 from dp_core.text.documents.node import Node
 
 VERSION = 1

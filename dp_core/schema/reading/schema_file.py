@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from dp_core.errors import BadInput
 from dp_core.kernel.document import A_ROW, ProtectedUnit
+from dp_core.kernel.privacy import MOST_ROWS
 from dp_core.schema.column_types.registry import column_type, words
 from dp_core.schema.definition import Column, DependentColumn, Schema
-from dp_core.schema.privacy import MOST_ROWS
 from dp_core.schema.publication import UNSTATED, read_publication
 from dp_core.schema.reading.calibration_reader import read_margins
 from dp_core.schema.reading.column_reader import (
@@ -54,7 +54,7 @@ from dp_core.schema.reading.survey_reader import check_roles, read_survey
 from dp_core.schema.reading.totals_reader import read_totals
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.text.documents.faults import Faults, top_keys
 from dp_core.text.documents.node import Node, from_plain, one_of
 from dp_core.text.documents.strict_yaml import Document, load

@@ -27,7 +27,7 @@ from dp_core.schema.rules.unit_bounds import (
     unit_bounds,
     units_by_column,
 )
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 
 MOST_CELLS = 40_000
 """Most combinations of bins, or of joined bins, that are examined for a clause."""

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema import decoding
 from dp_core.schema.decoding import assemble_columns, draw_values
 from dp_core.schema.definition import Schema
@@ -32,7 +33,6 @@ from dp_core.schema.rules.feasible_values import (
     witnesses,
 )
 from dp_core.schema.rules.unit_bounds import values_of
-from dp_core.tables.dataset import Dataset
 
 _ROUNDS = 16
 """Rounds in which rows that break a rule are drawn again."""

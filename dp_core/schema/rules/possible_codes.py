@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import Array
 from dp_core.schema.rules.feasible_values import (
@@ -24,8 +26,6 @@ from dp_core.schema.rules.feasible_values import (
     drawn_values,
     witnesses,
 )
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 
 _TRIES = 4
 _STARTS = 32

@@ -1,7 +1,7 @@
 """The rules that every row obeys, one class for each kind of rule.
 
 Whatever judges, lists or settles rules asks `row_rules` and need not know the kinds. Rules that
-count members are about households and not among them (`dp_core.tables.member_rules`).
+count members are about households and not among them (`dp_core.schema.structure.member_rules`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.nested_columns import Nesting
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import ColumnRule, RuleRows, Units, rows_that_break
-from dp_core.tables.nested_columns import Nesting
-from dp_core.tables.structural_zeros import Rule
+from dp_core.schema.structure.structural_zeros import Rule
 
 
 class _Stated(Protocol):

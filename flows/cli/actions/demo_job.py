@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from dp_core.errors import BadInput
-from dp_core.wall.accounting.composition import Terms
+from dp_core.kernel.cost.composition import Terms
 from tasks.run.home import STATE, open_ledger
 
 

@@ -44,9 +44,9 @@ from flows.cli.command_parts import (
 from flows.cli.completion import ACCOUNT, RELEASE
 
 if TYPE_CHECKING:
-    from dp_core.schema.privacy import Neighbours
-    from dp_core.wall.accounting.composition import Composition
-    from dp_core.wall.ledger.budget_periods import Period
+    from dp_core.kernel.cost.composition import Composition
+    from dp_core.kernel.ledger.budget_periods import Period
+    from dp_core.kernel.privacy import Neighbours
 
 _LARGE_EPSILON = "Confirm a total epsilon above 100, or delta above 0.001."
 _OWN_DELTA = "Part of delta reserved for methods with a threshold (sba, sbhg)."
@@ -358,7 +358,7 @@ def ledger_forecast(spec: Path, every: Period | None) -> CommandAnswer:
 @answering
 def ledger_export(file: Path) -> CommandAnswer:
     """Write the ledger to a file for auditors."""
-    from dp_core.wall.ledger.export import write_export
+    from tasks.ledger.export import write_export
 
     found = existing_ledger()
     head = found.head()

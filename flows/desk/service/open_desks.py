@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.errors import BadInput, BudgetRefused, StageFailed
+from dp_core.kernel.ledger.account_balance import room
 from dp_core.text.pages.answer import plain
-from dp_core.wall.ledger.account_balance import room
 from flows.answers.amounts import PrivacyAmount, amount_left
 from flows.desk.asked_question import read_asked
 from flows.desk.asking import (

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from dp_core.errors import BadInput, StageFailed
-from dp_core.text.canonical import canonical_json
+from dp_core.kernel.canonical import canonical_json
 from tasks.support.run_folder import disk_errors, write_atomically
 
 FOLDER = "question-service"

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.text.canonical import canonical_json
+from dp_core.kernel.canonical import canonical_json
 from tasks.ledger.database.ledger_place import Place
 from tasks.support.run_folder import disk_errors
 

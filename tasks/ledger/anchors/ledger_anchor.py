@@ -19,7 +19,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from dp_core.errors import LedgerCorrupt, ReleaseError
-from dp_core.text.canonical import canonical_json
+from dp_core.kernel.canonical import canonical_json
 from tasks.ledger.anchors.anchor_notes import (
     HEAD,
     Note,

@@ -13,13 +13,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.text.canonical import canonical_json
-from dp_core.wall.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
-from dp_core.wall.ledger.entries import Entry, make_entry, signed_message, unique_key
-from dp_core.wall.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
-from dp_core.wall.ledger.rules import broken_rule, changes
-from dp_core.wall.ledger.running_totals import reservation_total
-from dp_core.wall.ledger.signatures import Signer
+from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
+from dp_core.kernel.ledger.entries import Entry, make_entry, signed_message, unique_key
+from dp_core.kernel.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
+from dp_core.kernel.ledger.rules import broken_rule, changes
+from dp_core.kernel.ledger.running_totals import reservation_total
+from dp_core.kernel.ledger.signatures import Signer
 from tasks.ledger.database.ledger_place import Place
 from tasks.ledger.database.ledger_tables import APPEND_ONLY, ENTRIES, TOTALS, refusals
 

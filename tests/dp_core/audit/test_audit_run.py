@@ -16,24 +16,26 @@ from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS
 from dp_core.confidential import person_rows
 from dp_core.confidential.linked import key_links
 from dp_core.confidential.panel import person_records
+from dp_core.kernel import curator as curator_module
 from dp_core.kernel.coding import stored_texts
+from dp_core.kernel.cost import currency as currency_module
+from dp_core.kernel.cost import sensitivity
+from dp_core.kernel.cost.events import PolyaUrnEvent
+from dp_core.kernel.cost.stability_thresholds import threshold_for
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.household_counter import HouseholdCounter
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.noise import granted_noise, perturbed_draws, stability
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions import vetted
+from dp_core.kernel.questions.limited_sums import LimitedSums
+from dp_core.kernel.questions.linear_questions import CellSums
+from dp_core.kernel.questions.regressions.gradients import ClassGradient
+from dp_core.kernel.questions.regressions.shortened import SecondMoments
+from dp_core.kernel.questions.table_distance import TableDistance
 from dp_core.methods import registry
 from dp_core.plan.presets import PRESETS
-from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.wall import curator as curator_module
-from dp_core.wall.accounting import currency as currency_module
-from dp_core.wall.accounting import sensitivity
-from dp_core.wall.accounting.events import PolyaUrnEvent
-from dp_core.wall.accounting.stability_thresholds import threshold_for
-from dp_core.wall.curator import Curator
-from dp_core.wall.household_counter import HouseholdCounter
-from dp_core.wall.noise import granted_noise, perturbed_draws, stability
-from dp_core.wall.statistics import InDif, TableDistance, vetted
-from dp_core.wall.statistics.limited.limited_sums import LimitedSums
-from dp_core.wall.statistics.linear_questions import CellSums
-from dp_core.wall.statistics.regressions.gradients import ClassGradient
-from dp_core.wall.statistics.regressions.shortened import SecondMoments
 from tests.full import some
 
 ROWS = UNITS[:2]

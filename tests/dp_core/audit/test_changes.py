@@ -11,7 +11,7 @@ import pytest
 
 from dp_core.audit.changes import Mismatch, used_bounds
 from dp_core.audit.frozen_noise import Cells, Conditionals, Noisy, Scores
-from dp_core.wall.accounting.events import (
+from dp_core.kernel.cost.events import (
     GaussianEvent,
     LaplaceEvent,
     NoisyMaxEvent,

@@ -23,9 +23,9 @@ from dp_core.audit.tiny_households import (
     TinyHouseholds,
     household_like,
 )
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.household_rows import from_pair_rows
-from dp_core.tables.linked_columns import MEMBERS
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.household_rows import from_pair_rows
+from dp_core.kernel.counting.linked_columns import MEMBERS
 
 
 def files_of(relation):

@@ -17,25 +17,25 @@ from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
+from dp_core.kernel.canonical import digest
+from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
+from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.document import document_hash
+from dp_core.kernel.ledger.ledger_position import Place, Total
+from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_hash
+from dp_core.kernel.ledger.session import TABLE
+from dp_core.kernel.privacy import Noise, Privacy
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.questions.vetted import sensitivities
+from dp_core.kernel.step_names import interaction_step, table_step
 from dp_core.methods.bin_density.fitting import with_densities
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.compiled import kernel_document
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
-from dp_core.schema.privacy import Noise, Privacy
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique
-from dp_core.text.canonical import digest
-from dp_core.text.names import interaction_step, table_step
-from dp_core.wall.accounting.currency import Currency, Kind, largest_limit
-from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
-from dp_core.wall.ledger.ledger_position import Place, Total
-from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_hash
-from dp_core.wall.ledger.session import TABLE
-from dp_core.wall.statistics import sensitivities
-from dp_core.wall.statistics.linear_questions import Interaction
 from tests.browser import CHROMIUM, Page, browser
 from tests.measured import noisy_sums, noisy_table
 

@@ -17,10 +17,10 @@ from dp_core.bundle.statement.release_json import file_record, render
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.bundle.verification.claims import GARBAGE, currency
 from dp_core.bundle.verification.verify import Verification, verify
-from dp_core.schema.privacy import Relation
-from dp_core.tables.linked_columns import household_shares
-from dp_core.text.canonical import digest
-from dp_core.wall.ledger.receipts import START, Receipt, make_receipt
+from dp_core.kernel.canonical import digest
+from dp_core.kernel.counting.linked_columns import household_shares
+from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt
+from dp_core.kernel.privacy import Relation
 
 
 def failed(verification: Verification) -> dict[str, str]:

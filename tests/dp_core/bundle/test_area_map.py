@@ -12,9 +12,9 @@ from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.sources import pooled_sources
 from dp_core.bundle.report import area_map
 from dp_core.bundle.report.area_map import MOST_TILES, area_maps
-from dp_core.schema.privacy import Relation
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.released import Measurement
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.wall.released import Measurement
 from tests import linked_release
 from tests.dp_core.bundle.test_browser import FOCUS, RULES, TEXTS, WIDTH
 from tests.dp_core.bundle.test_nested_households import frames, stated

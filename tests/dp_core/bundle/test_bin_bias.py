@@ -10,10 +10,10 @@ import pytest
 
 from dp_core.bundle.quality.bin_bias import bin_bias, wide_bins
 from dp_core.bundle.quality.relations import relations
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.measured import noisy_table
 
 ROWS = 200_000

@@ -11,11 +11,8 @@ import pytest
 from dp_core.bundle.verification.charges_check import check_charges
 from dp_core.bundle.verification.claims import currency, read_charge
 from dp_core.bundle.verification.guarantee_check import check_guarantee
-from dp_core.kernel.document import A_ROW, document_hash
-from dp_core.schema.privacy import Relation
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.events import (
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.events import (
     GaussianEvent,
     LaplaceEvent,
     NoisyMaxEvent,
@@ -23,11 +20,14 @@ from dp_core.wall.accounting.events import (
     PolyaUrnEvent,
     StabilityEvent,
 )
-from dp_core.wall.accounting.guarantee import Guarantee
-from dp_core.wall.ledger.receipts import Receipt
-from dp_core.wall.ledger.session import TABLE, drawn_asks, drawn_cells_asks, sparse_asks
-from dp_core.wall.statistics import required
-from dp_core.wall.statistics.linear_questions import CellSums
+from dp_core.kernel.cost.guarantee import Guarantee
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.document import A_ROW, document_hash
+from dp_core.kernel.ledger.receipts import Receipt
+from dp_core.kernel.ledger.session import TABLE, drawn_asks, drawn_cells_asks, sparse_asks
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.linear_questions import CellSums
+from dp_core.kernel.questions.vetted import required
 from tests.dp_core.kernel.test_document import DOCUMENT
 from tests.vectors.make import receipt_case
 

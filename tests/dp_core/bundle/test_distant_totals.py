@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.quality.distant_totals import totals_distances
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
-from dp_core.tables.domain import Domain
-from dp_core.tables.public_totals import PublicTotals
+from dp_core.schema.structure.public_totals import PublicTotals
 from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b"), (4, 2))

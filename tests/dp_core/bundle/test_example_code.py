@@ -12,7 +12,7 @@ from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.report.example_code import _total, example_code, size_factor
 from dp_core.bundle.report.page import report
 from dp_core.inference.combine import IMPUTATIONS, combine
-from dp_core.tables.domain import Domain
+from dp_core.kernel.counting.domain import Domain
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.measured import noisy_table
 from tests.schema_texts import read

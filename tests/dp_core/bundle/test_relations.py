@@ -11,12 +11,12 @@ from dp_core.bundle.quality.relations import (
     relations,
     thin_groups,
 )
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, Interaction
+from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Measurement, Totals
-from dp_core.wall.statistics.linear_questions import BinnedCounts, CellCounts, Interaction
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))

@@ -21,11 +21,11 @@ from dp_core.bundle.report.pictures.column_picture import estimate_column, pictu
 from dp_core.bundle.report.pictures.density import density
 from dp_core.bundle.report.pictures.heat_map import short_percent, shown_columns
 from dp_core.bundle.report.table_precision import farthest, noisiest, table_rows
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.metrics.marginal_error import Tally, tvd
 from dp_core.schema.definition import Choice, Column, Margin
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from tests.dp_core.bundle.conftest import Survey, make_published, tallied
 from tests.measured import noisy_table
 

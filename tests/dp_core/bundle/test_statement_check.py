@@ -11,7 +11,7 @@ import pytest
 from dp_core.bundle.statement.sections import decision_statement
 from dp_core.bundle.verification.statement_check import check_decision
 from dp_core.bundle.verification.verify import verify
-from dp_core.text.canonical import digest
+from dp_core.kernel.canonical import digest
 from tests.dp_core.bundle.conftest import written
 from tests.dp_core.bundle.forgery import relinked, statement_of
 

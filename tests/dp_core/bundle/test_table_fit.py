@@ -14,12 +14,12 @@ from dp_core.bundle.quality.table_fit import (
     needed_counts,
     tally_sets,
 )
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.released import Measurement, Totals
 from dp_core.metrics.marginal_error import Tally
 from dp_core.plan.quality_checks import Threshold, public_figures, verdicts
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.released import Measurement, Totals
-from dp_core.wall.statistics.linear_questions import Interaction
 from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))

@@ -14,10 +14,10 @@ import pytest
 from dp_core.bundle.published import Published
 from dp_core.bundle.verification.claims import read_charge
 from dp_core.bundle.verification.verify import Check, verify
+from dp_core.kernel.cost.events import Event
+from dp_core.kernel.cost.guarantee import PLD, Guarantee, implied, second, tightest
+from dp_core.kernel.privacy import Relation
 from dp_core.plan.fixed_plan import fixed_beforehand
-from dp_core.schema.privacy import Relation
-from dp_core.wall.accounting.events import Event
-from dp_core.wall.accounting.guarantee import PLD, Guarantee, implied, second, tightest
 from tests.dp_core.bundle.conftest import make_published, write
 
 BILLIONTH = Fraction(1, 10**9)
@@ -116,7 +116,7 @@ def test_a_method_that_may_look_verifies_by_its_total(checked):
 
 
 def test_a_last_digit_that_another_machine_computes_does_not_matter(monkeypatch):
-    from dp_core.wall.accounting import guarantee as module
+    from dp_core.kernel.cost import guarantee as module
 
     published = stated(make_published()[0])
     charges = charges_of(published)

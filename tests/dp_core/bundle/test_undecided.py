@@ -15,10 +15,10 @@ from dp_core.bundle.verification.unknown_methods import unknown_method
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import inference_statement
+from dp_core.kernel.canonical import digest
+from dp_core.kernel.cost.guarantee import tightest
 from dp_core.methods import registry
 from dp_core.methods.selection.selector import PlannedSelector
-from dp_core.text.canonical import digest
-from dp_core.wall.accounting.guarantee import tightest
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import relink, reseal, statement_of
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dp_core.bundle.statement.release_json import FORMAT_VERSION, render
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
-from dp_core.text.canonical import digest
+from dp_core.kernel.canonical import digest
 from tests.dp_core.bundle.conftest import written
 from tests.dp_core.bundle.forgery import failed, reseal, resealed, statement_of
 from tests.full import examples

@@ -12,7 +12,7 @@ from dp_core.bundle import writer
 from dp_core.bundle.verification.verify import verify
 from dp_core.bundle.writer import check_destination, write_bundle
 from dp_core.errors import BadInput, StageFailed
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 from tests.dp_core.bundle.conftest import make_published, tallied, write
 
 

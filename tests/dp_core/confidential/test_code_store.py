@@ -15,8 +15,8 @@ from dp_core.confidential.code_store import (
     StoreWriter,
 )
 from dp_core.errors import StageFailed
+from dp_core.kernel.counting.domain import Domain
 from dp_core.schema.grid import Recoding
-from dp_core.tables.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 256, 257))
 WIDE = Domain(("a", "b", "c"), (257, 2, 70_000))

@@ -12,7 +12,7 @@ from dp_core.confidential.coding import left_by_validation, write_codes
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.definition import Column, Level, Schema
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tasks.validation.expectations import validate
 from tests.full import at_full_size
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from dp_core.confidential.encoding import encoder_of, settle_zeros
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.coding.problems import Problem
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.full import at_full_size
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 DATA = Dataset(DOMAIN, np.array([[0, 1, 1], [2, 0, 0]], dtype=np.uint16))

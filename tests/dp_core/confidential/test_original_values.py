@@ -8,10 +8,10 @@ from dp_core.confidential.coding import write_codes
 from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.plan.chosen_domain import Chosen, with_choices
 from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
-from dp_core.tables.dataset import Dataset
 
 SCHEMA = """\
 version: 1

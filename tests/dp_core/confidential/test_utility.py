@@ -9,14 +9,14 @@ import pytest
 
 from dp_core.confidential.utility import utility, write_utility
 from dp_core.errors import StageFailed
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.counting.sparse_cells import observed_cells
 from dp_core.lab.comparison.utility_page import UtilityPage
 from dp_core.metrics import marginal_error
 from dp_core.metrics.marginal_error import Tally, average_tvd
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.marginal import Marginal
-from dp_core.tables.sparse_cells import observed_cells
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))
 COLUMNS = {"a": (10, "<i>"), "b": (8, "b"), "c": (3, "c")}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.prior import PublicPrior, as_codes, predict_pair
-from dp_core.tables.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 TABLE = np.array([[300.0, 200.0, 100.0], [50.0, 150.0, 200.0]])

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.metrics import marginal_error
 from dp_core.metrics.marginal_error import (
     Tally,
@@ -19,8 +21,6 @@ from dp_core.metrics.marginal_error import (
     tvd,
     within_limit,
 )
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 
 
 def dataset(rows: int, sizes: tuple[int, ...], seed: int) -> Dataset:

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.ledger.session import MemorySession
 from dp_core.metrics.marginal_error import average_tvd
 from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, USUAL_ERROR, Calibration
 from dp_core.plan.forecast.error_forecast import (
@@ -27,9 +30,6 @@ from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import ask_all, fits, sample
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.ledger.session import MemorySession
 
 TWO = Domain(("a", "b"), (2, 2))
 THREE = Domain(("a", "b", "c"), (2, 3, 4))

@@ -10,13 +10,13 @@ import pytest
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES
 from dp_core.plan.forecast.error_forecast import KnownTable, planned_error
 from dp_core.plan.forecast.one_step import better_plan
 from dp_core.plan.procedure import carry_out
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from tests.specs import plan_of
 
 DELTA = Fraction("1e-9")

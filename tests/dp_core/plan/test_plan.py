@@ -11,18 +11,18 @@ import pytest
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import Currency, largest_limit
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.released import Records, SparseTable
 from dp_core.methods.selection.budget.threshold_delta import planned_threshold
 from dp_core.plan.currency_choice import _with_noisy_scores, expected_error
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.spec_file import memory_plan
-from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency, largest_limit
-from dp_core.wall.released import Records, SparseTable
-from dp_core.wall.statistics import InDif
 from tests.schema_texts import read
 from tests.specs import FIXED, SCHEMA, plan_of, write_spec
 

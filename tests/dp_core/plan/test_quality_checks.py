@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.utility import Utility
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.events import LaplaceEvent
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.ledger.session import Grant, Step
+from dp_core.kernel.released import Charged
 from dp_core.metrics.marginal_error import MarginalError, Tally
+from dp_core.metrics.quality_figures import Public, charged_figure, charged_json
 from dp_core.plan.quality_checks import (
     Threshold,
     chosen_tables,
@@ -24,12 +30,7 @@ from dp_core.plan.quality_checks import (
     verdicts,
 )
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from dp_core.text.documents.strict_yaml import parse
-from dp_core.wall.accounting.events import LaplaceEvent
-from dp_core.wall.ledger.session import Grant, Step
-from dp_core.wall.quality_figures import Charged, Public, charged_json
 
 ASKS = {"name": "table-checks", "tables": [["a", "b"]], "references": "0" * 64}
 STEP = Step("checks", "distances", Fraction(1), LaplaceEvent(Fraction(5), 1), (1,), ASKS)
@@ -66,7 +67,7 @@ def test_what_is_internal_cannot_be_printed_pickled_or_published():
 
 
 def test_a_charged_figure_has_the_interval_of_its_noise():
-    figure = Charged(Grant(3, STEP), ("a", "b"), 40).to_json(1000)
+    figure = charged_figure(Charged(Grant(3, STEP), ("a", "b"), 40), 1000)
     # P(|Z| > t) = 2 q^(t + 1) / (1 + q), q = e^(-1/5): 95 in 100 are within 15 records.
     assert figure["interval"] == [0.0125, 0.0275]
     assert (figure["tvd"], figure["receipt"], figure["confidence"]) == (0.02, 3, 0.95)

@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 
 from benchmarks.trial import trial_plan
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.reconstructor import LANES, piece_rows
 from dp_core.plan.forecast.machine_speed import REFERENCE, Machine, measure_machine
 from dp_core.plan.forecast.resource_forecast import (
@@ -21,7 +22,6 @@ from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.domain import Domain
 from tasks.run.stage_table import stages_of
 from tests.linked_release import SCHEMA
 

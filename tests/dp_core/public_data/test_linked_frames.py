@@ -12,9 +12,9 @@ import pytest
 import dp_core as dp
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.public_data.frame_codes import DataDoNotFit, frame_codes
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.wall.household_counter import HouseholdCounter
 from tests.linked_release import SCHEMA, VACANCIES, frames, with_vacant
 
 

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.confidential.encoding import encoder_of
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.decoding import codes_of, decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.grid import on_grid
 from dp_core.schema.reading.domain_reader import bins_of
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
 
 MANY = [str(number) for number in range(300)]
 DEFINITIONS = {

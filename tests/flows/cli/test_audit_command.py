@@ -2,7 +2,7 @@
 
 from dp_core.audit import report
 from dp_core.audit.report import MECHANISMS, QUESTIONS
-from dp_core.wall.accounting import sensitivity
+from dp_core.kernel.cost import sensitivity
 from flows.answers import audit_answers
 
 FEW = ("audit", "--quick", "--method", "fdh", "--method", "independent")

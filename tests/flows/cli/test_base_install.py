@@ -75,7 +75,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 rng = np.random.default_rng(1)
 column = {"type": "category", "levels": ["x", "y"]}

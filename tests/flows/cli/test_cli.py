@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dp_core.kernel.cost.stability_thresholds import threshold_for
 from dp_core.schema.column_types.registry import words as column_types
-from dp_core.wall.accounting.stability_thresholds import threshold_for
 from tests.flows.conftest import as_csv, survey
 
 ROOT = Path(__file__).parents[3]

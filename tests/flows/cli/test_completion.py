@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dp_core.kernel.cost.composition import Terms
 from dp_core.plan.presets import PRESETS
-from dp_core.wall.accounting.composition import Terms
 from tasks.run.home import open_ledger
 from tasks.run.stage_table import REPEATABLE
 

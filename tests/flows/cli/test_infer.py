@@ -204,8 +204,8 @@ def measured_as(*items):
 
     from benchmarks.trial import codes_schema
     from dp_core.bundle.reading import Bundle
-    from dp_core.tables.domain import Domain
-    from dp_core.tables.structural_zeros import StructuralZeros
+    from dp_core.kernel.counting.domain import Domain
+    from dp_core.schema.structure.structural_zeros import StructuralZeros
 
     schema = codes_schema(Domain(("pay", "age", "sex"), (9, 9, 2)), StructuralZeros())
     claims = SimpleNamespace(schema=schema)
@@ -213,7 +213,7 @@ def measured_as(*items):
 
 
 def sum_of(kind, **about):
-    from dp_core.wall.released import Totals
+    from dp_core.kernel.released import Totals
 
     of = kind(**about)
     values = np.zeros(of.length, dtype=np.int64)
@@ -223,7 +223,7 @@ def sum_of(kind, **about):
 def test_relations_that_only_sums_hold_are_told_as_such():
     from dp_core.analysis.regression.interval_warnings import lost_relations, relation_warnings
     from dp_core.inference.formulas.formula import read_formula
-    from dp_core.wall.statistics.linear_questions import BinnedCounts, MiddleProducts
+    from dp_core.kernel.questions.linear_questions import BinnedCounts, MiddleProducts
 
     formula = read_formula("pay ~ age", ("pay", "age", "sex"))
     product = sum_of(MiddleProducts, by=(), sizes=(), columns=("pay", "age"), positions=(9, 9))

@@ -113,7 +113,7 @@ def released(tmp_path_factory):
 def _large():
     from fractions import Fraction
 
-    from dp_core.wall.accounting.composition import Terms
+    from dp_core.kernel.cost.composition import Terms
 
     return {"terms": Terms("basic", Fraction(90), Fraction("1e-5"))}
 

@@ -14,9 +14,9 @@ from dp_core.analysis.notebook.open_bundle import read_bundle
 from dp_core.analysis.query.comparable import _release_notes, check_releases
 from dp_core.bundle import reading
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.ledger.receipts import make_receipt
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
-from dp_core.wall.ledger.receipts import make_receipt
 from tests.dp_core.bundle import conftest
 from tests.dp_core.bundle.conftest import Survey, make_published, make_schema, write
 from tests.panel_files import panel_document

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dp_core.wall.accounting.composition import Terms
+from dp_core.kernel.cost.composition import Terms
 from flows.cli.actions.file_check import check
 from flows.desk import asking
 from flows.desk.desk import Desk, find_desk, open_desk

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.quality.table_fit import MOST_FACTS, TableFit, fit_facts
-from dp_core.wall.accounting.composition import Amount
+from dp_core.kernel.cost.composition import Amount
 from flows.monitoring.outcome import Outcome, OutcomeName
 from flows.monitoring.prefect_artifacts import (
     account_page,

@@ -8,7 +8,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, StageFailed
-from dp_core.wall.accounting.composition import NOTHING, Amount
+from dp_core.kernel.cost.composition import NOTHING, Amount
 from tests.flows.conftest import (
     STAGES,
     as_csv,

@@ -10,7 +10,7 @@ import pytest
 import dp_core
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import StageFailed
-from dp_core.tables.domain import Domain
+from dp_core.kernel.counting.domain import Domain
 from tasks.counting.dask_counter import DaskCounter
 from tests.processes import SECONDS, processes
 from tests.workers import Trap, a_task_for_each_chunk, meanwhile

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from dp_core.confidential.code_store import CodeStore, RecodedStore, StoreWriter
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput, StageFailed
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.schema.grid import Recoding
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from tasks.counting import dask_counter
 from tasks.counting.dask_counter import DaskCounter
 from tasks.support.dask_cluster import dask_client, workers

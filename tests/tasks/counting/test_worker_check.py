@@ -6,7 +6,7 @@ from distributed.versions import get_package_info
 
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import StageFailed
-from dp_core.tables.domain import Domain
+from dp_core.kernel.counting.domain import Domain
 from tasks.counting.dask_counter import _add_remotely, _count_remotely
 from tasks.counting.worker_check import require_workers
 from tasks.support.worker_program import PACKAGES, SOURCES, program

@@ -12,11 +12,11 @@ import pytest
 
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import StageFailed
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.noise import granted_noise
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.noise import granted_noise
 from tasks.counting.dask_counter import DaskCounter
 from tasks.support import dask_cluster as cluster_module
 from tests.full import some

@@ -16,12 +16,12 @@ from distributed.protocol import pickle as wire
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import StageFailed
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction import reconstructor
 from dp_core.methods.reconstruction.reconstructor import LANES
 from dp_core.plan import procedure
 from dp_core.plan.procedure import SetDrawing, carry_out, piece_sizes
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from tasks.drawing import cluster_lanes
 from tasks.drawing import drawn_pieces as drawing
 from tasks.drawing.cluster_lanes import _begin, _draw
@@ -236,9 +236,9 @@ def modules_in(value):
 
 CONFIDENTIAL = (
     "dp_core.confidential",
-    "dp_core.tables.marginal",
-    "dp_core.wall.curator",
-    "dp_core.wall.ledger",
+    "dp_core.kernel.counting.marginal",
+    "dp_core.kernel.curator",
+    "dp_core.kernel.ledger",
     "tasks.counting",
     "tasks.run",
 )

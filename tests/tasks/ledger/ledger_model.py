@@ -1,4 +1,4 @@
-"""What a ledger should be, in plain dicts and fractions: written apart from `dp_core.wall.ledger`.
+"""What a ledger should be, in plain dicts and fractions: written apart from the kernel.
 
 Every sum is made again from the whole history each time it is asked for.
 """
@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.wall.accounting import curves
-from dp_core.wall.accounting.composition import RHO_UNITS
+from dp_core.kernel.cost import curves
+from dp_core.kernel.cost.composition import RHO_UNITS
 
 Pair = tuple[Fraction, Fraction]
 ZERO = Fraction(0)

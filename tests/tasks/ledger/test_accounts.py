@@ -4,10 +4,10 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused
-from dp_core.wall.accounting.composition import NOTHING
-from dp_core.wall.accounting.curves import zcdp_epsilon
-from dp_core.wall.ledger.budget_periods import Calendar
-from dp_core.wall.ledger.running_totals import used_in_period
+from dp_core.kernel.cost.composition import NOTHING
+from dp_core.kernel.cost.curves import zcdp_epsilon
+from dp_core.kernel.ledger.budget_periods import Calendar
+from dp_core.kernel.ledger.running_totals import used_in_period
 from tasks.ledger.ledger import Ledger
 from tests.ledgers import (
     CURVE,

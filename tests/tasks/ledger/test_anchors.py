@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
-from dp_core.wall.ledger.audit import audit
-from dp_core.wall.ledger.export import read_export, write_export
+from dp_core.kernel.ledger.audit import audit
 from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.anchors.anchor_notes import read_notes
 from tasks.ledger.database.ledger_place import difference, is_same_site, place_of, site_of
+from tasks.ledger.export import read_export, write_export
 from tasks.run.home import home_id, open_ledger
 from tests.ledgers import LAPLACE, WHO, execute, open_town, owner, spend
 from tests.specs import plan_of

@@ -3,8 +3,8 @@
 import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
-from dp_core.wall.accounting.composition import NOTHING
-from dp_core.wall.ledger import approval, rules
+from dp_core.kernel.cost.composition import NOTHING
+from dp_core.kernel.ledger import approval, rules
 from tests.ledgers import HOME, LAPLACE, WHO, begin, measure, on, steps_of
 from tests.specs import plan_of
 
@@ -125,7 +125,7 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
             elif kind == "charge":
                 charge = rows.latest(kinds=("charge",), reservation=held.position)
                 more = {**charge.body, "batch": "more", "step": "more"}
-                from dp_core.wall.ledger.entries import charge_key
+                from dp_core.kernel.ledger.entries import charge_key
 
                 step = (plan.spec.release, more["stage"], "more")
                 key = charge_key(*step, "input of first", plan.hash)

@@ -5,9 +5,9 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.wall.accounting.covered_choices import COVER
-from dp_core.wall.curator import choice_event
-from dp_core.wall.ledger.session import Step
+from dp_core.kernel.cost.covered_choices import COVER
+from dp_core.kernel.curator import choice_event
+from dp_core.kernel.ledger.session import Step
 from tasks.ledger import release_writer as writer_module
 from tests.ledgers import basic, begin, open_town, step, zcdp
 from tests.specs import plan_of

@@ -23,15 +23,15 @@ from hypothesis.stateful import (
 )
 
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
+from dp_core.kernel.cost.composition import Amount, Terms
+from dp_core.kernel.cost.currency import Currency, Kind
+from dp_core.kernel.cost.curves import gaussian_limit, zcdp_limit
+from dp_core.kernel.ledger import rules
+from dp_core.kernel.ledger.approval import CAUSES, DECISIONS
+from dp_core.kernel.ledger.budget_periods import Calendar
+from dp_core.kernel.ledger.receipts import first_bad_link
+from dp_core.kernel.ledger.session import Step
 from dp_core.plan.plan import Plan
-from dp_core.wall.accounting.composition import Amount, Terms
-from dp_core.wall.accounting.currency import Currency, Kind
-from dp_core.wall.accounting.curves import gaussian_limit, zcdp_limit
-from dp_core.wall.ledger import rules
-from dp_core.wall.ledger.approval import CAUSES, DECISIONS
-from dp_core.wall.ledger.budget_periods import Calendar
-from dp_core.wall.ledger.receipts import first_bad_link
-from dp_core.wall.ledger.session import Step
 from tasks.ledger import leases, reservation_check
 from tasks.ledger import release_writer as writer_module
 from tasks.ledger.database import transaction

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dp_core.errors import LedgerCorrupt, StageFailed
-from dp_core.schema.privacy import Relation
-from dp_core.wall.ledger.receipts import PUBLISHED
+from dp_core.kernel.ledger.receipts import PUBLISHED
+from dp_core.kernel.privacy import Relation
 from tasks.ledger import ledger_session as session_module
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.ledger_session import LedgerSession

@@ -25,8 +25,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from dp_core.wall.accounting.composition import RHO_UNITS, Amount, Terms
-from dp_core.wall.ledger.entries import Entry
+from dp_core.kernel.cost.composition import RHO_UNITS, Amount, Terms
+from dp_core.kernel.ledger.entries import Entry
 from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.ledger import Ledger
 from tests.full import EXHAUSTIVE, at_full_size

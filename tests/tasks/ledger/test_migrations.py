@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
-from dp_core.wall.ledger import entries
+from dp_core.kernel.ledger import entries
 from tasks.ledger.database import ledger_database, migrations
 from tasks.ledger.ledger import Ledger
 from tests.full import at_full_size

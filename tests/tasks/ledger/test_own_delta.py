@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BudgetRefused, LedgerCorrupt
-from dp_core.wall.accounting.composition import NOTHING, Amount
-from dp_core.wall.accounting.currency import Currency, threshold_currency
-from dp_core.wall.ledger.session import MemorySession, Step
+from dp_core.kernel.cost.composition import NOTHING, Amount
+from dp_core.kernel.cost.currency import Currency, threshold_currency
+from dp_core.kernel.ledger.session import MemorySession, Step
 from tasks.ledger import release_writer as writer_module
 from tests.ledgers import HOME, basic, begin, open_town, zcdp
 from tests.specs import plan_of

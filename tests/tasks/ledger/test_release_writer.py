@@ -7,11 +7,11 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.wall.accounting.composition import NOTHING, RHO_UNITS
-from dp_core.wall.accounting.events import GaussianEvent
-from dp_core.wall.ledger.entries import charge_key
-from dp_core.wall.ledger.receipts import PUBLISHED, first_bad_link
-from dp_core.wall.ledger.session import Step
+from dp_core.kernel.cost.composition import NOTHING, RHO_UNITS
+from dp_core.kernel.cost.events import GaussianEvent
+from dp_core.kernel.ledger.entries import charge_key
+from dp_core.kernel.ledger.receipts import PUBLISHED, first_bad_link
+from dp_core.kernel.ledger.session import Step
 from tasks.ledger import release_writer as writer_module
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import MOST_DRAWS

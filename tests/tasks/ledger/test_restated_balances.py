@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.wall.accounting.composition import NO_CHARGES, NOTHING
+from dp_core.kernel.cost.composition import NO_CHARGES, NOTHING
 from tests.ledgers import (
     CURVE,
     GAUSSIAN,

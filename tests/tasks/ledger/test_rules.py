@@ -3,7 +3,7 @@
 import pytest
 
 from dp_core.errors import LedgerCorrupt
-from dp_core.wall.ledger.audit import audit
+from dp_core.kernel.ledger.audit import audit
 from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, begin, open_town, steps_of
 from tests.specs import plan_of

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dp_core.errors import StageFailed
-from dp_core.wall.ledger.receipts import result_hash
+from dp_core.kernel.ledger.receipts import result_hash
 from tasks.ledger.reservations import Charge
 from tasks.ledger.stored_result import (
     prefix_of,

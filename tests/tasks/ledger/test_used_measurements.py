@@ -8,9 +8,9 @@ import json
 import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
+from dp_core.kernel.cost.composition import NOTHING
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.plan import Plan, make_plan
-from dp_core.wall.accounting.composition import NOTHING
 from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, KEY, basic, open_town, reserve, spend, steps_of, zcdp

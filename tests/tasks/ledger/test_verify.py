@@ -10,13 +10,13 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.text.canonical import canonical_json
-from dp_core.wall.accounting.events import GaussianEvent
-from dp_core.wall.ledger import audit as audit_module
-from dp_core.wall.ledger.audit import audit
-from dp_core.wall.ledger.entries import entry_link
-from dp_core.wall.ledger.receipts import KINDS, PUBLISHED, first_bad_link, receipt_hash
-from dp_core.wall.ledger.signatures import make_key
+from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.cost.events import GaussianEvent
+from dp_core.kernel.ledger import audit as audit_module
+from dp_core.kernel.ledger.audit import audit
+from dp_core.kernel.ledger.entries import entry_link
+from dp_core.kernel.ledger.receipts import KINDS, PUBLISHED, first_bad_link, receipt_hash
+from dp_core.kernel.ledger.signatures import make_key
 from tasks.ledger import ledger as ledger_module
 from tasks.ledger import ledger_reader
 from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from dp_core.errors import BadInput, BudgetRefused, SchemaViolation, StageFailed
-from dp_core.text.canonical import digest
-from dp_core.wall.stage_grant import StageGrant
+from dp_core.kernel.canonical import digest
+from dp_core.kernel.stage_grant import StageGrant
 from tasks.stages.stage_task import granted_stage, stage
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
 

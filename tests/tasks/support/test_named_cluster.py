@@ -19,8 +19,8 @@ import pytest
 
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import BadInput, StageFailed
+from dp_core.kernel.counting.domain import Domain
 from dp_core.plan.counting_cluster import CountingCluster
-from dp_core.tables.domain import Domain
 from dp_core.text.documents.node import Node
 from tasks.counting.dask_counter import DaskCounter
 from tasks.counting.worker_check import require_workers

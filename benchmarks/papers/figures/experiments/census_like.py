@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 
 SIZES = (
     *(2, 4, 12, 5, 7, 9, 3, 10, 6, 5, 2, 8, 11, 4, 6, 9, 3),

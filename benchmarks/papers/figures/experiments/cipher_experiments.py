@@ -14,10 +14,10 @@ from benchmarks.papers import cipher
 from benchmarks.papers.cipher import Combined, Method
 from benchmarks.papers.common import read_categories, synthetic, table_of
 from benchmarks.papers.figures.experiment import Context, Experiment, Setting, Values, grid
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.lab.measures.inference_agreement import Outcome
 from dp_core.methods.reconstruction.cipher import Cipher
 from dp_core.methods.reconstruction.dense import Dense
-from dp_core.tables.dataset import Dataset
 
 SETS = 5
 CELLS = {"FDH": 36, "CIPHER 2-way": 20, "CIPHER 3-way": 32, "MWEM 2-way": 20}

@@ -21,10 +21,10 @@ from benchmarks.papers.comparative import LOGS, SETS, combine, moments
 from benchmarks.papers.figures.experiment import Context, Experiment, Setting, Values, grid
 from benchmarks.papers.single_sets import single_set
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods import registry
 from dp_core.methods.parametric.synthesizer import Synthesizer
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
 
 Floats = NDArray[np.float64]
 

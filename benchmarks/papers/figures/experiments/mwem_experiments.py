@@ -10,7 +10,7 @@ from benchmarks.papers import mwem
 from benchmarks.papers.common import read_categories, records, table_of
 from benchmarks.papers.contingency_tables import COLUMNS, contingency_table
 from benchmarks.papers.figures.experiment import Context, Experiment, Setting, Values, grid
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 SMALL = ("mildew", "rochdale", "czech")
 

@@ -15,8 +15,8 @@ from benchmarks.adult import LEVELS, load
 from benchmarks.papers import privsyn
 from benchmarks.papers.figures.experiment import Context, Experiment, Setting, Values, grid
 from benchmarks.papers.figures.experiments.sbhg_experiments import tree_accuracy
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.lab.measures.classification import misclassification
-from dp_core.tables.dataset import Dataset
 
 ROWS = {row.label: row for row in privsyn.ROWS}
 EPSILONS = ("0.2", "0.4", "0.6", "0.8", "1", "1.2", "1.4", "1.6", "1.8", "2")

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.bundle.report.pictures.density import Density, density
+from dp_core.kernel.released import Measurement
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import half_width_in_units, standard_deviation
 from dp_core.schema.definition import Column
-from dp_core.wall.released import Measurement
 
 ROWS_AT_MOST = 16
 """Most codes with a row each. Of more levels the most frequent have one; of more bins none has."""

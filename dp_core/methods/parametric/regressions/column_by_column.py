@@ -16,6 +16,13 @@ from scipy.stats import qmc
 
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes, code_type
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.extensions.minimisers import ClassMinimiser
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
+from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient
+from dp_core.kernel.questions.statistic import Sum
+from dp_core.kernel.released import Measurement, Released, Totals
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.regressions.fitted_regressions import (
     ClassFit,
@@ -42,15 +49,8 @@ from dp_core.methods.parametric.regressions.regression_questions import (
     step_name,
 )
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
-from dp_core.schema.privacy import Neighbours
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement, Released, Totals
-from dp_core.wall.statistics import Sum
-from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
-from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
-from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 
 MOST_FEATURES = 500
 """Largest number of predictors of the last regression."""

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize
 
-from dp_core.wall.statistics.regressions.features import ONE
-from dp_core.wall.statistics.regressions.gradients import (
+from dp_core.kernel.questions.regressions.features import ONE
+from dp_core.kernel.questions.regressions.gradients import (
     PROBABILITY,
     ClassGradient,
     NumberGradient,

@@ -21,15 +21,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.parametric.regressions.regression_questions import Minimiser
-from dp_core.schema.variables import Variable
-from dp_core.wall.released import Totals
-from dp_core.wall.statistics.regressions.features import ONE, Features
-from dp_core.wall.statistics.regressions.gradients import (
+from dp_core.kernel.questions.regressions.features import ONE, Features
+from dp_core.kernel.questions.regressions.gradients import (
     PROBABILITY,
     ClassGradient,
     NumberGradient,
 )
+from dp_core.kernel.released import Totals
+from dp_core.methods.parametric.regressions.regression_questions import Minimiser
+from dp_core.schema.variables import Variable
 
 _RIDGE = 4.0  # standard deviations of the noise, as in section 6.1 of the paper
 

@@ -10,13 +10,13 @@ from typing import Literal
 import numpy as np
 
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.extensions.minimisers import ClassMinimiser
+from dp_core.kernel.questions.regressions.features import Features, Levels, Number
+from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient
+from dp_core.kernel.questions.statistic import Sum
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
-from dp_core.tables.domain import Clique
-from dp_core.wall.statistics import Sum
-from dp_core.wall.statistics.regressions.features import Features, Levels, Number
-from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
-from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 
 Minimiser = Literal["gradient", "functional", "functional-zero", "output"]
 Part = Literal["rows", "table", "missing", "number", "levels"]

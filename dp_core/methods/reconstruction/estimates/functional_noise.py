@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import (
     Functionals,
@@ -29,7 +30,6 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import covarian
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 from dp_core.metrics.noise_size import half_width_in_units
-from dp_core.tables.domain import Clique
 
 MOST_PATTERNS = 64
 """Most different patterns of weights for which the fourth cumulant is computed exactly."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.reconstruction.estimates.area_parts import AreaPart, Floats
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
-from dp_core.tables.domain import Clique
 
 
 @dataclass(frozen=True, slots=True, eq=False)

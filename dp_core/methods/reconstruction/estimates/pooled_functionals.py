@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import (
     Functionals,
@@ -35,7 +36,6 @@ from dp_core.methods.reconstruction.estimates.functional_terms import (
     terms,
 )
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
-from dp_core.tables.domain import Clique
 
 
 def unobserved(pooled: Pooled, asked: Functionals) -> list[Clique]:

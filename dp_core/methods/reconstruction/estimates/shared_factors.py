@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.domain import Clique, Domain
+from dp_core.kernel.counting.domain import Clique, Domain
 
 _FACTORS = 5
 _ROUNDS = 20

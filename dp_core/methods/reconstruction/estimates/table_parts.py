@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.released import Totals
-from dp_core.wall.statistics.linear_questions import Interaction
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.released import Totals
 
 
 def beyond(table: NDArray[np.float64]) -> NDArray[np.float64]:

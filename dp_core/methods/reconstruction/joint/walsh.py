@@ -11,7 +11,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.domain import Clique, Domain
+from dp_core.kernel.counting.domain import Clique, Domain
 
 
 def walsh(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.member_rules import MemberRule
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.schema.structure.member_rules import MemberRule
 
 _ROUNDS = 3
 """Rounds over all rules. A change for one rule may break an earlier one, so one is too few."""

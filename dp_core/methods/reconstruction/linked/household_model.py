@@ -11,6 +11,16 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.household_rows import (
+    HouseholdRows,
+    households_with,
+    to_pair_rows,
+    with_donors,
+)
+from dp_core.kernel.counting.linked_columns import MEMBERS, OTHER, LinkedColumns
+from dp_core.kernel.released import Table
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.estimates.raking import margin, rake
 from dp_core.methods.reconstruction.linked.counted_members import CountedMembers, with_counts
@@ -22,14 +32,9 @@ from dp_core.methods.reconstruction.linked.member_targets import (
 )
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstructor
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.household_rows import HouseholdRows, households_with, to_pair_rows, with_donors
-from dp_core.tables.households_with_members import codes_with_members, domain_with_members
-from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns
-from dp_core.tables.member_rules import MemberRule, broken_households
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Table
+from dp_core.schema.structure.households_with_members import codes_with_members, domain_with_members
+from dp_core.schema.structure.member_rules import MemberRule, broken_households
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 SWEEPS = 12
 """Most sweeps, each over all values of all members; more are made while a rule is broken."""

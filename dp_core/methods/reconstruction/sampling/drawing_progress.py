@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from dp_core.tables.dataset import Dataset
+from dp_core.kernel.counting.dataset import Dataset
 
 Progress: TypeAlias = Callable[[float], None]
 """Called with the part of some work that is done, 0 to 1; it never decreases."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.tables.domain import Clique
+from dp_core.kernel.counting.domain import Clique
 
 MOST_STATES = 1 << 13
 """Largest number of partial records that are kept after each table."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.replicates.centred_draws import centred_normals
 from dp_core.methods.replicates.posterior.agreement import with_total
 from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
 from dp_core.methods.replicates.posterior.truncation import Floats, truncated, truncated_variance
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 Told = tuple[Floats, float | Floats]
 """A noisy table, in records, and the variance of its cells or coordinates, in records squared: one

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.reconstruction.estimates.raking import Margin, rake
 from dp_core.methods.reconstruction.estimates.residual_belief import posterior_residual
 from dp_core.methods.replicates.centred_draws import centred_normals
 from dp_core.methods.replicates.posterior.truncation import Floats, lowered, truncated
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 MOST_CELLS = 1 << 16
 """Largest number of cells of a table that is drawn; a larger table follows from its pairs."""

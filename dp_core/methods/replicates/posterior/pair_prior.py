@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.mixture_weights import mixture_beliefs
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.truncation import Floats
-from dp_core.tables.domain import Clique
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

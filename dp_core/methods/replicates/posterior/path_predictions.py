@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.shared_factors import few_codes
 from dp_core.methods.replicates.posterior.pair_prior import Pair, conditional, learn
 from dp_core.methods.replicates.posterior.truncation import Floats
-from dp_core.tables.domain import Clique, Domain
 
 _LEAST_BELIEF = 1e-3  # smallest probability of a component that is used
 _LEAST_STRENGTH = 1e-6  # mean square contingency of a pair that is a link of a path

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.prior import PairPrediction, PublicPrior, predict_pair
 from dp_core.methods.replicates.posterior.pair_prior import PUBLIC, Pair, Prior
 from dp_core.methods.replicates.posterior.truncation import Floats
-from dp_core.tables.domain import Clique
 
 
 def with_public_predictions(

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.shared_factors import Deviation, common_part, enough
 from dp_core.methods.replicates.posterior.column_draws import Told
 from dp_core.methods.replicates.posterior.truncation import Floats
-from dp_core.tables.domain import Clique, Domain
 
 _FOLDS = 5
 

@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.selection.budget.binning import bin_widths
-from dp_core.tables.domain import Clique, Domain
 
 HALF_NORMAL = math.sqrt(2 / math.pi)
 """Mean absolute value of a standard normal variable."""

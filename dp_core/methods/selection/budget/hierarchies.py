@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.tables.domain import Clique, Domain
+from dp_core.kernel.counting.domain import Clique, Domain
 
 _LEAST_PART = 0.5  # at least this part of a pair's deviation is not due to the larger areas
 

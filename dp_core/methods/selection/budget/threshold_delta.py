@@ -6,14 +6,14 @@ import math
 from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias
 
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.events import StabilityEvent
+from dp_core.kernel.cost.sensitivity import count_l1
+from dp_core.kernel.cost.stability_thresholds import continuous_threshold
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.released import SparseTable
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.schema.privacy import Relation
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.events import StabilityEvent
-from dp_core.wall.accounting.sensitivity import count_l1
-from dp_core.wall.accounting.stability_thresholds import continuous_threshold
-from dp_core.wall.released import SparseTable
 
 Threshold: TypeAlias = Literal["least", "text", "algorithm"]
 """`least`: the smallest integer that is valid for the discrete noise. `text`, `algorithm`: the

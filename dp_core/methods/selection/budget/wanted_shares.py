@@ -30,6 +30,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.cost.currency import Currency, NoiseScale
+from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
+from dp_core.kernel.questions.vetted import sensitivities
+from dp_core.kernel.released import noise_variance
 from dp_core.methods.selection.budget.allocation import normalise
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.workload import (
@@ -40,13 +47,6 @@ from dp_core.methods.selection.budget.workload import (
     worths,
 )
 from dp_core.methods.selection.selector import Certain, Selection, Selector, Terms
-from dp_core.schema.privacy import Relation
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.accounting.currency import Currency, NoiseScale
-from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.wall.released import noise_variance
-from dp_core.wall.statistics import sensitivities
-from dp_core.wall.statistics.linear_questions import MOST_ENTRIES, Interaction
 
 MOST_PARTS = 1500
 """Largest number of parts of all wanted tables together, each of which may be one charge."""

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from dp_core.tables.domain import Clique, Domain
+from dp_core.kernel.counting.domain import Clique, Domain
 
 MOST_COLUMNS = 10
 """Largest number of columns of a table that is asked for: it has 2^10 parts."""

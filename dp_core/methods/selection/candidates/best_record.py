@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 Solver = Literal["auto", "exhaustive", "milp", "search"]
 

@@ -12,17 +12,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.extensions.mutual_information import MutualInformation
+from dp_core.kernel.extensions.r_score import RScore
+from dp_core.kernel.privacy import Neighbours, Stage
+from dp_core.kernel.questions.statistic import TableStatistic
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.known_rows import (
     number_of_rows,
     require_rows,
 )
-from dp_core.schema.privacy import Neighbours, Stage
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.statistics import MutualInformation, RScore, TableStatistic
 
 if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+    from dp_core.kernel.curator import Curator
 
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit
 

@@ -15,12 +15,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.questions.table_distance import TableDistance
+from dp_core.kernel.released import Measurement
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.allocation import shares
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement
-from dp_core.wall.statistics import TableDistance
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 GRID = 16
 """Parts of a record to which model answers are rounded; the rounding is far below any noise."""

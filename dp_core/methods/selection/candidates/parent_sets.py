@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dp_core.tables.domain import Clique, Domain
+from dp_core.kernel.counting.domain import Clique, Domain
 
 _VISITS = 20_000  # steps of an exhaustive search before sets are drawn at random instead
 _TRIALS = 4  # draws per requested set

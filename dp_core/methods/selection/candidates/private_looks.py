@@ -21,6 +21,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.questions.table_distance import TableDistance
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.dependence import expected_near_products, usual
 from dp_core.methods.selection.candidates.model_errors import GRID
@@ -34,11 +37,9 @@ from dp_core.methods.selection.candidates.pairs import (
 )
 from dp_core.methods.selection.candidates.strongest_forest import Gains, strongest_forest
 from dp_core.methods.selection.selector import Dependences
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.statistics import InDif, TableDistance
 
 if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+    from dp_core.kernel.curator import Curator
 
 
 CHOICES = Fraction(9, 20)

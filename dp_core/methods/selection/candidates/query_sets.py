@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 
 from dp_core.errors import BadInput
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.statistics.counting_queries import Cells, Parities
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.questions.counting_queries import Cells, Parities
 
 MOST_QUERIES = 200_000
 """Largest number of queries in a list; listing and comparing more takes too long."""

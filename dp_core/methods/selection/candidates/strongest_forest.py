@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.questions.table_distance import TableDistance
 from dp_core.methods.selection.budget.chance import HALF_NORMAL
 from dp_core.methods.selection.candidates.model_errors import table_distances
-from dp_core.tables.domain import Clique, Domain
-from dp_core.wall.statistics import TableDistance
 
 if TYPE_CHECKING:
-    from dp_core.wall.curator import Curator
+    from dp_core.kernel.curator import Curator
 
 
 def joined_columns(domain: Domain, max_cells: int) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.stated_rules.column_rule_reader import (
     read_conditions,
@@ -16,8 +17,7 @@ from dp_core.schema.reading.stated_rules.column_rule_reader import (
 )
 from dp_core.schema.reading.stated_rules.forms.counted_members import FORM
 from dp_core.schema.reading.stated_rules.rule_conditions import Stated, decided_codes
-from dp_core.tables.linked_columns import MEMBERS
-from dp_core.tables.member_rules import MemberRule
+from dp_core.schema.structure.member_rules import MemberRule
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown
 

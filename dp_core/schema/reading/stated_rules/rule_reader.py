@@ -47,7 +47,7 @@ from dp_core.schema.reading.stated_rules.rule_conditions import (
     units_of,
 )
 from dp_core.schema.rules.column_rules import ColumnRule, Missing
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import shown

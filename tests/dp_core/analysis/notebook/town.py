@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.tables.dataset import Dataset
 from tests.dp_core.bundle.conftest import Survey, make_published, write
 
 SCHEMA = """\

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from dp_core.analysis.query.sources import pooled_sources
-from dp_core.schema.privacy import Relation
+from dp_core.kernel.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.measured import noisy_table
 

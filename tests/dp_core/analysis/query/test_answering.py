@@ -11,11 +11,11 @@ import pytest
 
 from dp_core.analysis.query.answering import ask
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.questions.counting_queries import Parities
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.released import Totals
 from dp_core.metrics.noise_size import half_width
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.released import Totals
-from dp_core.wall.statistics.counting_queries import Parities
-from dp_core.wall.statistics.linear_questions import Interaction
 from tests.dp_core.analysis.query.survey import (
     DOMAIN,
     FILE,

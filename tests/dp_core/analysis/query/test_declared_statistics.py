@@ -9,7 +9,7 @@ from scipy import stats
 
 import dp_core as dp
 from dp_core.errors import BadInput
-from dp_core.wall.noise import granted_noise
+from dp_core.kernel.noise import granted_noise
 
 INDUSTRIES = [f"i{place}" for place in range(6)]
 SCHEMA = {

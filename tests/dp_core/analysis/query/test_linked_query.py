@@ -12,8 +12,8 @@ import pytest
 from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.sources import pooled_sources
 from dp_core.errors import BadInput
+from dp_core.kernel.privacy import Relation
 from dp_core.metrics.marginal_error import HouseholdTally
-from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.linked_frames import pair_row_codes
 from tests.linked_release import SCHEMA, VACANCIES, frames, with_vacant

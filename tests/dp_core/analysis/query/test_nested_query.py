@@ -12,7 +12,7 @@ from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.query_answer import NUMBERS, _texts
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.public_totals import PublicTotals
+from dp_core.schema.structure.public_totals import PublicTotals
 from tests.dp_core.analysis.query.survey import noisy_tables, pooled
 
 COUNTY_OF = {"a1": "a", "a2": "a", "b1": "b", "c1": "c", "c2": "c", "c3": "c"}

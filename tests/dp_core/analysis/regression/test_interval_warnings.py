@@ -18,10 +18,10 @@ from dp_core.analysis.regression.interval_warnings import concerns, few_sets, ge
 from dp_core.bundle.reading import Bundle
 from dp_core.inference.combine import combine
 from dp_core.inference.formulas.formula import read_formula
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
-from dp_core.tables.dataset import Dataset
 from tests.measured import NONE, noisy_table
 
 

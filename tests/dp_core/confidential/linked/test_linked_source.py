@@ -10,8 +10,8 @@ from dp_core.confidential import source
 from dp_core.confidential.linked.linked_source import LinkedSource, read_households
 from dp_core.confidential.source import keyed_digest, keyed_digests, open_source
 from dp_core.errors import BadInput, SchemaViolation
+from dp_core.kernel.counting import household_rows
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables import household_rows
 from tests.linked_frames import household_codes, pair_row_codes
 from tests.linked_release import SCHEMA, frames
 

@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.lab.attacks.anonymity_attacks import (
     AttackResult,
     Predicate,
@@ -30,8 +32,6 @@ from dp_core.lab.attacks.membership import (
     unusual_records,
 )
 from dp_core.lab.field_scores.code_values import CodeValues
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from tests.full import at_full_size
 
 SIZES = (12, 9, 7, 6, 5, 4)

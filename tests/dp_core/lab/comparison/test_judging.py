@@ -3,6 +3,9 @@ import math
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.released import Records, SparseTable
 from dp_core.lab.comparison.judging import (
     Task,
     judge,
@@ -11,9 +14,6 @@ from dp_core.lab.comparison.judging import (
     split,
 )
 from dp_core.lab.field_scores.code_values import resample
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.released import Records, SparseTable
 from tests.measured import noisy_table
 
 PAIR = Domain(("a", "b"), (2, 2))

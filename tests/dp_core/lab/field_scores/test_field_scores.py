@@ -8,6 +8,8 @@ import math
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.lab.field_scores.code_values import CodeValues, random_records, records_at
 from dp_core.lab.field_scores.correlations import (
     correlation_errors,
@@ -40,9 +42,7 @@ from dp_core.lab.field_scores.record_matches import (
 )
 from dp_core.lab.field_scores.subgroup_equity import subgroup_equity
 from dp_core.metrics.marginal_error import average_tvd, tvd
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 
 
 def dataset(*columns, sizes=None):

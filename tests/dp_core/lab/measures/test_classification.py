@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.lab.measures.classification import misclassification, svm_accuracy
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 
 DOMAIN = Domain(("x", "kind", "class"), (4, 3, 2))
 

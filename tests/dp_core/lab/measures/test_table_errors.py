@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.lab.measures.table_errors import (
     RangeQueries,
     max_cell_error,
@@ -15,8 +17,6 @@ from dp_core.lab.measures.table_errors import (
     relative_entropy,
     relative_error,
 )
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 
 
 def test_it_is_the_sum_by_hand():

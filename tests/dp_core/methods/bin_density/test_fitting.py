@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.bin_density import neighbours
 from dp_core.methods.bin_density.fitting import fit_pieces, with_densities
 from dp_core.methods.bin_density.neighbours import falls
@@ -22,9 +24,7 @@ from dp_core.schema.bin_pieces import WHOLE
 from dp_core.schema.bin_values import BinValues
 from dp_core.schema.decoding import codes_of, decode
 from dp_core.schema.definition import Choice, Column, Level, Schema
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.measured import noisy_table
 
 INCOME = (0, 10_000, 20_000, 50_000, 150_000, 2_000_000)

@@ -8,6 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.questions.linear_questions import GRID, BinnedCounts, CosineSums
 from dp_core.methods import registry
 from dp_core.methods.parametric import efpa, p_hp
 from dp_core.methods.parametric.column_histograms import estimate_tree
@@ -19,9 +21,6 @@ from dp_core.methods.parametric.structure_first import StructureFirst
 from dp_core.methods.private_domain import quantile_tree
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.wall.statistics import CosineSums
-from dp_core.wall.statistics.linear_questions import GRID, BinnedCounts
 from tests.full import pairwise
 from tests.measured import NONE, curator_of, method_inputs, noisy_sums
 from tests.memory_measurement import EXACT, measure_in_memory

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.parametric import dpcopula
 from dp_core.methods.parametric.dpcopula import (
     MOST_COLUMNS,
@@ -15,7 +16,6 @@ from dp_core.methods.parametric.dpcopula import (
     positive_definite,
 )
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
 from tests.memory_measurement import EXACT, NONE, measure_in_memory
 
 SIZE = 200

@@ -10,20 +10,20 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.events import PerturbedDrawsEvent, PolyaUrnEvent
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.released import Records
 from dp_core.methods.parametric import drawn_records
 from dp_core.methods.parametric.beta_binomial import BetaBinomial
 from dp_core.methods.parametric.drawn_records import edges_of, number_of_cells
 from dp_core.methods.parametric.multinomial_dirichlet import MultinomialDirichlet
 from dp_core.methods.parametric.smoothed_histogram import SmoothedHistogram
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.events import PerturbedDrawsEvent, PolyaUrnEvent
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.released import Records
 from tests.measured import curator_of, method_inputs, noisy_table
 from tests.memory_measurement import measure_in_memory
 from tests.statistical import FALSE_ALARM

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.parametric.regressions import (
     column_by_column,
     functional_mechanism,
@@ -12,7 +13,6 @@ from dp_core.methods.parametric.regressions import (
 )
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
 from tests.memory_measurement import NONE, measure_in_memory
 
 EXACT = Fraction(10**10)

@@ -10,17 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.events import LaplaceEvent, NoisyMaxEvent
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import choice_event
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.quantile import Quantile
+from dp_core.kernel.questions.vetted import required
+from dp_core.kernel.step_names import step_name
 from dp_core.methods.parametric import laplace_sanitizer
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer, buy_edges, number_bought
-from dp_core.schema.privacy import Relation
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.text.names import step_name
-from dp_core.wall.accounting.events import LaplaceEvent, NoisyMaxEvent
-from dp_core.wall.curator import choice_event
-from dp_core.wall.statistics import Quantile, required
 from tests.full import pairwise
 from tests.measured import NONE, curator_of, noisy_sums, noisy_table
 from tests.memory_measurement import EXACT, measure_in_memory

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.parametric.kde import KDE, narrow_kernel
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
 from tests.memory_measurement import EXACT, NONE, measure_in_memory
 
 AREA = Variable(name="area", size=3)

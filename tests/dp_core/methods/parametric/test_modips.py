@@ -7,6 +7,10 @@ import pytest
 from scipy import stats
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.curves import SMOOTHING
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.questions.linear_questions import MiddleProducts
 from dp_core.methods.parametric.general_location import (
     Layout,
     covariance_of,
@@ -15,10 +19,6 @@ from dp_core.methods.parametric.general_location import (
 )
 from dp_core.methods.parametric.modips import MOST_CELLS, MOST_NUMBERS, Modips
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.curves import SMOOTHING
-from dp_core.wall.statistics.linear_questions import MiddleProducts
 from tests.full import pairwise
 from tests.measured import NONE, curator_of, method_inputs, noisy_sums, noisy_table
 from tests.memory_measurement import EXACT, measure_in_memory

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.released import Measurement
 from dp_core.methods.parametric.regressions import regression_questions
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.wall.released import Measurement
 from tests.full import pairwise
 from tests.memory_measurement import NONE, measure_in_memory
 

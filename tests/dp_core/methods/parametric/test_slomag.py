@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.parametric.slomag import Slomag
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
 from tests.dp_core.methods.parametric.test_sequential_regression import (
     B,
     X,

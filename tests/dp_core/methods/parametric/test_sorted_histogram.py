@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.parametric.sorted_histogram import SortedHistogram
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
 from tests.memory_measurement import EXACT, NONE, measure_in_memory
 
 TOWN = Variable(name="town", size=40)

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.linear_questions import BinnedCounts
+from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.two_cells import counts_of, difference
-from dp_core.schema.privacy import Relation
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics import sensitivities
-from dp_core.wall.statistics.linear_questions import BinnedCounts
 from tests.measured import NONE, method_inputs
 
 ONE = Variables((Variable(name="x", size=2),))

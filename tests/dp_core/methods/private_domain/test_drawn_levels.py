@@ -11,6 +11,7 @@ from dp_core.bundle.files.codebook import field
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.inference.questions.question import level_code
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.private_domain.piece_weights import pieces_of_levels
 from dp_core.methods.private_domain.questions import questions
 from dp_core.plan.chosen_domain import Chosen, read_statement, recoding, statement, with_choices
@@ -18,7 +19,6 @@ from dp_core.plan.procedure import carry_out, decode_piece, sample
 from dp_core.schema.bin_pieces import weights_of
 from dp_core.schema.decoding import codes_of, decode, stored_codes
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
-from dp_core.tables.dataset import Dataset
 from tests.specs import plan_of
 
 DRAWN = {

@@ -11,6 +11,12 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.vetted import required
 from dp_core.methods.private_domain.questions import ask, planned_choices, questions
 from dp_core.plan.chosen_domain import (
     Chosen,
@@ -23,14 +29,8 @@ from dp_core.plan.chosen_domain import (
 )
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
 from dp_core.text.documents.strict_yaml import parse
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics import required
 from tests.measured import curator_of, noisy_sums
 from tests.specs import SCHEMA, plan_of, write_spec
 

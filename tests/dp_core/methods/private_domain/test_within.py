@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.encoding import encoder_of
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.private_domain.piece_weights import pieces_of
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate, group_edges, widths
 from dp_core.methods.replicates.kept_moments import points_of
@@ -14,7 +15,6 @@ from dp_core.schema.bin_pieces import spread, weights_of
 from dp_core.schema.decoding import decode
 from dp_core.schema.grid import on_grid, variables
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
 
 POSITIONS = 4096
 

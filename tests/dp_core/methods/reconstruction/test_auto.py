@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods import registry
 from dp_core.methods.reconstruction import auto
 from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import GumModel
 from dp_core.methods.reconstruction.pgm import GraphicalModel
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.statistics.linear_questions import Interaction
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import NONE, noisy_sums, noisy_table
 
 SMALL = Domain(tuple("abcde"), (2, 3, 2, 4, 2))

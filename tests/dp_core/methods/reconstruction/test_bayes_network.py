@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.bayes_network import (
     BayesNetwork,
     BayesNetworkModel,
@@ -13,9 +15,7 @@ from dp_core.methods.reconstruction.bayes_network import (
     conditional,
     network,
 )
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Table
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import summed
 from tests.measured import NONE, noisy_table
 

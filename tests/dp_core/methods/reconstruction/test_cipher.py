@@ -7,11 +7,11 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction import cipher
 from dp_core.methods.reconstruction.cipher import Cipher, _covered
 from dp_core.methods.reconstruction.dense import Dense
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import NONE, noisy_table
 
 FINE = 10**9

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.estimates.consistency import (
     agree,
     column_tables,
@@ -19,8 +20,7 @@ from dp_core.methods.reconstruction.estimates.consistency import (
     reconcile,
     shared,
 )
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import NONE, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))

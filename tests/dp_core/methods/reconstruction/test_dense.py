@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.dense import Dense
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import summed
 from tests.measured import NONE, noisy_table
 from tests.statistical import FALSE_ALARM

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.reconstruction.graphical import junction_fit
 from dp_core.methods.reconstruction.graphical.answers import Answers
@@ -17,8 +18,7 @@ from dp_core.methods.reconstruction.graphical.junction_fit import Target, fit_tr
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.kernels.junction_sweeps import solve
 from dp_core.methods.reconstruction.pgm import within_rules
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.full import examples
 
 PERSONS = Domain(("age", "marital", "income"), (3, 4, 5))

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput, StageFailed
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.gibbs import Gibbs
 from dp_core.methods.reconstruction.kernels.kept_conditional import DENSE_KEYS, KeptConditional
 from dp_core.methods.reconstruction.sampling.start_states import Cells, start_states
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from tests.dp_core.methods.reconstruction.thresholded import (
     DOMAIN,
     NONE,

@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.kernel.counting.linked_columns import MEMBERS
+from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.kernels import member_copies
 from dp_core.methods.reconstruction.kernels.member_moves import add_members, move_members
 from dp_core.methods.reconstruction.linked import household_model
@@ -22,12 +26,8 @@ from dp_core.methods.reconstruction.linked.household_model import (
 )
 from dp_core.methods.reconstruction.linked.member_targets import MemberTargets
 from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.tables.domain import Domain
-from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
-from dp_core.tables.linked_columns import MEMBERS
-from dp_core.tables.member_rules import MemberRule, broken_households
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Table
+from dp_core.schema.structure.member_rules import MemberRule, broken_households
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 
 LINKED = LinkedTables(
     households="homes",

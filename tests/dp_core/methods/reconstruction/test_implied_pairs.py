@@ -5,6 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.estimates import implied_pairs
 from dp_core.methods.reconstruction.estimates.implied_pairs import (
     counted,
@@ -12,10 +15,7 @@ from dp_core.methods.reconstruction.estimates.implied_pairs import (
     unmeasured,
 )
 from dp_core.methods.reconstruction.pgm import GraphicalModel
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Table
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 DOMAIN = Domain(tuple("abcdef"), (5, 5, 6, 4, 5, 3))
 ROWS = 4_000

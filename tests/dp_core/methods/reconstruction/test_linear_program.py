@@ -5,13 +5,13 @@ import pytest
 
 from benchmarks.papers.contingency_tables import contingency_table
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.questions.counting_queries import Cells, Parities
+from dp_core.kernel.released import Answers
 from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.linear_program import LinearProgram
 from dp_core.methods.selection.candidates.query_sets import parities
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Answers
-from dp_core.wall.statistics.counting_queries import Cells, Parities
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import NONE, noisy_answers, noisy_table
 
 PAIR = Domain(("a", "b"), (2, 3))

@@ -5,13 +5,13 @@ import pytest
 
 from benchmarks.papers.contingency_tables import contingency_table
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.joint.weight_updates import Updates
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities
-from dp_core.tables.domain import Domain
-from dp_core.wall.statistics.counting_queries import Cells, Parities
 from tests.exact_tables import query_counts
 from tests.measured import NONE, noisy_answers, noisy_table
 

@@ -9,6 +9,12 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.kernel.counting.linked_columns import MEMBERS, LinkedColumns
+from dp_core.kernel.counting.nested_columns import NestedColumns
+from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.nested_model import (
     NestedModel,
     drawn_column,
@@ -16,13 +22,7 @@ from dp_core.methods.reconstruction.nested_model import (
     without_others,
 )
 from dp_core.methods.reconstruction.reconstructor import FittedTables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
-from dp_core.tables.linked_columns import MEMBERS, LinkedColumns
-from dp_core.tables.nested_columns import NestedColumns
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.released import Table
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 
 COUNTY_OF, REGION_OF = (1, 0, 1, 2, 2, 2), (0, 1, 0)
 NESTED = NestedColumns(("region", "county", "district"), (REGION_OF, COUNTY_OF))

@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
-from dp_core.tables.domain import Domain
-from dp_core.wall.released import Measurement, Totals
-from dp_core.wall.statistics.linear_questions import Interaction
 from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.estimates.shared_factors import Deviation, common_part, enough
-from dp_core.tables.domain import Domain
 
 LEVELS = (2, 3, 4, 5, 6, 3, 2, 4)
 DOMAIN = Domain(tuple("abcdefgh"), LEVELS)

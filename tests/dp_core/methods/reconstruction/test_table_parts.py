@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods.reconstruction.estimates.table_parts import (
     beyond,
     free_part,
     interaction_part,
     interactions_by_clique,
 )
-from dp_core.tables.domain import Domain
-from dp_core.wall.statistics.linear_questions import Interaction
 from tests.measured import noisy_sums
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))

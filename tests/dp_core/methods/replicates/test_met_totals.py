@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.replicates.met_totals import with_totals
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
 
 LEVELS = ["0", "1", "2"]
 NESTED = {

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.questions.counting_queries import Cells
+from dp_core.kernel.released import Records
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.replicates.noise_aware import redraw, unshrunk
 from dp_core.plan.reading.method_reader import check_mode
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Records
-from dp_core.wall.statistics.counting_queries import Cells
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.measured import noisy_answers, noisy_table
 from tests.specs import FIXED, write_spec
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction import pgm
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.pgm import Pgm
@@ -20,9 +22,7 @@ from dp_core.methods.selection.candidates.model_errors import (
     overlap_weights,
     tables_up_to,
 )
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import counts_of
 from tests.measured import NONE, curator_of, select_in_memory
 

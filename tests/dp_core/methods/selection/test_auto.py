@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import Currency, largest_limit
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.privacy import Relation
 from dp_core.methods.selection import auto
 from dp_core.methods.selection.auto import Auto, _alone, _steadied
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
-from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency, largest_limit
 from tests.measured import select_in_memory
 
 BINARY = Domain(tuple("abcdefgh"), (2,) * 8)

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.candidates.best_record import Wish, best_record
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 
 NONE = StructuralZeros()
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 50))

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.noise import granted_noise
 from dp_core.methods.selection.aim import Aim
 from dp_core.methods.selection.candidates.model_errors import (
     GRID,
@@ -15,10 +18,7 @@ from dp_core.methods.selection.candidates.model_errors import (
     distances,
     tables_up_to,
 )
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.wall.noise import granted_noise
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import noisy_table, select_in_memory
 
 

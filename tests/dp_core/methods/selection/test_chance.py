@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, Chance, deviation
-from dp_core.tables.domain import Domain
 
 
 def poisson(mean):

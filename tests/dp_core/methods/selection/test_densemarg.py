@@ -7,15 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.kernel.cost.currency import Currency, largest_limit
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.selection import densemarg
 from dp_core.methods.selection.candidates.pairs import pairs_up_to
 from dp_core.methods.selection.densemarg import DenseMarg, combine, greedy
 from dp_core.methods.selection.one_way import OneWay
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency, largest_limit
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from tests.conftest import DatasetCounter
 from tests.measured import method_inputs
 

@@ -7,13 +7,13 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import largest_limit
+from dp_core.kernel.cost.events import NoisyMaxEvent
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.curator import Curator
 from dp_core.methods.selection import dualquery
 from dp_core.methods.selection.dualquery import DualQuery
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import largest_limit
-from dp_core.wall.accounting.events import NoisyMaxEvent
-from dp_core.wall.curator import Curator
 from tests.measured import NONE, curator_of, method_inputs
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 2))

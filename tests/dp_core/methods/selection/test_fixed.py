@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.fixed import Fixed
 from dp_core.methods.selection.full import Full
 from dp_core.methods.selection.one_way import OneWay
-from dp_core.tables.domain import Domain
 
 DOMAIN = Domain(("age", "sex", "race", "wage"), (8, 2, 5, 27))
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import largest_limit
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.fourier import Fourier
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import largest_limit
 from tests.measured import select_in_memory
 
 

@@ -7,14 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.methods.selection.budget.hierarchies import (
     beyond_larger_areas,
     larger_areas,
     with_sums_of_areas,
 )
 from dp_core.methods.selection.budget.residual_balance import Parts, _Error
-from dp_core.tables.domain import Domain
-from dp_core.tables.nested_columns import NestedColumns
 
 # 2 regions, 4 counties, 12 districts.
 NESTED = NestedColumns(

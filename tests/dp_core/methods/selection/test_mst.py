@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection import mst
 from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.mst import Mst
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from tests.measured import curator_of, method_inputs
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (2, 3, 4, 2, 5))

@@ -12,16 +12,16 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import largest_limit
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.questions.query_scores import QueryDistance
+from dp_core.kernel.released import Answers, Measurement
 from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint
 from dp_core.methods.selection.candidates.query_sets import parities
 from dp_core.methods.selection.mwem import MOST_ROUNDS, Mwem, _Schedule, rounds_of_theory
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import largest_limit
-from dp_core.wall.noise import granted_noise
-from dp_core.wall.released import Answers, Measurement
-from dp_core.wall.statistics import QueryDistance
 from tests.measured import NONE, curator_of, method_inputs
 from tests.statistical import FALSE_ALARM
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction import pgm
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.selection import mwem_pgm
 from dp_core.methods.selection.candidates.model_errors import distances
 from dp_core.methods.selection.mwem_pgm import MwemPgm
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from tests.exact_tables import counts_of
 from tests.measured import NONE, select_in_memory
 

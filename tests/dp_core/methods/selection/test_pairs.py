@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.candidates.pairs import dependences, one_way_tables, pairs_up_to
-from dp_core.tables.domain import Domain
 from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 5))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.candidates.parent_sets import candidates, maximal_sets
-from dp_core.tables.domain import Domain
 
 
 def rng():

@@ -10,6 +10,11 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import HALF_NORMAL
 from dp_core.methods.selection.budget.dependence import usual
@@ -18,11 +23,6 @@ from dp_core.methods.selection.candidates.model_errors import GRID
 from dp_core.methods.selection.candidates.private_looks import look_at_products, product_distances
 from dp_core.methods.selection.candidates.strongest_forest import Gains
 from dp_core.methods.selection.selector import Dependences
-from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
-from dp_core.wall.statistics import sensitivities
 from tests.measured import curator_of, select_in_memory
 
 DOMAIN = Domain(tuple("abcdef"), (2, 3, 4, 2, 5, 3))

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import largest_limit
+from dp_core.kernel.cost.events import NoisyMaxEvent
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.noise import granted_noise
 from dp_core.methods.selection import privbayes
 from dp_core.methods.selection.privbayes import PrivBayes, tables
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import largest_limit
-from dp_core.wall.accounting.events import NoisyMaxEvent
-from dp_core.wall.noise import granted_noise
 from tests.measured import curator_of, method_inputs
 
 BINARY = Domain(tuple("abcdef"), (2,) * 6)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.steps import Steps
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from tests.measured import select_in_memory
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 5))

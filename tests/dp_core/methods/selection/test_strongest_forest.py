@@ -13,6 +13,11 @@ import pytest
 
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.currency import Currency, largest_limit
+from dp_core.kernel.cost.events import NoisyMaxEvent
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.privacy import Relation
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, Chance
 from dp_core.methods.selection.candidates import private_looks
@@ -26,11 +31,6 @@ from dp_core.methods.selection.candidates.strongest_forest import (
     strongest_forest,
 )
 from dp_core.methods.selection.selector import Dependences
-from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency, largest_limit
-from dp_core.wall.accounting.events import NoisyMaxEvent
 from tests.measured import curator_of, select_in_memory
 
 DOMAIN = Domain(tuple("abcdefgh"), (2, 3, 4, 2, 5, 3, 2, 4))

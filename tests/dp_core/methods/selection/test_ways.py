@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.ways import Ways
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
 from tests.measured import curator_of
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 2, 3, 3))

@@ -13,6 +13,10 @@ from scipy.optimize import minimize
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.privacy import Relation
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.costs import Costs
@@ -35,10 +39,6 @@ from dp_core.methods.selection.budget.workload import (
 from dp_core.methods.selection.fixed import Fixed
 from dp_core.methods.selection.selector import Terms
 from dp_core.plan.procedure import carry_out
-from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.currency import Currency
 
 DOMAIN = Domain(tuple("abcd"), (2, 5, 8, 12))
 TABLES = (

@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.canonical import digest
 from dp_core.plan.plan import make_plan
 from dp_core.plan.reading.spec_file import load_spec
-from dp_core.text.canonical import digest
 
 LEVELS = ", ".join(f"l{number}" for number in range(62))
 SCHEMA = f"""\

@@ -8,12 +8,12 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.ledger.receipts import START, make_receipt
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.measurements_reader import MEASURING
 from dp_core.plan.reading.spec_file import load_spec
-from dp_core.wall.ledger.receipts import START, make_receipt
 from tests.specs import FIXED, SCHEMA, plan_of, write_spec
 
 OPTIONS = {

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.trial import trial_plan
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.plan.presets import PRESETS
-from dp_core.tables.domain import Domain
 from tests.specs import FIXED, plan_of, write_spec
 
 AWARE = "synthesize: {sets: %d, mode: %s}\n"

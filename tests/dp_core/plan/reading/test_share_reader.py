@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
+from dp_core.kernel.privacy import OCCASIONAL, PAYING_STAGES, Stage
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.share_reader import resolve_shares
 from dp_core.plan.reading.spec_file import load_spec
-from dp_core.schema.privacy import OCCASIONAL, PAYING_STAGES, Stage
 
 stage_shares = st.dictionaries(
     st.sampled_from(PAYING_STAGES), st.fractions(0, 1, max_denominator=1000)

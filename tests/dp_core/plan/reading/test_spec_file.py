@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 import pytest
 
 from dp_core.errors import BadInput, Fault
+from dp_core.kernel.canonical import digest
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import TABLES
 from dp_core.methods.selection.selector import PlannedSelector, Selection, Selector
@@ -15,7 +16,6 @@ from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.spec_file import load_spec
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.text.canonical import digest
 from dp_core.text.documents.strict_yaml import parse
 from tests import specs
 

@@ -17,6 +17,7 @@ from dp_core.errors import BadInput
 from dp_core.inference.questions.question import threshold_condition
 from dp_core.inspection.file_check import check_frame
 from dp_core.kernel.coding.problems import Problem
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.column_types import registry
 from dp_core.schema.column_types.registry import column_type, words
 from dp_core.schema.decoding import codes_of
@@ -26,7 +27,6 @@ from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.rules.obeyed_values import decode
 from dp_core.schema.rules.possible_codes import with_possible_values
 from dp_core.schema.rules.row_rules import row_rules
-from dp_core.tables.dataset import Dataset
 from tests.dp_core.schema.column_types.added_time import TYPE
 
 ROOT = Path(__file__).parents[4]

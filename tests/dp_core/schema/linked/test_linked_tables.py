@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from dp_core.kernel.counting.linked_columns import MOST_MEMBERS, pair_rows
 from dp_core.schema.linked.linked_tables import LinkedTables, other
-from dp_core.tables.linked_columns import MOST_MEMBERS, pair_rows
 
 
 def linked(**options) -> LinkedTables:

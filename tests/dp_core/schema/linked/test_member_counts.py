@@ -8,22 +8,26 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput, ReleaseError
-from dp_core.plan.reading.spec_file import memory_plan
-from dp_core.schema.linked import possible_members
-from dp_core.schema.linked.linked_decoding import decode_tables
-from dp_core.schema.linked.possible_members import possible_household, with_possible_members
-from dp_core.schema.rules.possible_codes import with_possible_values
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.household_rows import (
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.household_rows import (
     HouseholdRows,
     from_pair_rows,
     households_with,
     to_pair_rows,
     with_donors,
 )
-from dp_core.tables.linked_columns import MEMBERS
-from dp_core.tables.member_rules import MemberRule, broken_households, households_that_break
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.kernel.counting.linked_columns import MEMBERS
+from dp_core.plan.reading.spec_file import memory_plan
+from dp_core.schema.linked import possible_members
+from dp_core.schema.linked.linked_decoding import decode_tables
+from dp_core.schema.linked.possible_members import possible_household, with_possible_members
+from dp_core.schema.rules.possible_codes import with_possible_values
+from dp_core.schema.structure.member_rules import (
+    MemberRule,
+    broken_households,
+    households_that_break,
+)
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.dp_core.schema.linked.test_possible_members import APART
 from tests.dp_core.schema.linked.test_possible_members import TEXT as PAIRS
 from tests.member_rules import REFERENCE, RULES, SPOUSE, schema_with, text_with

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.schema.linked.linked_decoding import decode_tables
-from dp_core.schema.linked.possible_members import with_possible_members
-from dp_core.schema.linked.wide_schema import decided_by_codes
-from dp_core.schema.rules.possible_codes import with_possible_values
-from dp_core.tables.dataset import Dataset
-from dp_core.tables.household_rows import (
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.household_rows import (
     HouseholdRows,
     from_pair_rows,
     households_with,
     to_pair_rows,
     with_donors,
 )
+from dp_core.schema.linked.linked_decoding import decode_tables
+from dp_core.schema.linked.possible_members import with_possible_members
+from dp_core.schema.linked.wide_schema import decided_by_codes
+from dp_core.schema.rules.possible_codes import with_possible_values
 from tests.schema_texts import read
 
 NUMBER = "{type: integer, min: 0, max: 29, edges: [0, 10, 20, 30]}"

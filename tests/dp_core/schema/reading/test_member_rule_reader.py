@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dp_core.schema.reading.schema_document import schema_hash
-from dp_core.tables.member_rules import MemberRule
+from dp_core.schema.structure.member_rules import MemberRule
 from tests.member_rules import ADULT, REFERENCE, RULES, SPOUSE, schema_with, text_with
 from tests.schema_texts import RAND, assert_reads_back, refusal
 

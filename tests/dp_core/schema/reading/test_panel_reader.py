@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.panel.panel_waves import ABSENT
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.tables.dataset import Dataset
 from tests.panel_files import COLUMNS, WAVES, panel_document
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from dp_core.confidential.encoding import settle_zeros
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.expectations.suite import suite_document
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.reading.stated_rules import column_rule_reader
@@ -16,7 +17,6 @@ from dp_core.schema.reading.stated_rules.column_rule_reader import read_conditio
 from dp_core.schema.reading.stated_rules.rule_conditions import join_conditions, rule_of
 from dp_core.schema.rules.obeyed_values import decode
 from dp_core.schema.rules.possible_codes import with_possible_values
-from dp_core.tables.dataset import Dataset
 
 SCHEMA = {
     "version": "1",

@@ -11,7 +11,7 @@ import pytest
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.schema.reading.totals_reader import contradiction
-from dp_core.tables.public_totals import decisive, known_counts, parts_of
+from dp_core.schema.structure.public_totals import decisive, known_counts, parts_of
 from tests import linked_release
 
 SEX = {"type": "category", "levels": {"1": "male", "2": "female"}}

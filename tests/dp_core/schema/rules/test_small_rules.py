@@ -6,12 +6,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.rules.column_rules import RuleRows, rows_that_break
 from dp_core.schema.rules.feasible_values import Bins, blocks_of
 from dp_core.schema.rules.obeyed_values import decode
 from dp_core.schema.rules.possible_codes import possible, possible_record, with_possible_values
-from dp_core.tables.dataset import Dataset
 from tests.dp_core.schema.rules.small_rules import (
     RULES,
     codes_of_row,

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.text.exact import exact_fraction
-from dp_core.wall.accounting.composition import Amount
-from dp_core.wall.accounting.events import event_from_json
+from dp_core.kernel.cost.composition import Amount
+from dp_core.kernel.cost.events import event_from_json
+from dp_core.kernel.exact import exact_fraction
 
 
 @pytest.mark.parametrize("value", [Fraction(0), Fraction(-3, 7), Fraction(10**400, 3)])

@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BudgetRefused
+from dp_core.kernel.cost.composition import Terms
 from dp_core.text.pages.answer import plain
-from dp_core.wall.accounting.composition import Terms
 from flows.desk.asking import answer_question
 from flows.desk.desk import close_desk
 from flows.desk.service.open_desks import ABOVE, NotAllowed, OpenDesks

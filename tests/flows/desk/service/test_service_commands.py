@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.wall.accounting.composition import Terms
+from dp_core.kernel.cost.composition import Terms
 from flows.desk.asking import admit_question
 from flows.desk.service.service_records import Outcome, ServiceRecords
 from flows.desk.service.tokens import TokenStore, UnknownToken

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.wall.accounting.composition import Terms
+from dp_core.kernel.cost.composition import Terms
 from flows.desk.desk import find_desk, open_desk
 from flows.desk.kept_questions import KeptQuestions
 from flows.desk.service.tokens import TokenStore

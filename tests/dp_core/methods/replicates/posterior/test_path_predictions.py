@@ -7,14 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.replicates.posterior.pair_prior import Column, Pair
 from dp_core.methods.replicates.posterior.path_predictions import (
     path_predictions,
     with_path_predictions,
 )
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.measured import noisy_table
 
 SIZES = (3, 4, 2, 5, 3, 4)

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables, drawn_pairs
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import summed
 from tests.full import at_full_size
 from tests.measured import noisy_table

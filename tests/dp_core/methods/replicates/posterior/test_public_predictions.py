@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.prior import PublicPrior, as_codes
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
 from dp_core.methods.replicates.posterior.public_predictions import with_public_predictions
-from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.measured import noisy_table
 
 DOMAIN = Domain(tuple("abcdefgh"), (2, 3, 4, 2, 3, 5, 2, 4))

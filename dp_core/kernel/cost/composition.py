@@ -1,0 +1,418 @@
+"""How the releases of one account add up: `basic` or `zcdp`, in exact amounts.
+
+- `basic`: the (epsilon, delta) of the releases are summed (Dwork et al. 2006). The sum is valid for
+  any mixture of releases, also if each one is chosen adaptively, after seeing the earlier ones
+  (Rogers, Roth, Ullman & Vadhan 2016).
+- `zcdp`: the true rho of every event is summed, and the sum is converted to epsilon once for the
+  whole account (Bun & Steinke 2016; Canonne, Kamath & Steinke 2020). Adaptive choices are valid up
+  to a total that was fixed when the account was opened (Feldman & Zrnic 2021; Whitehouse et al.
+  2023). The epsilon of n equal releases grows little faster than the square root of n while it is
+  small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal, get_args
+
+from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
+from dp_core.kernel.cost.curves import zcdp_epsilon, zcdp_limit
+from dp_core.kernel.cost.events import Event
+from dp_core.kernel.exact import exact_fraction
+
+Composition = Literal["basic", "zcdp"]
+
+RHO_UNITS = 10**15
+"""Number of units in a rho of 1; the rho of each charge is rounded up to a whole number of units.
+
+Without rounding, each event would add the digits of a squared float to the denominator of the sum.
+"""
+
+SMALLEST_EPSILON, LARGEST_EPSILON = -9, 6
+"""Smallest and largest power of ten that `largest_epsilon` tries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """An exact amount of an account's budget.
+
+    Attributes:
+        main: Epsilon (basic) or rho (zcdp).
+        delta: Delta (basic) or sum of the events' own deltas (zcdp).
+    """
+
+    main: Fraction
+    delta: Fraction
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.main + other.main, self.delta + other.delta)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.main - other.main, self.delta - other.delta)
+
+    def times(self, count: int) -> Amount:
+        """Return the amount multiplied by a whole number."""
+        return Amount(self.main * count, self.delta * count)
+
+    def within(self, other: Amount) -> bool:
+        """Return whether both parts are at most those of `other`."""
+        return self.main <= other.main and self.delta <= other.delta
+
+    def lesser(self, other: Amount) -> Amount:
+        """Return the smaller of the two values of each part."""
+        return Amount(min(self.main, other.main), min(self.delta, other.delta))
+
+    def to_json(self) -> list[str]:
+        """Return both parts as exact fractions in text.
+
+        >>> Amount(Fraction(1, 2), Fraction(0)).to_json()
+        ['1/2', '0']
+        """
+        return [str(self.main), str(self.delta)]
+
+    @classmethod
+    def from_json(cls, values: object) -> Amount:
+        """Return the amount that `to_json` wrote.
+
+        Raises:
+            ValueError: if `values` is not exactly what `to_json` writes.
+        """
+        if isinstance(values, list) and [type(value) for value in values] == [str, str]:
+            try:
+                amount = cls(exact_fraction(values[0]), exact_fraction(values[1]))
+            except (ValueError, ZeroDivisionError):
+                raise ValueError("An amount is two exact fractions in text.") from None
+            if amount.to_json() == values:
+                return amount
+        raise ValueError("An amount is two exact fractions in text.")
+
+
+NOTHING = Amount(Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Sums over the charges of a release, sufficient for both compositions.
+
+    Attributes:
+        charges: Number of charges.
+        cost: Sum of their costs, in the release's currency.
+        rho: Sum of the rho of their events, each rounded up to a multiple of 1 / `RHO_UNITS`.
+        own_delta: Sum of the own deltas of their events.
+    """
+
+    charges: int
+    cost: Fraction
+    rho: Fraction
+    own_delta: Fraction
+
+    def plus(self, cost: Fraction, event: Event) -> Tally:
+        """Return the sums with one more charge."""
+        rho = event.rho()
+        units = -(-rho.numerator * RHO_UNITS // rho.denominator)
+        return Tally(
+            self.charges + 1,
+            self.cost + cost,
+            self.rho + Fraction(units, RHO_UNITS),
+            self.own_delta + event.own_delta(),
+        )
+
+
+NO_CHARGES = Tally(0, Fraction(0), Fraction(0), Fraction(0))
+
+
+def tally_of(charges: Sequence[tuple[Fraction, Event]]) -> Tally:
+    """Return the sums over charges.
+
+    Args:
+        charges: Cost, in the release's currency, and event of each charge.
+    """
+    tally = NO_CHARGES
+    for cost, event in charges:
+        tally = tally.plus(cost, event)
+    return tally
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The composition and the total of an account.
+
+    Attributes:
+        composition: How releases add up.
+        epsilon, delta: Guarantee for all releases of the account together.
+        own_delta: Part of `delta` set aside for events with an own delta; 0 by default, and always
+            0 for `basic`. Rho is converted to epsilon at the rest of `delta`.
+
+    Raises:
+        ValueError: if the composition is unknown or a value is outside its range.
+    """
+
+    composition: Composition
+    epsilon: Fraction
+    delta: Fraction
+    own_delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if self.composition not in get_args(Composition):
+            raise ValueError(f"The composition must be basic or zcdp, not {self.composition!r}.")
+        if self.epsilon <= 0:
+            raise ValueError(f"An account's epsilon must be positive, not {self.epsilon}.")
+        if not 0 <= self.delta < 1:
+            raise ValueError(
+                f"An account's delta must be at least 0 and below 1, not {self.delta}."
+            )
+        if self.composition == "basic":
+            if self.own_delta != 0:
+                raise ValueError("Only a zcdp account can set delta aside for events' own deltas.")
+        elif not 0 <= self.own_delta < self.delta:
+            raise ValueError(
+                "A zcdp account needs a positive delta, and the part of it that is set aside must"
+                f" be smaller than the whole; got {self.own_delta} of {self.delta}."
+            )
+
+    @property
+    def conversion_delta(self) -> Fraction:
+        """The delta at which rho is converted to epsilon (zcdp)."""
+        return self.delta - self.own_delta
+
+    @property
+    def limit(self) -> Amount:
+        """The account's total; its rho is rounded down."""
+        return self.allowance(self.epsilon, self.delta if self.is_basic else self.own_delta)
+
+    @property
+    def is_basic(self) -> bool:
+        """Whether epsilons and deltas are summed."""
+        return self.composition == "basic"
+
+    def allowance(self, epsilon: Fraction, delta: Fraction) -> Amount:
+        """Return the largest amount that keeps to a given epsilon.
+
+        Args:
+            epsilon: Positive bound, for the account or for a part of it such as a year.
+            delta: Delta (basic) or own delta (zcdp) of the same part.
+
+        Returns:
+            `epsilon` itself (basic), or the rho that implies it at `conversion_delta` (zcdp).
+        """
+        main = epsilon if self.is_basic else _rho(epsilon, self.conversion_delta)
+        return Amount(main, delta)
+
+    def promised(self, currency: Currency, epsilon: Fraction, delta: Fraction) -> Amount:
+        """Return the amount that a reservation takes from the account.
+
+        It is an upper bound on the amount of any charges within the release's plan.
+
+        Args:
+            currency: Currency of the release, with its total.
+            epsilon: Epsilon of the release.
+            delta: Delta of the release.
+
+        Privacy:
+            A basic account takes the release's epsilon and delta. A zcdp account takes a rho that
+            depends on the currency of the release:
+
+            - `zcdp`: the sum of costs is the sum of rho.
+            - `gaussian` and `mixed`: noise costs D^2 / (2 (s^2 - 2)), more than its rho
+              D^2 / (2 s^2), and a choice costs more than its rho (`choice_cost`).
+            - `pure`: an event of epsilon e has rho at most e^2/2. The sum of squares is at most the
+              square of the sum, so the worst case is one event with the whole total.
+
+            The own delta is the part that the release set aside for thresholds; a zcdp account has
+            a separate limit for it. The events are d-approximate zCDP with d the sum of their own
+            deltas (Bun & Steinke 2016, section 8), and both sums are filtered (Whitehouse et al.
+            2023). The rest of the release's delta costs nothing here: it only serves to convert the
+            release's own statement, and the account converts the same events once, at its own
+            delta.
+        """
+        if self.is_basic:
+            return Amount(epsilon, delta)
+        rho = currency.limit**2 / 2 if currency.kind == "pure" else currency.limit
+        return Amount(rho, currency.own_delta)
+
+    def spent(
+        self, tally: Tally, currency: Currency, epsilon: Fraction, delta: Fraction, *, seen: bool
+    ) -> Amount:
+        """Return the amount that a release has spent when it ends.
+
+        The difference to the reserved amount returns to the account.
+
+        Args:
+            tally: Sums over the release's charges.
+            currency: Currency of the release, with its total.
+            epsilon: Epsilon of the release.
+            delta: Delta of the release.
+            seen: Whether any result was stored, committed or not.
+
+        Raises:
+            ValueError: if the charges exceed what was reserved.
+
+        Privacy:
+            *Basic account, pure currency*: exactly the charges, with their own deltas. *Basic
+            account, another currency*: if a result was seen, the whole reserved amount. The epsilon
+            of the charges alone is valid for a total fixed beforehand. For a total chosen after
+            seeing results it can fail with a multiple of delta (Rogers, Roth, Ullman & Vadhan 2016:
+            a privacy filter is not a privacy odometer). If nothing was seen, the amount is the
+            epsilon of the charges alone. In the currency `mixed` that is the conversion of their
+            rho: a choice is on the Gaussian curve of the whole total, not on that of the charges
+            (`covered_choices`).
+
+            *Zcdp account*: always the true rho of the events. The account's guarantee is for its
+            whole total, which was fixed at opening. A filter is valid for any adaptively chosen
+            sequence of events whose rho sums to at most that total. Stopping one release and
+            spending the rest on another one is such a choice.
+
+            A stored result without any charge means that the ledger lost charges, for example
+            because a backup was restored. The whole reserved amount then stays spent.
+        """
+        whole = self.promised(currency, epsilon, delta)
+        if tally.cost > currency.limit:
+            raise ValueError("The charges of the release exceed the total of its plan.")
+        if not tally.charges:
+            return whole if seen else NOTHING
+        if tally.own_delta > currency.own_delta:
+            raise ValueError("The events' own deltas exceed what was reserved for the release.")
+        if not self.is_basic:
+            least = tally.rho - Fraction(tally.charges, RHO_UNITS)
+            if least > whole.main:
+                raise ValueError("The rho of the events exceeds what was reserved for the release.")
+            return Amount(min(tally.rho, whole.main), tally.own_delta)
+        if currency.kind == "pure":
+            return Amount(tally.cost, tally.own_delta)
+        if seen or tally.cost == currency.limit:
+            return whole
+        alone = (
+            zcdp_epsilon(tally.rho, delta)
+            if currency.kind == "mixed"
+            else currency.epsilon(tally.cost, delta)
+        )
+        return Amount(min(epsilon, alone), delta)
+
+    def epsilon_of(self, amount: Amount) -> Fraction:
+        """Return the epsilon that an amount alone implies, for display; 0 for a negative amount.
+
+        In a zcdp account these epsilons do not add up: the epsilon of what is left is not the
+        account's epsilon minus that of what is used.
+        """
+        if amount.main <= 0:
+            return Fraction(0)
+        return amount.main if self.is_basic else zcdp_epsilon(amount.main, self.conversion_delta)
+
+
+def of_kind(
+    kind: Kind, delta: Fraction, own_delta: Fraction = Fraction(0)
+) -> Callable[[Fraction], Currency | None]:
+    """Return a function that gives the currency of a release for its epsilon.
+
+    Args:
+        kind: Kind of the currency.
+        delta: Delta of the release.
+        own_delta: Part of the delta set aside for thresholds; 0 by default.
+
+    Returns:
+        A function of epsilon; its result is None if no positive total implies that epsilon.
+    """
+
+    def currency_of(epsilon: Fraction) -> Currency | None:
+        limit = largest_limit(kind, epsilon, delta - own_delta)
+        return Currency(kind, limit, own_delta) if limit > 0 else None
+
+    return currency_of
+
+
+def largest_epsilon(
+    terms: Terms,
+    left: Amount,
+    delta: Fraction,
+    currency_of: Callable[[Fraction], Currency | None],
+) -> Fraction:
+    """Return the largest epsilon, to 6 digits, of a release that still fits; 0 if none does.
+
+    A release with that epsilon fits in `left`, and one with the next larger number of 6 digits does
+    not. In a basic account the result is exactly what is left, if that is short enough to write.
+    If the plan chooses another currency for a smaller epsilon, several numbers can satisfy this;
+    the function returns one of them.
+
+    Args:
+        terms: Terms of the account.
+        left: Amount that can still be reserved; negative parts count as 0.
+        delta: Delta of the release, as in its spec.
+        currency_of: Gives the currency of a release for its epsilon, None if no noise gives that
+            epsilon. `of_kind` makes such a function for a fixed kind.
+    """
+
+    def fits(epsilon: Fraction) -> bool:
+        currency = currency_of(epsilon)
+        return currency is not None and terms.promised(currency, epsilon, delta).within(left)
+
+    if left.main <= 0 or left.delta < 0:
+        return Fraction(0)
+    if terms.is_basic:
+        # The reserved epsilon is the release's own, so no search is needed.
+        epsilon = short(left.main)
+        return epsilon if fits(epsilon) else Fraction(0)
+    for power in range(LARGEST_EPSILON, SMALLEST_EPSILON - 1, -1):
+        if fits(Fraction(10) ** power):
+            break
+    else:
+        return Fraction(0)
+    unit = Fraction(10) ** (power - 5)
+    low, high = 10**5, 10**6
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle * unit):
+            low = middle
+        else:
+            high = middle
+    return low * unit
+
+
+def most_sets(terms: Terms, left: Amount, asked: Currency, delta: Fraction, sets: int) -> int:
+    """Return how many sets of a release in split mode fit, each with the noise that was planned.
+
+    Each set is measured with 1/sets of the currency's limit, so fewer sets need a proportionally
+    smaller limit. In the currency `pure` the limit is epsilon itself. In the other currencies
+    epsilon falls more slowly than the limit; the largest limit follows from `largest_epsilon`.
+
+    Args:
+        terms: Terms of the account.
+        left: Amount that can still be reserved.
+        asked: Currency of the release with all its sets.
+        delta: Delta of the release.
+        sets: Number of sets that the release asks for.
+    """
+    if asked.kind == "pure":
+
+        def fits(count: int) -> bool:
+            part = replace(asked, limit=asked.limit * count / sets)
+            return terms.promised(part, part.limit, delta).within(left)
+
+        return next((count for count in range(sets, 0, -1) if fits(count)), 0)
+    currency_of = of_kind(asked.kind, delta, asked.own_delta)
+    epsilon = largest_epsilon(terms, left, delta, currency_of)
+    fitting = currency_of(epsilon) if epsilon > 0 else None
+    return 0 if fitting is None else min(sets, int(sets * fitting.limit // asked.limit))
+
+
+@lru_cache(maxsize=256)
+def _rho(epsilon: Fraction, delta: Fraction) -> Fraction:
+    return zcdp_limit(epsilon, delta)
+
+
+def six_digits(value: Fraction) -> Fraction:
+    """Return a value rounded down to 6 digits, so that the displayed value also fits."""
+    down = Context(prec=6, rounding=ROUND_FLOOR)
+    return Fraction(down.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def short(value: Fraction) -> Fraction:
+    """Return a value rounded down to 6 digits, or itself if its fraction is as short to write.
+
+    >>> short(Fraction(2, 3)), short(Fraction(2000001, 3000001))
+    (Fraction(2, 3), Fraction(333333, 500000))
+    """
+    return value if len(str(value)) <= len("0.123456") else six_digits(value)

@@ -1,0 +1,438 @@
+"""The currency of a release: what each event costs, and which guarantee the total implies.
+
+A release pays in one currency, fixed in its plan before the data are read:
+
+- `pure`: epsilon, for Laplace noise. The only currency at delta 0; also possible at any delta.
+- `zcdp`: rho, converted to epsilon once (Canonne, Kamath & Steinke 2020).
+- `gaussian`: mu^2/2 on the exact curve of the Gaussian mechanism, for Gaussian events only. It
+  needs less noise than zcdp for the same guarantee, unless the noise is as small as one record.
+- `mixed`: mu^2/2 on the same curve, for Gaussian events and private choices. Each choice must leave
+  a part of the total unspent (`covered_choices`).
+
+Costs depend on the ratio of sensitivity and noise alone, except that on the Gaussian curve
+`SMOOTHING` is subtracted from the variance of integer noise. Where households are the units, both
+are in shares, and the integers are shares: `SMOOTHING` is then S^2 times less in households.
+
+A currency can also set delta aside for events with an own delta. These own deltas are summed, and
+the total is converted to epsilon at the rest of the guarantee's delta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from dp_core.kernel.cost.covered_choices import choice_cost, covered
+from dp_core.kernel.cost.curves import (
+    SMOOTHING,
+    gaussian_epsilon,
+    gaussian_limit,
+    zcdp_epsilon,
+    zcdp_limit,
+)
+from dp_core.kernel.cost.events import (
+    LARGEST_SCALE,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    NoisyMaxEvent,
+    PerturbedDrawsEvent,
+    PolyaUrnEvent,
+    StabilityEvent,
+)
+from dp_core.kernel.cost.stability_thresholds import threshold_for
+from dp_core.kernel.errors import BadInput
+from dp_core.kernel.privacy import Noise
+
+Kind = Literal["pure", "zcdp", "gaussian", "mixed"]
+
+THEOREMS = {
+    "pure": "basic composition of pure differential privacy (Dwork et al. 2006)",
+    "zcdp": "zero-concentrated composition, converted by Canonne, Kamath & Steinke (2020)",
+    "gaussian": (
+        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), the exact"
+        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
+    ),
+    "mixed": (
+        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), to which"
+        " bounded-range choices that leave enough of it are added by convex order, the exact"
+        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
+    ),
+}
+
+VIRTUAL_PARTS = 1024
+"""Number of virtual records of `PerturbedDrawsEvent`: a multiple of 1 / `VIRTUAL_PARTS`."""
+
+URN_PARTS = 1 << 20
+"""Number of virtual records of `PolyaUrnEvent`: a multiple of 1 / `URN_PARTS`."""
+
+LEAST_DRAW = 1e-18
+"""Smallest epsilon of one draw; `log_one_plus_inverse` computes its cost down to 1e-20."""
+
+_ENOUGH = 64
+"""Upper bound on the epsilon or rho used for one draw; it suffices for the fewest virtual records,
+1 / `VIRTUAL_PARTS`, and its exponential does not overflow."""
+
+OWN_DELTA = (
+    "; the probabilities with which thresholds fail are summed beside it (Dwork et al. 2006)"
+)
+"""Appended to the theorem if a delta is set aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseScale:
+    """Kind and scale of the noise on each value of a statistic; public.
+
+    Attributes:
+        kind: `laplace` or `gaussian`.
+        scale: Parameter of the noise, in units of the values (records for counts).
+    """
+
+    kind: Noise
+    scale: float
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of the continuous noise, an upper bound; same unit as `scale`."""
+        return self.scale * (math.sqrt(2.0) if self.kind == "laplace" else 1.0)
+
+    @property
+    def mean_absolute(self) -> float:
+        """Expected absolute value of the continuous noise; same unit as `scale`."""
+        return self.scale * (1.0 if self.kind == "laplace" else math.sqrt(2.0 / math.pi))
+
+    @property
+    def half_width(self) -> float:
+        """Half-width of the central 95 % range of the continuous noise; same unit as `scale`."""
+        return self.scale * (math.log(20.0) if self.kind == "laplace" else 1.959963984540054)
+
+
+@dataclass(frozen=True, slots=True)
+class Currency:
+    """The kind of cost that a release pays, and the total it may spend.
+
+    Attributes:
+        kind: `pure`, `zcdp`, `gaussian` or `mixed`.
+        limit: Largest sum of costs: epsilon (pure), rho (zcdp) or mu^2/2 (gaussian, mixed).
+        own_delta: Largest sum of the events' own deltas; 0 by default.
+    """
+
+    kind: Kind
+    limit: Fraction
+    own_delta: Fraction = Fraction(0)
+
+    def cost(self, event: Event) -> Fraction:
+        """Return the exact cost of an event, without its own delta.
+
+        Raises:
+            ValueError: if the event has no cost in this currency.
+        """
+        if self.kind == "zcdp":
+            return event.rho()
+        if self.kind == "pure":
+            epsilon = event.epsilon()
+            if epsilon is None:
+                raise ValueError(f"{type(event).__name__} is not purely private.")
+            return epsilon
+        if self.kind == "mixed" and isinstance(event, NoisyMaxEvent) and event.gumbel:
+            return choice_cost(event.rho())
+        if not isinstance(event, GaussianEvent):
+            raise ValueError(f"{type(event).__name__} has no cost on the Gaussian curve.")
+        smoothed = event.scale**2 - SMOOTHING
+        if smoothed <= 0:
+            raise ValueError("Noise of this scale is too small for the Gaussian curve.")
+        return event.l2_sensitivity_squared / (2 * smoothed)
+
+    def allows(self, event: Event, left: Fraction) -> bool:
+        """Return whether an event may be paid for.
+
+        Args:
+            event: An event that has a cost in this currency.
+            left: What is left of the total after it was paid for.
+
+        Privacy:
+            On the Gaussian curve a choice needs enough noise that follows it or could follow it
+            (`covered_choices`). The ledger asks this before every charge, and `verify` again.
+        """
+        if self.kind == "mixed" and isinstance(event, NoisyMaxEvent):
+            return covered(self.cost(event), left)
+        return True
+
+    def noise_event(self, cost: Fraction, *, l1: int, l2_squared: int) -> Event:
+        """Return the event that adds noise to an integer statistic and costs at most `cost`.
+
+        Args:
+            cost: Part of `limit`, positive.
+            l1: L1 sensitivity of the statistic.
+            l2_squared: Squared L2 sensitivity of the statistic.
+
+        Raises:
+            ValueError: if the cost is not positive.
+        """
+        if cost <= 0:
+            raise ValueError(f"A cost must be positive, not {cost}.")
+        if self.kind == "pure":
+            return LaplaceEvent(_at_least(l1 / cost), l1)
+        variance = Fraction(l2_squared) / (2 * cost)
+        if self.kind != "zcdp":
+            variance += SMOOTHING
+        return GaussianEvent(_root_at_least(variance), l2_squared)
+
+    def threshold_event(
+        self,
+        cost: Fraction,
+        delta: Fraction,
+        *,
+        l1: int,
+        rows: int = 1,
+        threshold: int | None = None,
+    ) -> StabilityEvent:
+        """Return the stability-based histogram that costs at most `cost` and `delta`.
+
+        Args:
+            cost: Part of `limit`, positive.
+            delta: Part of `own_delta`, positive.
+            l1: L1 sensitivity of the table of counts.
+            rows: Largest number of rows of one unit of privacy; 1 by default.
+            threshold: Least noisy count that is kept, records; None (the default) for the least
+                that `delta` allows.
+
+        Raises:
+            ValueError: if the cost is not positive, the currency is neither pure nor zcdp, no
+                threshold is known for `delta`, or the given threshold is below the least one.
+        """
+        if cost <= 0:
+            raise ValueError(f"A cost must be positive, not {cost}.")
+        if self.kind not in ("pure", "zcdp"):
+            raise ValueError("A threshold has no cost on the Gaussian curve; use pure or zcdp.")
+        # zCDP: rho = epsilon^2/2, so the scale l1/epsilon is l1/sqrt(2 rho).
+        scale = (
+            _at_least(l1 / cost)
+            if self.kind == "pure"
+            else _root_at_least(Fraction(l1**2) / (2 * cost))
+        )
+        least = threshold_for(scale, delta, rows)
+        if threshold is not None and threshold < least:
+            raise ValueError(f"A threshold of {threshold} is too low; it must be at least {least}.")
+        return StabilityEvent(scale, l1, threshold or least, rows)
+
+    def draws_event(self, cost: Fraction, draws: int, rows: int = 1) -> PerturbedDrawsEvent:
+        """Return the event of drawing codes independently, with the fewest virtual records.
+
+        Args:
+            cost: Part of `limit`, positive; the event costs at most this.
+            draws: Largest number of draws whose probabilities differ between two files that differ
+                in one row.
+            rows: Largest number of rows of one unit of privacy; 1 by default.
+
+        Raises:
+            ValueError: if the cost is not positive, the currency is neither pure nor zcdp, or the
+                epsilon of one draw is below `LEAST_DRAW`.
+        """
+        if cost <= 0:
+            raise ValueError(f"A cost must be positive, not {cost}.")
+        if self.kind not in ("pure", "zcdp"):
+            raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
+        # A larger cost would not reduce the virtual records, and its exponential would overflow.
+        each = float(min(cost / draws, Fraction(_ENOUGH)))
+        each = (each if self.kind == "pure" else math.sqrt(2 * each)) / rows
+        if each < LEAST_DRAW:
+            raise ValueError(f"A draw needs an epsilon of {LEAST_DRAW:g} or more.")
+        # Floating point only guesses; the event's own cost decides.
+        parts = max(1, math.ceil(VIRTUAL_PARTS / math.expm1(each)))
+        while (
+            self.cost(event := PerturbedDrawsEvent(Fraction(parts, VIRTUAL_PARTS), draws, rows))
+            > cost
+        ):
+            parts += max(1, parts >> 40)
+        return event
+
+    def urn_event(self, cost: Fraction, records: int, rows: int = 1) -> PolyaUrnEvent:
+        """Return the event of drawing records from one urn, with the fewest virtual records.
+
+        Args:
+            cost: Part of `limit`, positive; the event costs at most this.
+            records: Number of draws.
+            rows: Largest number of rows of one unit of privacy; 1 by default.
+
+        Raises:
+            ValueError: if the cost is not positive, the currency is neither pure nor zcdp, or the
+                epsilon is below `LEAST_DRAW`.
+        """
+        if cost <= 0:
+            raise ValueError(f"A cost must be positive, not {cost}.")
+        if self.kind not in ("pure", "zcdp"):
+            raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
+        # A larger cost would not reduce the virtual records, and its exponential would overflow.
+        whole = float(min(cost, Fraction(_ENOUGH**2)))
+        whole = min((whole if self.kind == "pure" else math.sqrt(2 * whole)) / rows, _ENOUGH)
+        if whole < LEAST_DRAW:
+            raise ValueError(f"An urn needs an epsilon of {LEAST_DRAW:g} or more.")
+        # Floating point only guesses; the event's own cost decides.
+        parts = max(1, math.ceil(URN_PARTS * records / math.expm1(whole)))
+        while self.cost(event := PolyaUrnEvent(Fraction(parts, URN_PARTS), records, rows)) > cost:
+            parts += max(1, parts >> 40)
+        return event
+
+    def noise(self, cost: Fraction, *, l1: int, l2_squared: int) -> NoiseScale:
+        """Return kind and scale of the noise of `noise_event`, which has the same arguments."""
+        event = self.noise_event(cost, l1=l1, l2_squared=l2_squared)
+        kind: Noise = "laplace" if isinstance(event, LaplaceEvent) else "gaussian"
+        assert isinstance(event, LaplaceEvent | GaussianEvent)
+        return NoiseScale(kind, float(event.scale))
+
+    def epsilon(self, spent: Fraction, delta: Fraction) -> Fraction:
+        """Return the epsilon at `delta` that a sum of costs implies, rounded up.
+
+        Args:
+            spent: Sum of costs, in the currency's unit.
+            delta: Delta of the guarantee. At least `own_delta` if the currency is pure, otherwise
+                larger.
+
+        Privacy:
+            Pure: epsilons and own deltas add up (Dwork et al. 2006; adaptively: Rogers et al.
+            2016). Otherwise let d be the sum of the own deltas. The events are d-approximate zCDP.
+            If the total alone implies (epsilon, d')-privacy, the events are (epsilon, d + d')-
+            private (Bun & Steinke 2016, Lemmas 8.2 and 8.8; adaptively: Whitehouse et al. 2023).
+        """
+        if spent == 0 or self.kind == "pure":
+            return spent
+        convert = zcdp_epsilon if self.kind == "zcdp" else gaussian_epsilon
+        return convert(spent, delta - self.own_delta)
+
+    def implies(self, epsilon: Fraction, delta: Fraction) -> bool:
+        """Return whether the total and the own delta together imply (epsilon, delta)."""
+        if epsilon <= 0 or not 0 <= delta < 1 or self.limit <= 0:
+            return False
+        left = delta - self.own_delta
+        if left < 0 or self.own_delta < 0:
+            return False
+        # Both conversions round to the safe side, so either one suffices as proof.
+        if self.limit <= largest_limit(self.kind, epsilon, left):
+            return True
+        return self.kind != "pure" and left > 0 and self.epsilon(self.limit, delta) <= epsilon
+
+    def to_json(self) -> dict[str, str]:
+        """Return the currency as plans and receipts record it, with exact numbers as text."""
+        return {"kind": self.kind, "limit": str(self.limit), "own_delta": str(self.own_delta)}
+
+    @property
+    def theorem(self) -> str:
+        """Name and source of the theorem by which the sum of costs implies the guarantee."""
+        return THEOREMS[self.kind] + (OWN_DELTA if self.own_delta else "")
+
+
+def largest_limit(kind: Kind, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return the largest total in a currency that implies (epsilon, delta), with no own delta.
+
+    Args:
+        kind: Kind of the currency.
+        epsilon: Positive.
+        delta: At least 0. If it is 0, the result is 0 unless the currency is pure.
+    """
+    if kind == "pure":
+        return epsilon
+    if delta == 0:
+        return Fraction(0)
+    return zcdp_limit(epsilon, delta) if kind == "zcdp" else gaussian_limit(epsilon, delta)
+
+
+def choose_currency(
+    epsilon: Fraction,
+    delta: Fraction,
+    *,
+    noise: Noise | Literal["auto"],
+    statistics: Sequence[tuple[Fraction, int, int, float]],
+    choices: tuple[Fraction, int] | None = None,
+    choices_covered: bool = False,
+) -> Currency:
+    """Return the currency with the least expected absolute noise on the planned statistics. Public.
+
+    Args:
+        epsilon: Epsilon of the whole release.
+        delta: Delta of the whole release.
+        noise: `laplace` or `gaussian` restricts the choice; `auto` does not.
+        statistics: For each planned statistic: its fraction of the budget, L1 sensitivity, squared
+            L2 sensitivity, and weight (number of cells).
+        choices: Fraction of the budget for private choices, and their number; None (the default)
+            without any. The noise of each choice counts as much as that of one cell.
+        choices_covered: Whether every choice is certain to leave enough of the total for the
+            Gaussian curve (`Currency.allows`); otherwise choices exclude it.
+
+    Raises:
+        ValueError: if no currency allows this noise, epsilon and delta.
+    """
+    kinds: list[Kind] = []
+    if noise in ("auto", "laplace"):
+        kinds.append("pure")
+    if noise in ("auto", "gaussian") and delta > 0:
+        curve: Kind | None = "gaussian" if not choices else "mixed" if choices_covered else None
+        kinds += [curve, "zcdp"] if curve else ["zcdp"]
+    best: tuple[float, Currency] | None = None
+    for kind in kinds:
+        currency = Currency(kind, largest_limit(kind, epsilon, delta))
+        if currency.limit <= 0:
+            continue
+        error = sum(
+            weight
+            * currency.noise(share * currency.limit, l1=l1, l2_squared=l2_squared).mean_absolute
+            for share, l1, l2_squared, weight in statistics
+        )
+        if choices and choices[1]:
+            part = float(choices[0] * currency.limit) / choices[1]
+            # Scales of `choose` for scores of sensitivity 1: exponential (pure), else Gumbel noise.
+            # That of `mixed` is 6 % larger, which must not decide against the noise of all tables.
+            error += choices[1] * (2 / part if kind == "pure" else 2 / math.sqrt(8 * part))
+        if best is None or error < best[0]:
+            best = (error, currency)
+    if best is None:
+        raise ValueError("No currency allows this epsilon and delta.")
+    return best[1]
+
+
+def threshold_currency(epsilon: Fraction, delta: Fraction) -> Currency:
+    """Return the currency of a release with thresholds: pure, with the whole delta set aside.
+
+    Raises:
+        ValueError: if delta is not between 0 and 1.
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"A threshold needs a delta above 0 and below 1, not {delta}.")
+    return Currency("pure", epsilon, delta)
+
+
+def _at_least(value: Fraction) -> Fraction:
+    """Return the smallest float not below `value`, as an exact fraction.
+
+    Raises:
+        BadInput: if noise of this scale cannot be drawn.
+    """
+    scale = float(_drawable(value))
+    while Fraction(scale) < value:
+        scale = math.nextafter(scale, math.inf)
+    return Fraction(scale)
+
+
+def _root_at_least(value: Fraction) -> Fraction:
+    """Return a float whose square is not below `value`, as an exact fraction.
+
+    Raises:
+        BadInput: if noise of this scale cannot be drawn.
+    """
+    _drawable(Fraction(math.isqrt(math.ceil(value))))
+    scale = math.sqrt(float(value))
+    while Fraction(scale) ** 2 < value:
+        scale = math.nextafter(scale, math.inf)
+    return Fraction(scale)
+
+
+def _drawable(scale: Fraction) -> Fraction:
+    if scale >= LARGEST_SCALE // 2:
+        raise BadInput(
+            f"The noise would have a scale of about 10^{len(str(int(scale))) - 1}, which is larger"
+            " than any count. Raise privacy.epsilon or the stage's share, or ask for less."
+        )
+    return scale

@@ -1,0 +1,243 @@
+"""Pair rows from the codes of two linked tables, and back.
+
+The pair rows of a file are in the order of its households. The rows of a household are its ordered
+pairs (i, j) of different members, sorted by i and then by j. Everything takes and returns arrays,
+so that a file can be translated piece by piece; each piece has whole households.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.linked_columns import MEMBERS, LinkedColumns, pair_rows
+
+_BLOCK = 1 << 18
+"""Approximate number of pair rows that are made at a time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HouseholdRows:
+    """Codes of a table of households and of the persons in them, confidential or synthetic.
+
+    Attributes:
+        households: Codes of the household columns, shape (household columns, households).
+        sizes: Number of members of each household, `int64`, shape (households,).
+        persons: Codes of the person columns, shape (person columns, persons), household
+            by household in the order of `households`.
+    """
+
+    households: Codes
+    sizes: NDArray[np.int64]
+    persons: Codes
+
+    def __post_init__(self) -> None:
+        if self.sizes.shape != self.households.shape[1:]:
+            raise ValueError("Every household needs its number of members.")
+        if self.persons.shape[1] != self.sizes.sum():
+            raise ValueError("The numbers of members do not add up to the persons.")
+
+    @property
+    def household_of(self) -> NDArray[np.int64]:
+        """Position of each person's household, shape (persons,)."""
+        return np.repeat(np.arange(self.sizes.size), self.sizes)
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """Number of each person within the household, from 1, shape (persons,)."""
+        return _within(self.sizes) + 1
+
+    def __repr__(self) -> str:
+        return f"HouseholdRows({len(self.households)} and {len(self.persons)} columns)"
+
+    def take(self, places: NDArray[np.int64]) -> HouseholdRows:
+        """Return the households at some places, each with its members.
+
+        Args:
+            places: Positions of households, in the new order; a position may be repeated.
+        """
+        taken, first = self.sizes[places], _starts(self.sizes)[:-1]
+        persons = np.repeat(first[places], taken) + _within(taken)
+        return HouseholdRows(self.households[:, places], taken, self.persons[:, persons])
+
+
+def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> Dataset:
+    """Return the pair rows of households.
+
+    Args:
+        linked: The columns of pair rows.
+        domain: The wide domain. The last code of an `other.` column is for no other member; if
+            households may be empty, the last code of a person column is for no member.
+        rows: The households with their members, of sizes that are in the domain.
+
+    Returns:
+        The pair rows, in the order that the module states.
+    """
+    least, most = linked.min_members, linked.max_members
+    if rows.sizes.size and not (least <= rows.sizes.min() and rows.sizes.max() <= most):
+        raise ValueError(f"A household has {least} to {most} members.")
+    pairs = _pair_counts(linked)[rows.sizes - least]
+    starts = _starts(pairs)
+    first = _starts(rows.sizes)
+    codes = np.empty((len(domain), int(starts[-1])), dtype=domain.code_type)
+    persons = rows.persons.astype(domain.code_type, copy=False)
+    middle = len(linked.household_columns)
+    count = len(linked.person_columns)
+    none = np.array(domain.sizes[middle + 1 :], dtype=np.int64) - 1
+    for block in _blocks(starts):
+        own, members = pairs[block], rows.sizes[block]
+        part = codes[:, starts[block.start] : starts[block.stop]]
+        of = np.repeat(np.arange(block.start, block.stop), own)
+        for axis in range(middle):
+            part[axis] = rows.households[axis].take(of)
+        part[middle] = (members - least).repeat(own)
+        # The pair of number p is that of member p // (s - 1) with the p % (s - 1)-th of the others.
+        number, others = _within(own), np.maximum(members - 1, 1).repeat(own)
+        one = number // others
+        two = number - one * others
+        two += two >= one
+        base = first[of]
+        has_one, has_two = (members >= 1).repeat(own), (members >= 2).repeat(own)
+        for axis in range(count):
+            column = persons[axis]
+            for place, index, there, code in (
+                (middle + 1 + axis, base + one, has_one, none[axis]),
+                (middle + 1 + count + axis, base + two, has_two, none[count + axis]),
+            ):
+                if there.all():
+                    column.take(index, out=part[place])
+                else:
+                    part[place] = code
+                    part[place][there] = column[index[there]]
+    return Dataset(domain, codes)
+
+
+def pair_row_pieces(
+    linked: LinkedColumns, domain: Domain, rows: HouseholdRows
+) -> Iterator[tuple[Dataset, float]]:
+    """Yield the pair rows of households in pieces, at least one.
+
+    Args:
+        linked: The columns of pair rows.
+        domain: The wide domain.
+        rows: The households with their members.
+
+    Yields:
+        The pair rows of whole households, and the part of the work that is then done, 0 to 1.
+    """
+    starts = _starts(_pair_counts(linked)[rows.sizes - linked.min_members])
+    households = rows.sizes.size
+    for block in _blocks(starts) if households else [slice(0, 0)]:
+        part = rows.take(np.arange(block.start, block.stop))
+        yield to_pair_rows(linked, domain, part), block.stop / max(households, 1)
+
+
+def from_pair_rows(linked: LinkedColumns, data: Dataset) -> HouseholdRows:
+    """Return the households of pair rows.
+
+    Args:
+        linked: The columns of pair rows.
+        data: Pair rows in the wide domain, as `to_pair_rows` returns them.
+
+    Raises:
+        ValueError: if the rows are not those of whole households in their order.
+    """
+    codes, middle = data.codes, len(linked.household_columns)
+    if data.domain.columns != linked.columns:
+        raise ValueError("Pair rows have the columns of both tables in the order of the schema.")
+    size = data.column(MEMBERS).astype(np.int64)
+    # The households of a run of equal sizes have equally many rows each.
+    run = np.flatnonzero(np.diff(size, prepend=-1))
+    length = np.diff(run, append=size.size)
+    pairs = _pair_counts(linked)[size[run]]
+    if (length % pairs).any():
+        raise ValueError("Pair rows are those of whole households.")
+    households = length // pairs
+    starts = run.repeat(households) + _within(households) * pairs.repeat(households)
+    members = (size[run] + linked.min_members).repeat(households)
+    step = np.maximum(members - 1, 1)
+    person_rows = starts.repeat(members) + _within(members) * step.repeat(members)
+    found = HouseholdRows(
+        np.ascontiguousarray(codes[:middle, starts]),
+        members,
+        np.ascontiguousarray(
+            codes[middle + 1 : middle + 1 + len(linked.person_columns), person_rows]
+        ),
+    )
+    if not np.array_equal(to_pair_rows(linked, data.domain, found).codes, codes):
+        raise ValueError("Pair rows are all ordered pairs of the members of a household.")
+    return found
+
+
+def _pair_counts(linked: LinkedColumns) -> NDArray[np.int64]:
+    """Return the number of pair rows of a household, for each code of `members`."""
+    return np.array([pair_rows(members) for members in linked.sizes])
+
+
+def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(lengths)))
+
+
+def _within(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return 0, 1, ... for each of several lengths, one after the other."""
+    starts = _starts(lengths)
+    return np.arange(starts[-1]) - starts[:-1].repeat(lengths)
+
+
+def _blocks(starts: NDArray[np.int64]) -> Iterator[slice]:
+    """Yield slices of whole households with about `_BLOCK` pair rows each."""
+    at, end = 0, starts.size - 1
+    while at < end:
+        stop = int(np.searchsorted(starts, starts[at] + _BLOCK, side="right")) - 1
+        stop = min(max(stop, at + 1), end)
+        yield slice(at, stop)
+        at = stop
+
+
+def with_donors(
+    rows: HouseholdRows, bad: NDArray[np.bool_], *, rng: np.random.Generator
+) -> HouseholdRows:
+    """Return households of which the bad ones are replaced by random good ones, with their members.
+
+    A bad household is replaced by one of as many members, if there is a good one.
+
+    Args:
+        rows: The households.
+        bad: Which households are replaced, shape (households,); not all of them.
+        rng: Generator for post-processing.
+
+    >>> homes, people = np.array([[0, 1, 2]]), np.array([[4, 5, 6, 7]])
+    >>> found = with_donors(
+    ...     HouseholdRows(homes, np.array([1, 2, 1]), people),
+    ...     np.array([False, False, True]),
+    ...     rng=np.random.default_rng(0),
+    ... )
+    >>> found.households.tolist(), found.persons.tolist(), found.sizes.tolist()
+    ([[0, 1, 0]], [[4, 5, 6, 4]], [1, 2, 1])
+    """
+    sizes = rows.sizes
+    source = np.arange(sizes.size)
+    for size in np.unique(sizes[bad]):
+        asked = np.flatnonzero(bad & (sizes == size))
+        alike = np.flatnonzero(~bad & (sizes == size))
+        donors = alike if alike.size else np.flatnonzero(~bad)
+        source[asked] = rng.choice(donors, size=asked.size)
+    return rows.take(source)
+
+
+def households_with(bad: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which households have a bad pair row, shape (households,).
+
+    Args:
+        bad: Which pair rows are bad, household by household.
+        sizes: Number of members of each household.
+    """
+    found = np.zeros(sizes.size, dtype=np.bool_)
+    found[np.repeat(np.arange(sizes.size), np.maximum(sizes * (sizes - 1), 1))[bad]] = True
+    return found

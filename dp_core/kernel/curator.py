@@ -1,0 +1,816 @@
+"""The curator: the only module that turns confidential counts into public values.
+
+A curator holds the counter of the confidential file and the release's session with the ledger.
+Every result is charged, drawn once, stored and committed before it is returned.
+
+Where households are the units, the counter counts in shares (`HouseholdCounter`): events are
+calibrated, charged and drawn in shares, and the ledger stores whole numbers of shares. The curator
+returns them, and the scale of their noise, divided by the number of shares: in households.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.canonical import digest
+from dp_core.kernel.cost.covered_choices import choice_rho
+from dp_core.kernel.cost.currency import Currency, NoiseScale
+from dp_core.kernel.cost.events import (
+    GaussianEvent,
+    LaplaceEvent,
+    NoisyMaxEvent,
+    StabilityEvent,
+)
+from dp_core.kernel.cost.sensitivity import Bounds, count_l1, count_l2_squared, in_shares
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.household_values import in_households, scale_in_households
+from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.counting.sparse_cells import read_sparse_result, words
+from dp_core.kernel.errors import BadInput
+from dp_core.kernel.ledger.session import (
+    Grant,
+    Session,
+    Step,
+    differing_draws,
+    drawn_asks,
+    drawn_cells_asks,
+    sparse_asks,
+)
+from dp_core.kernel.noise import drawn_cells, granted_noise, perturbed_draws, stability
+from dp_core.kernel.noise.threaded_noise import add_in_pieces
+from dp_core.kernel.privacy import Neighbours, Noise, Relation, Stage
+from dp_core.kernel.questions.counting_queries import Queries
+from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
+from dp_core.kernel.questions.query_scores import QueryCounts
+from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic, check_codes
+from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.vetted import asked_in_shares, bounds
+from dp_core.kernel.released import Answers, Charged, Measurement, SparseTable, Totals
+from dp_core.kernel.step_names import batch_name, interaction_step, step_name, table_step
+
+
+class Curator:
+    """Answers questions about the confidential file, each against a grant."""
+
+    def __init__(self, domain: Domain, counter: Counter, session: Session) -> None:
+        """Create the curator of one release.
+
+        Args:
+            domain: All columns of the file and their numbers of codes.
+            counter: Exact counts of the confidential file.
+            session: The release's open reservation, which pays for every answer.
+
+        Raises:
+            ValueError: if the counter counts in other units than the session charges for.
+        """
+        # privacy: a unit changes counts in shares by S; with the sensitivity of records the noise
+        # would be S times too small.
+        if getattr(counter, "shares", 1) != session.relation.shares:
+            raise ValueError(
+                f"The counter counts in 1/{getattr(counter, 'shares', 1)} of a record, and the"
+                f" session charges for counts in 1/{session.relation.shares}."
+            )
+        self._domain = domain
+        self._counter = counter
+        self._session = session
+
+    @property
+    def domain(self) -> Domain:
+        """All columns of the file and their numbers of codes."""
+        return self._domain
+
+    @property
+    def relation(self) -> Relation:
+        """The neighbouring relation of the release, with the largest number of rows of a unit."""
+        return self._session.relation
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation between single rows: replace-one if the number of rows is public.
+
+        Otherwise it is add-remove, as also under replace-one if a person may have several rows.
+        """
+        return self.relation.of_rows
+
+    @property
+    def currency(self) -> Currency:
+        """The currency of the release, with its total."""
+        return self._session.currency
+
+    def count_noise(self, cost: Fraction) -> NoiseScale:
+        """Return the noise on each cell of a table of counts, in records or households. Public.
+
+        Args:
+            cost: Budget of the table, in the release's currency.
+        """
+        return self._noise(cost, self._count_bounds())
+
+    def statistic_noise(self, statistic: Statistic, cost: Fraction) -> NoiseScale:
+        """Return the noise on each entry of a statistic, in the statistic's unit. Public.
+
+        Args:
+            statistic: A vetted statistic.
+            cost: Budget of the whole statistic, in the release's currency.
+
+        Raises:
+            BadInput: if the statistic cannot be asked of linked tables.
+        """
+        return self._noise(cost, self._bounds_in_shares(self._asked(statistic)))
+
+    def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
+        """Return the scale of the noise that `choose` adds, in units of the scores. Public.
+
+        Args:
+            statistic: The statistic whose entries are the scores.
+            cost: Budget of one choice, in the release's currency.
+
+        Raises:
+            BadInput: if the statistic cannot be asked of linked tables.
+        """
+        change = self._bounds_in_shares(self._asked(statistic))[0]
+        scale = choice_event(self.currency, cost, change).scale
+        return scale_in_households(scale, self.relation.shares)
+
+    def measure(
+        self,
+        stage: Stage,
+        cliques: Sequence[Clique],
+        costs: Sequence[Fraction],
+        *,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> tuple[Measurement, ...]:
+        """Return noisy tables of counts, charged and committed together.
+
+        Args:
+            stage: Stage that pays.
+            cliques: Tables to measure; the empty clique is the number of rows.
+            costs: Budget of each table, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+            round: Number of the round, from 1; 0 (the default) if the method has no rounds.
+
+        Returns:
+            One measurement for each clique, in the same order.
+
+        Raises:
+            BudgetRefused: if the stage has too little budget left.
+
+        Privacy:
+            Each table is one event of exactly its cost (rounded towards more noise). A row is in
+            one cell of a table, so its sensitivity is that of a histogram. So is each share of a
+            household; see `in_shares`.
+        """
+        _, l1, l2_squared = self._count_bounds()
+        steps = [
+            Step(
+                stage=stage,
+                name=table_step(clique, replicate, round),
+                cost=cost,
+                event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
+                shape=self._domain.project(clique).sizes,
+            )
+            for clique, cost in zip(cliques, costs, strict=True)
+        ]
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            counts = self._counter.count(cliques)
+            return add_in_pieces(
+                granted_noise.add, [counts[clique].counts for clique in cliques], grants
+            )
+
+        results = self._session.perform(batch_name(stage, replicate, round), steps, draw)
+        return tuple(
+            Measurement(
+                domain=self._domain.project(clique),
+                values=self._in_units(values),
+                **self._paid(grant, replicate, round),
+            )
+            for clique, (grant, values) in zip(cliques, results, strict=True)
+        )
+
+    def interactions(
+        self,
+        stage: Stage,
+        cliques: Sequence[Clique],
+        costs: Sequence[Fraction],
+        *,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> tuple[Totals, ...]:
+        """Return noisy interactions of tables, charged and committed together.
+
+        Args:
+            stage: Stage that pays.
+            cliques: Tables whose interactions are measured; every column has two codes or more.
+            costs: Budget of each interaction, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+            round: Number of the round, from 1; 0 (the default) if the method has no rounds.
+
+        Returns:
+            One noisy vector for each clique, in the same order.
+
+        Raises:
+            ValueError: if a column has one code only, an interaction is too large, or all of them
+                together have more than `MOST_ENTRIES` entries.
+            BadInput: if an interaction's entries in shares would be too large.
+
+        Privacy:
+            Each is one event of exactly its cost, at the interaction's own L1 and L2 sensitivities;
+            see `Interaction`.
+        """
+        asked = [Interaction(clique, self._domain.project(clique).sizes) for clique in cliques]
+        # privacy: a record changes all entries, and the accounting allows this many in each set.
+        if sum(of.length for of in asked) > MOST_ENTRIES:
+            raise ValueError(
+                f"Interactions that are measured together have at most {MOST_ENTRIES:,} entries."
+            )
+        steps = []
+        for of, cost in zip(asked, costs, strict=True):
+            _, l1, l2_squared = self._bounds(self._asked(of))
+            steps.append(
+                Step(
+                    stage=stage,
+                    name=interaction_step(of.clique, replicate, round),
+                    cost=cost,
+                    event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
+                    shape=(of.length,),
+                    asks=of.to_json(),
+                )
+            )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            counts = self._counter.count(cliques)
+            # privacy: the sensitivities are proven for whole numbers, not for floats.
+            exact = [of.of_table(counts[of.clique].counts) for of in asked]
+            return add_in_pieces(granted_noise.add, exact, grants)
+
+        # `measure` may have a batch in the same stage, set and round.
+        batch = f"{batch_name(stage, replicate, round)}-interactions"
+        results = self._session.perform(batch, steps, draw)
+        return tuple(
+            Totals(
+                of=of,
+                values=self._in_units(values),
+                **self._paid(grant, replicate, round),
+            )
+            for of, (grant, values) in zip(asked, results, strict=True)
+        )
+
+    def answer(
+        self,
+        stage: Stage,
+        step: str,
+        queries: Queries,
+        cost: Fraction,
+        *,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> Answers:
+        """Return noisy answers to counting queries: one event, one charge.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage, replicate and round.
+            queries: The counting queries.
+            cost: Budget of all queries together, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 if shared.
+            round: Number of the round, from 1; 0 if the method has no rounds.
+
+        Privacy:
+            One event of exactly `cost`, at the queries' own L1 and L2 sensitivities.
+        """
+        grant, values = self._perturb(
+            stage, step, QueryCounts(queries), cost, replicate=replicate, round=round
+        )
+        return Answers(
+            queries=queries,
+            values=self._in_units(values),
+            **self._paid(grant, replicate, round),
+        )
+
+    def total(
+        self,
+        stage: Stage,
+        step: str,
+        sum: Sum,
+        cost: Fraction,
+        *,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> Totals:
+        """Return a vetted sum over records with noise on every entry: one event, one charge.
+
+        It visits records only, so the columns may have any number of codes.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage, replicate and round.
+            sum: The vetted sum.
+            cost: Budget of all entries together, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 if shared.
+            round: Number of the round, from 1; 0 if the method has no rounds.
+
+        Raises:
+            TypeError: if the sum is not on the list of vetted statistics.
+            ValueError: if its bounds assume other columns or codes than the file has.
+            BadInput: if the sum cannot be asked of linked tables.
+
+        Privacy:
+            One event of exactly `cost`, at the sum's own L1 and L2 sensitivities.
+        """
+        grant, values = self._perturb(stage, step, sum, cost, replicate=replicate, round=round)
+        return Totals(
+            of=sum,
+            values=self._in_units(values),
+            **self._paid(grant, replicate, round),
+        )
+
+    def threshold(
+        self,
+        stage: Stage,
+        clique: Clique,
+        cost: Fraction,
+        delta: Fraction,
+        *,
+        capacity: int,
+        least: int | None = None,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> SparseTable:
+        """Return noisy counts of the observed cells that reach a threshold.
+
+        It visits records only, so the clique may have any number of cells.
+
+        Args:
+            stage: Stage that pays.
+            clique: Columns of the table.
+            cost: Budget, in the release's currency.
+            delta: Part of the delta that the release sets aside.
+            capacity: Largest number of cells that are kept; if more reach the threshold, those with
+                the smallest noisy counts are dropped. Public, and fixed before the draw.
+            least: Threshold: least noisy count that is kept, records; by default the least that
+                `delta` allows.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+            round: Number of the round, from 1; 0 (the default) if the method has no rounds.
+
+        Raises:
+            ValueError: if the currency is `gaussian`, or `least` is lower than `delta` allows.
+            BadInput: if households are the units.
+
+        Privacy:
+            One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
+        """
+        self._refuse_shares("A table with a threshold", "measure the whole table")
+        domain = self._domain.project(clique)
+        event = self.currency.threshold_event(
+            cost,
+            delta,
+            l1=count_l1(self.relation),
+            rows=self.relation.max_rows,
+            threshold=least,
+        )
+        planned = Step(
+            stage=stage,
+            name=table_step(clique, replicate, round),
+            cost=cost,
+            event=event,
+            shape=(capacity, len(words(domain.sizes)) + 1),
+            asks=sparse_asks(domain, capacity),
+        )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            cells, counts = self._counter.observed(clique)
+            return [stability.release(cells, counts, domain.sizes, grants[0])]
+
+        batch = f"{batch_name(stage, replicate, round)}-{digest(list(clique))[:16]}"
+        ((grant, stored),) = self._session.perform(batch, [planned], draw)
+        cells, values = read_sparse_result(stored, domain.sizes)
+        return SparseTable(
+            domain=domain,
+            cells=cells,
+            values=values,
+            threshold=event.threshold,
+            capacity=capacity,
+            **self._paid(grant, replicate, round),
+        )
+
+    def draw_records(
+        self,
+        stage: Stage,
+        step: str,
+        cliques: Sequence[Clique],
+        cost: Fraction,
+        *,
+        records: int,
+        sweeps: int = 1,
+        replicate: int = 0,
+    ) -> Dataset:
+        """Return records drawn column by column from counts with added virtual records.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            cliques: One for each column, in the domain's order: the column, then the columns that
+                it is drawn conditionally on.
+            cost: Budget of all records together, in the release's currency.
+            records: Number of records; public.
+            sweeps: Number of times each column of a record is drawn; 1 by default.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+
+        Raises:
+            ValueError: if the currency is `gaussian`, or the budget of one draw is too small.
+            BadInput: if households are the units.
+
+        Privacy:
+            One event of at most `cost`; see `PerturbedDrawsEvent` and `differing_draws`.
+        """
+        self._refuse_shares("Drawing records from counts", "measure tables")
+        asks = drawn_asks(cliques, records, sweeps)
+        planned = Step(
+            stage=stage,
+            name=step_name(step, replicate, 0),
+            cost=cost,
+            event=self.currency.draws_event(
+                cost, differing_draws(asks, self.relation), self.relation.max_rows
+            ),
+            shape=(records, len(cliques)),
+            asks=asks,
+        )
+        others = [self._domain.axes(clique[1:]) for clique in cliques]
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            counts = self._counter.count(cliques)
+            tables = [counts[clique].counts for clique in cliques]
+            return [perturbed_draws.draw(tables, others, sweeps, grants[0])]
+
+        batch = f"{batch_name(stage, replicate, 0)}-{step}"
+        ((_, drawn),) = self._session.perform(batch, [planned], draw)
+        return Dataset(self._domain, np.ascontiguousarray(drawn.T.astype(self._domain.code_type)))
+
+    def draw_cells(
+        self,
+        stage: Stage,
+        step: str,
+        clique: Clique,
+        cost: Fraction,
+        *,
+        records: int,
+        kind: Literal["independent", "urn"],
+        edges: Sequence[Sequence[int] | None] | None = None,
+        replicate: int = 0,
+    ) -> Dataset:
+        """Return records drawn from the cells of a table, each with added virtual records.
+
+        It visits records only, so the table may have any number of cells.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            clique: Columns of the table.
+            cost: Budget of all records together, in the release's currency.
+            records: Number of records; public.
+            kind: `independent` draws each record independently from the counts plus virtual
+                records; `urn` draws one multinomial sample with proportions from their posterior.
+            edges: For each column, the first code of every bin, from 0, and then the number of
+                codes; None for a column without bins. By default no column has bins. Public.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+
+        Returns:
+            Codes of the clique's columns; for a column with bins, the number of the bin.
+
+        Raises:
+            ValueError: if edges do not ascend from 0 to the number of codes, the currency is
+                `gaussian`, or the budget of one draw is too small.
+            BadInput: if households are the units.
+
+        Privacy:
+            One event of at most `cost`; see `PerturbedDrawsEvent`, `PolyaUrnEvent` and
+            `drawn_from_cells`.
+        """
+        self._refuse_shares("Drawing records from counts", "measure tables")
+        domain = self._domain.project(clique)
+        bins = tuple(edges) if edges is not None else (None,) * len(clique)
+        binned = Domain(
+            domain.columns,
+            tuple(
+                size if each is None else _number_of_bins(each, size)
+                for size, each in zip(domain.sizes, bins, strict=True)
+            ),
+        )
+        event = (
+            self.currency.draws_event(cost, records, self.relation.max_rows)
+            if kind == "independent"
+            else self.currency.urn_event(cost, records, self.relation.max_rows)
+        )
+        planned = Step(
+            stage=stage,
+            name=step_name(step, replicate, 0),
+            cost=cost,
+            event=event,
+            shape=(records, len(clique)),
+            asks=drawn_cells_asks(clique, bins, records),
+        )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            cells, counts = self._counter.observed(clique)
+            codes = cells.astype(np.int64)
+            for column, each in enumerate(bins):
+                if each is not None:
+                    codes[:, column] = np.searchsorted(each, codes[:, column], side="right") - 1
+            return [drawn_cells.draw(codes, counts, binned.sizes, grants[0])]
+
+        batch = f"{batch_name(stage, replicate, 0)}-{step}"
+        ((_, drawn),) = self._session.perform(batch, [planned], draw)
+        return Dataset(binned, np.ascontiguousarray(drawn.T.astype(binned.code_type)))
+
+    def perturb(
+        self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0
+    ) -> NDArray[Any]:
+        """Return a vetted integer statistic with noise on every entry, shape (length,).
+
+        The values are whole numbers; where households are the units, multiples of 1/`shares`.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            statistic: The vetted statistic.
+            cost: Budget of all entries together, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+
+        Raises:
+            TypeError: if the statistic is not on the list of vetted statistics.
+            ValueError: if its bounds assume other columns or codes than the file has.
+            BadInput: if the statistic cannot be asked of linked tables.
+
+        Privacy:
+            One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
+        """
+        found = self._perturb(stage, step, statistic, cost, replicate=replicate, round=0)[1]
+        return self._in_units(found)
+
+    def check(self, step: str, statistic: TableChecks, cost: Fraction) -> tuple[Charged, ...]:
+        """Return noisy distances between tables of the file and of the sets: one event, one charge.
+
+        Args:
+            step: Name of the step, unique within the stage `checks`.
+            statistic: The tables, with reference counts computed from the sets alone.
+            cost: Budget of all tables together, in the release's currency.
+
+        Raises:
+            TypeError: if the statistic is of another kind.
+            ValueError: if the reference counts are not in shares where the file's counts are.
+
+        Privacy:
+            One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
+        """
+        if not isinstance(statistic, TableChecks):
+            # Before the charge, which cannot be taken back.
+            raise TypeError(f"A check asks for TableChecks, not for {type(statistic).__name__}.")
+        grant, values = self._perturb("checks", step, statistic, cost, replicate=0, round=0)
+        return tuple(
+            Charged(grant, clique, int(value), self.relation.shares)
+            for clique, value in zip(statistic.cliques, values, strict=True)
+        )
+
+    def choose(
+        self,
+        stage: Stage,
+        step: str,
+        statistic: TableStatistic,
+        cost: Fraction,
+        *,
+        replicate: int = 0,
+    ) -> int:
+        """Return the index of a large entry of a statistic, chosen by the exponential mechanism.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            statistic: The vetted statistic whose entries are the scores.
+            cost: Budget of the choice, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+
+        Privacy:
+            One event of at most `cost`: Gumbel noise under zCDP (epsilon^2/8) and on the Gaussian
+            curve, exponential noise under pure epsilon.
+
+        Raises:
+            TypeError: if the statistic is not on the list of vetted statistics.
+            ValueError: if the release pays in `gaussian`, which cannot pay for a choice.
+            BadInput: if the statistic cannot be asked of linked tables.
+        """
+        return self.choose_several(stage, step, statistic, [cost], replicate=replicate)[0]
+
+    def choose_several(
+        self,
+        stage: Stage,
+        step: str,
+        statistic: TableStatistic,
+        costs: Sequence[Fraction],
+        *,
+        replicate: int = 0,
+    ) -> tuple[int, ...]:
+        """Return independent choices by the same statistic, charged and committed together.
+
+        The statistic is computed once. The same entry may be chosen several times.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            statistic: The vetted statistic whose entries are the scores.
+            costs: Budget of each choice, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+
+        Returns:
+            The index of the chosen entry for each cost.
+
+        Privacy:
+            One event of at most its cost for each choice; see `choose`.
+
+        Raises:
+            TypeError: if the statistic is not on the list of vetted statistics.
+            ValueError: if the release pays in `gaussian`, which cannot pay for a choice.
+            BadInput: if the statistic cannot be asked of linked tables.
+        """
+        asked = self._asked(statistic)
+        sensitivity = self._bounds(asked)[0]
+        name, several = step_name(step, replicate, 0), len(costs) > 1
+        events = {cost: choice_event(self.currency, cost, sensitivity) for cost in set(costs)}
+        # The receipt identifies the list of candidates, so that the index is never applied to
+        # another list after a change of the program.
+        asks = {**asked.to_json(), "among": digest([*map(list, statistic.cliques)])}
+        steps = [
+            Step(
+                stage=stage,
+                name=f"{name}, choice {number}" if several else name,
+                cost=cost,
+                event=events[cost],
+                shape=(1,),
+                asks=asks,
+            )
+            for number, cost in enumerate(costs, start=1)
+        ]
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            exact = asked.exact(self._counter)
+            return [
+                np.array([granted_noise.choose(exact, grant)], dtype=np.int64) for grant in grants
+            ]
+
+        batch = f"{batch_name(stage, replicate, 0)}-{step}"
+        return tuple(int(value[0]) for _, value in self._session.perform(batch, steps, draw))
+
+    def _perturb(
+        self,
+        stage: Stage,
+        step: str,
+        question: Statistic,
+        cost: Fraction,
+        *,
+        replicate: int,
+        round: int,
+    ) -> tuple[Grant, NDArray[np.int64]]:
+        """Return the grant, and the noisy values as they are stored: in shares."""
+        asked = self._asked(question)
+        _, l1, l2_squared = self._bounds(asked)
+        planned = Step(
+            stage=stage,
+            name=step_name(step, replicate, round),
+            cost=cost,
+            event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
+            shape=(asked.length,),
+            asks=asked.to_json(),
+        )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            exact = asked.exact(self._counter)
+            # privacy: the sensitivities are proven for whole numbers, not for floats.
+            assert exact.dtype == np.int64
+            return add_in_pieces(granted_noise.add, [exact], grants)
+
+        batch = f"{batch_name(stage, replicate, round)}-{step}"
+        ((grant, values),) = self._session.perform(batch, [planned], draw)
+        return grant, values
+
+    def _asked(self, statistic: Statistic) -> Statistic:
+        """Return a question as it is put to the counter: in shares, if a unit has several."""
+        # privacy: a class that is not on the list may not even say what it is in shares.
+        bounds(statistic, self.relation)
+        return asked_in_shares(statistic, self.relation)
+
+    def _bounds(self, asked: Statistic) -> Bounds:
+        """Return the proven sensitivities of a statistic of the counter's counts. Public."""
+        # privacy: only vetted statistics have proven sensitivities, for the codes that they claim.
+        found = self._bounds_in_shares(asked)
+        check_codes(asked, self._domain)
+        return found
+
+    def _bounds_in_shares(self, asked: Statistic) -> Bounds:
+        return in_shares(self.relation, bounds(asked, self.relation))
+
+    def _count_bounds(self) -> Bounds:
+        """Return the sensitivities of a table of the counter's counts."""
+        l1, l2_squared = count_l1(self.relation), count_l2_squared(self.relation)
+        return in_shares(self.relation, (1, l1, l2_squared))
+
+    def _noise(self, cost: Fraction, found: Bounds) -> NoiseScale:
+        """Return noise for sensitivities in shares, in households."""
+        noise = self.currency.noise(cost, l1=found[1], l2_squared=found[2])
+        shares = self.relation.shares
+        if shares == 1:
+            return noise
+        return NoiseScale(noise.kind, scale_in_households(Fraction(noise.scale), shares))
+
+    def _in_units(self, values: NDArray[np.int64]) -> NDArray[Any]:
+        return in_households(values, self.relation.shares)
+
+    def _paid(self, grant: Grant, replicate: int, round: int) -> _PaidFields:
+        return _paid(grant, replicate, round, self.relation.shares)
+
+    def _refuse_shares(self, what: str, instead: str) -> None:
+        # privacy: a threshold and virtual records are proven for counts of records.
+        if self.relation.shares > 1:
+            raise BadInput(
+                f"{what} is not possible where households are the units of privacy: {instead}."
+            )
+
+    def public_rows(self) -> int | None:
+        """Return the number of rows if it is public, otherwise None.
+
+        Where households are the units, it is the number of households.
+        """
+        # privacy: under replace-one a person can be replaced by one with fewer rows, so the number
+        # of rows is public only if a unit is one row. A household is one record of S shares,
+        # whatever its members are.
+        if not self.relation.rows_public:
+            return None
+        total = int(self._counter.count([()])[()].counts)
+        # With another remainder than 0 a household would have lost pair rows.
+        assert total % self.relation.shares == 0
+        return total // self.relation.shares
+
+
+def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyMaxEvent:
+    """Return the event of a private choice that costs at most `cost`.
+
+    Args:
+        currency: Currency of the release.
+        cost: Budget of the choice, positive.
+        sensitivity: Largest change of any one score.
+
+    Raises:
+        ValueError: if the currency cannot pay for a choice.
+    """
+    if currency.kind == "gaussian":
+        raise ValueError("The Gaussian curve cannot pay for a private choice; use zcdp or mixed.")
+    gumbel = currency.kind != "pure"
+    rho = choice_rho(cost) if currency.kind == "mixed" else cost
+    # zCDP: epsilon^2/8 = rho, so epsilon = sqrt(8 rho); scale = 2 sensitivity / epsilon.
+    squared = Fraction(2 * sensitivity) ** 2 / (8 * rho if gumbel else cost**2)
+    scale = Fraction(float(squared) ** 0.5)
+    while scale**2 < squared:
+        scale = Fraction(float(np.nextafter(float(scale), np.inf)))
+    return NoisyMaxEvent(scale, sensitivity, gumbel)
+
+
+def _number_of_bins(edges: Sequence[int], size: int) -> int:
+    """Return the number of bins of a column.
+
+    Raises:
+        ValueError: if the edges do not ascend from 0 to the column's number of codes.
+    """
+    if len(edges) < 2 or edges[0] != 0 or edges[-1] != size or any(np.diff(edges) <= 0):
+        raise ValueError(f"Bin edges must ascend from 0 to {size}, not {edges!r:.60}.")
+    return len(edges) - 1
+
+
+class _PaidFields(TypedDict):
+    """The fields of `Paid`."""
+
+    noise: Noise
+    scale: float
+    stage: str
+    replicate: int
+    grant: int
+    round: int
+
+
+def _paid(grant: Grant, replicate: int, round: int, shares: int) -> _PaidFields:
+    """Return the fields of `Paid` for the result of a grant, in records or households."""
+    event = grant.step.event
+    assert isinstance(event, LaplaceEvent | GaussianEvent | StabilityEvent)
+    noise: Noise = "gaussian" if isinstance(event, GaussianEvent) else "laplace"
+    return {
+        "noise": noise,
+        "scale": scale_in_households(event.scale, shares),
+        "stage": grant.step.stage,
+        "replicate": replicate,
+        "grant": grant.number,
+        "round": round,
+    }

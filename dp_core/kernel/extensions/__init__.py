@@ -1,0 +1,1 @@
+"""Questions that one historical method needs, each with its own proof, one file each."""

@@ -1,0 +1,140 @@
+"""Cosine transform of a histogram: the norm of the coefficients that are left out.
+
+A histogram x of n bins has the coefficients C_j = sum over bins b of x_b cos(pi j (2 b + 1)/(2 n)),
+j = 0 to n - 1 (DCT-II). They are counted in units of 1/`GRID`: every cosine is first rounded to a
+multiple of that unit, so a coefficient is a sum of integers over records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.cost.sensitivity import Bounds
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.linear_questions import (
+    GRID,
+    MOST_BINS,
+    CosineSums,
+    check_edges,
+    cosines,
+)
+from dp_core.kernel.questions.statistic import TableStatistic, alike
+from dp_core.kernel.questions.whole_numbers import MOST, saturated
+
+_BLOCK = 256
+
+
+def coefficients(counts: NDArray[np.int64], first: int, last: int) -> list[int]:
+    """Return C_j for `first` <= j < `last` as whole numbers of 1/GRID, exactly. Confidential.
+
+    Args:
+        counts: Records in each bin, shape (bins,).
+        first: First coefficient.
+        last: End of the coefficients.
+    """
+    # privacy: integers of any size, so that there is no rounding and no overflow.
+    exact = counts.astype(object) if int(counts.sum()) >= MOST // GRID else counts
+    found: list[int] = []
+    for start in range(first, last, _BLOCK):
+        table = cosines(counts.size, np.arange(start, min(start + _BLOCK, last)))
+        found += [int(value) for value in table @ exact]
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CosineTails(TableStatistic):
+    """Minus the norm of the coefficients that are lost if only k are kept, minus a price.
+
+    Entry k - 1 is minus the integer part of the Euclidean norm of the orthonormal coefficients
+    sqrt(2/n) C_j, j = k to n - 1, minus the price of k, in units of 1/GRID record. The enhanced
+    Fourier perturbation algorithm chooses k by these scores (Acs, Castelluccia & Chen 2012), with
+    the expected size of the noise as the price.
+
+    Attributes:
+        column: Name of the numeric column.
+        edges: First code of each bin, from 0, and then the number of codes that are not missing.
+        prices: Public price of each k from 1, in units of 1/GRID record.
+    """
+
+    NAME: ClassVar[str] = "cosine-tails"
+    NOT_IN_SHARES: ClassVar[str] = CosineSums.NOT_IN_SHARES
+
+    column: str
+    edges: tuple[int, ...]
+    prices: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_edges(self.edges, self.edges[-1])
+        if len(self.edges) > MOST_BINS + 1:
+            raise ValueError(f"A histogram has at most {MOST_BINS:,} bins.")
+        if not 1 <= len(self.prices) <= len(self.edges) - 1:
+            raise ValueError("A histogram of n bins needs 1 to n prices.")
+        if any(not 0 <= price <= MOST for price in self.prices):
+            raise ValueError("Prices are whole numbers from 0.")
+
+    @property
+    def length(self) -> int:
+        return len(self.prices)
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return ((self.column,),)
+
+    def largest_change(self, neighbours: Neighbours) -> int:
+        """GRID + 2 under add-remove; under replace-one the integer part of sqrt(2) GRID, plus 4.
+
+        The n orthonormal cosines of one bin are a vector of length 1 (the transform is orthogonal),
+        so those from k >= 1 on are no longer. Each is rounded: GRID cos is off by less than 1, with
+        the factor sqrt(2/n), so the vector of at most n such errors is no longer than sqrt(2). An
+        added record thus moves the vector of orthonormal coefficients by at most GRID + sqrt(2); a
+        replaced one by the difference of two such vectors, of length at most sqrt(2) GRID plus
+        2 sqrt(2): two bins' cosines are orthogonal, and taking some entries of their difference
+        does not lengthen it. The norm moves by no more (triangle inequality). The whole parts of
+        two numbers differ by at most their difference rounded up. Prices are public. A record
+        whose value is missing, or none, changes nothing.
+        """
+        if neighbours == "add-remove":
+            return GRID + 2
+        return isqrt(2 * GRID**2) + 4
+
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        edges = np.asarray(self.edges)
+        inside = counts[self.column,].counts[: edges[-1]]
+        bins = np.add.reduceat(inside, edges[:-1])
+        # privacy: whole numbers of any size; the root is the exact whole part.
+        left = 0
+        lost = [0] * (bins.size + 1)
+        for place in range(bins.size - 1, 0, -_BLOCK):
+            first = max(place - _BLOCK + 1, 1)
+            for number, value in zip(
+                range(place, first - 1, -1),
+                reversed(coefficients(bins, first, place + 1)),
+                strict=True,
+            ):
+                left += value * value
+                lost[number] = left
+        return saturated(
+            -isqrt(2 * lost[kept] // bins.size) - price
+            for kept, price in enumerate(self.prices, start=1)
+        )
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "name": self.NAME,
+            "column": self.column,
+            "bins": len(self.edges) - 1,
+            "length": self.length,
+        }
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        found = cls(column="", edges=(0, 1), prices=(0,))
+        return alike(found.largest_change(neighbours), document)

@@ -1,0 +1,142 @@
+"""The minimiser of a regularised logistic loss, on a grid: output perturbation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.codes import Codes
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.extensions.exact_minimum import minimise
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.regressions.features import ONE, Features
+from dp_core.kernel.questions.statistic import ClaimedCodes, Sum
+from dp_core.kernel.questions.whole_numbers import cut
+
+_FINENESS = 12  # bits by which the grid is finer than the move of the minimiser
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassMinimiser(Sum):
+    """Coefficients of a multinomial logistic regression with a penalty, on a public grid.
+
+    Chaudhuri & Monteleoni (2009), Algorithm 1, and Chaudhuri, Monteleoni & Sarwate (2011),
+    Algorithm 1, as sums: b minimises J(b) = sum of losses + (ridge/2) |b|^2, with `ridge` public;
+    their mean of losses divides by a number of records that add-remove does not fix. Of two classes
+    it is logistic regression. Unit: `unit`. The entries have the axes class (from the second) and
+    feature; the first class has coefficients 0.
+
+    Attributes:
+        column: Column whose codes are the classes.
+        classes: Number of classes, at least 2.
+        missing_from: As in `ClassGradient`; 0 (the default) for a column of levels.
+        features: The predictors.
+        ridge: Weight of the penalty, at least 1.
+    """
+
+    NAME: ClassVar[str] = "class-minimiser"
+    NOT_IN_SHARES: ClassVar[str] = (
+        "it does not grow in proportion to the counts. Use gradients at public coefficients"
+        " (`class-gradient`)."
+    )
+
+    column: str
+    classes: int
+    missing_from: int = 0
+    features: Features
+    ridge: int
+
+    def __post_init__(self) -> None:
+        if self.column in self.features.names:
+            raise ValueError("A column cannot predict itself.")
+        if self.classes < 2 or self.missing_from < 0 or (self.missing_from and self.classes != 2):
+            raise ValueError("There must be at least two classes, and exactly two for missing.")
+        if not 1 <= self.ridge <= 2**48:
+            raise ValueError("The penalty's weight must be from 1 to 2^48.")
+
+    @property
+    def length(self) -> int:
+        return (self.classes - 1) * self.features.width
+
+    @property
+    def clique(self) -> Clique:
+        return (*self.features.names, self.column)
+
+    @property
+    def _bits(self) -> int:
+        """Number of binary digits after the point."""
+        return _FINENESS + self.ridge.bit_length()
+
+    @property
+    def unit(self) -> Fraction:
+        """The grid's step."""
+        return Fraction(1, 1 << self._bits)
+
+    @property
+    def _steepest(self) -> int:
+        """The square of the Lipschitz constant L of one record's loss."""
+        return (1 if self.classes == 2 else 2) * self.features.norm
+
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        codes = cells[:, -1]
+        classes = (codes >= self.missing_from).astype(np.int64) if self.missing_from else codes
+        found = minimise(
+            self.features.matrix(cells[:, :-1]) / ONE,
+            classes.astype(np.int64),
+            counts,
+            classes=self.classes,
+            ridge=self.ridge,
+            # privacy: so what is rounded is within half a unit of the exact minimiser.
+            gradient=float(self.ridge * self.unit / 2),
+            bits=self._bits,
+        )
+        return cut(found)
+
+    def _move(self, neighbours: Neighbours) -> int:
+        """Return how far, in units and by the L2 norm, the computed minimiser moves at most."""
+        records = 1 if neighbours == "add-remove" else 2
+        squared = Fraction(records**2 * self._steepest) / (self.ridge * self.unit) ** 2
+        exact = isqrt(math.ceil(squared)) + 1
+        return exact + 1
+
+    def l1(self, neighbours: Neighbours) -> int:
+        """Return sqrt(D) M + D for D entries and the M of `l2_squared`.
+
+        The L1 norm of the change before it is rounded is at most sqrt(D) times its L2 norm, M;
+        rounding moves each entry by at most 1/2 on either file, so each change by at most 1.
+        """
+        entries = self.length
+        return isqrt(entries * self._move(neighbours) ** 2) + 1 + entries
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """Return (M + sqrt(D))^2 for D entries, M = s L/(ridge unit) + 1, s = 1, replace-one: 2.
+
+        The exact minimiser. Let b minimise J and b' the J' of the neighbouring file. The gradients
+        of J at both differ by at least ridge |b' - b|: the losses are convex and the penalty is
+        ridge-strongly so. That of J at b is 0, and at b' it is minus the difference of the files'
+        losses' gradients there, since that of J' is 0: under add-remove one record's, at most L;
+        under replace-one two records', at most 2 L. So |b' - b| <= s L/ridge.
+
+        L. A record's gradient is r x with |r|_2 <= 1 for two classes, sqrt(2) for more (see
+        `ClassGradient.l2_squared`), and |x|_2^2 <= 1 + p for p predictors: L^2 = 1 + p or 2 + 2 p.
+
+        The computed minimiser. A point where J's gradient is g is |g|/ridge from the minimiser at
+        most, by the same inequality. `minimise` returns one where that is half a unit, whatever the
+        file is: on two files they move by one unit more.
+
+        Rounded, no entry moves by more than 1 more: sqrt(D) more by the L2 norm.
+        """
+        entries = self.length
+        return (self._move(neighbours) + isqrt(entries - 1) + 1) ** 2
+
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        own = ClaimedCodes(
+            self.column, self.missing_from or self.classes, or_missing=bool(self.missing_from)
+        )
+        return [own, *self.features.claimed_codes()]

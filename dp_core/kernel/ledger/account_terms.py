@@ -1,0 +1,238 @@
+"""Accounts and promises, read from the ledger's receipts.
+
+A `Charter` holds the current terms of an account after its opening and every change. A `Promise`
+holds the budget that one reservation set aside for a release.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, assert_never, cast, get_args
+
+from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.cost.composition import Terms
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.events import Event, event_from_json
+from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.ledger.budget_periods import Calendar
+from dp_core.kernel.ledger.receipts import AccountKind, Receipt
+from dp_core.kernel.privacy import Neighbours
+
+OF_ACCOUNT: tuple[AccountKind, ...] = get_args(AccountKind)
+"""Kinds of entries that define an account; `amended` applies each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charter:
+    """The current terms of an account.
+
+    Attributes:
+        name: Name, unique in the ledger.
+        terms: Total and composition.
+        calendar: Allowance per period, None without one.
+        neighbours: Neighbouring relation of all its releases.
+        unit: Unit of privacy: `row`, `person` or `household`.
+        within: Name of the account whose total also covers this one; None if there is none.
+        approved_only: Whether a plan must be approved before it runs.
+        owner: Person responsible for the account.
+        opened: Day of opening.
+        changes: Day, kind (`raise` or `restate`) and resulting terms of each change of the terms.
+        closed: Whether new reservations are refused.
+    """
+
+    name: str
+    terms: Terms
+    calendar: Calendar | None
+    neighbours: Neighbours
+    unit: str
+    within: str | None
+    approved_only: bool
+    owner: str
+    opened: datetime.date
+    changes: tuple[tuple[datetime.date, str, Terms], ...] = ()
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UsedMeasurements:
+    """The committed results of an earlier release that a reservation names.
+
+    Attributes:
+        release: Name of the earlier release.
+        head: Hash of its last receipt, which covers its charges and the hashes of their results.
+    """
+
+    release: str
+    head: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return plain values."""
+        return {"release": self.release, "head": self.head}
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The budget that one reservation set aside for a release, as its receipt states it.
+
+    `tasks.ledger.reservations.Reservation` adds the outcome of the release.
+    `dp_core.kernel.ledger.running_totals.promised` converts a promise to the amount that it takes
+    from an account.
+
+    Attributes:
+        position: Position of the reservation's entry in the ledger.
+        release: Name of the release.
+        account: Name of the account that pays.
+        plan: Hash of the plan.
+        epsilon, delta: Guarantee of the release.
+        currency: Currency of the release, with its total.
+        costs: Budget of each stage, in that currency.
+        day: Day of the reservation, in UTC; the period of this day pays.
+        publish: `at-once`, or `after-approval` if a person must decide before publication.
+        sets: Number of synthetic sets; 0 for a release of tables only.
+        document: Hash of the kernel's document.
+        measurements: The release whose committed results it uses instead of measuring; None if it
+            measures. It then promises nothing.
+    """
+
+    position: int
+    release: str
+    account: str
+    plan: str
+    epsilon: Fraction
+    delta: Fraction
+    currency: Currency
+    costs: Mapping[str, Fraction]
+    day: datetime.date
+    publish: str = "at-once"
+    sets: int = 1
+    document: str = ""
+    measurements: UsedMeasurements | None = None
+
+
+def charter_of(receipts: Sequence[Receipt]) -> Charter:
+    """Return the current terms of an account.
+
+    Args:
+        receipts: All receipts of the account's own entries (`open`, `raise`, ...), in order.
+
+    Raises:
+        ValueError: if they do not begin with the opening.
+    """
+    charter: Charter | None = None
+    for receipt in receipts:
+        charter = amended(charter, receipt)
+    if charter is None:
+        raise ValueError("The first entry of an account must be its opening.")
+    return charter
+
+
+def amended(charter: Charter | None, receipt: Receipt) -> Charter:
+    """Return the terms of an account after one more receipt.
+
+    Args:
+        charter: Terms before the receipt; None before the opening.
+        receipt: Receipt of one of the account's own entries.
+
+    Raises:
+        ValueError: if the first receipt is not the opening, or has invalid terms.
+    """
+    body: Mapping[str, Any] = receipt.body
+    day = datetime.date.fromisoformat(receipt.at)
+    kind = cast(AccountKind, receipt.kind)
+    if kind == "open":
+        return _opened(receipt, day)
+    if charter is None:
+        raise ValueError("The first entry of an account must be its opening.")
+    terms, calendar = charter.terms, charter.calendar
+    match kind:
+        case "close":
+            return replace(charter, closed=True)
+        case "raise":
+            epsilon, delta = exact_fraction(body["epsilon"]), exact_fraction(body["delta"])
+            terms = replace(terms, epsilon=epsilon, delta=delta)
+            calendar = _calendar(body)
+        case "restate":
+            own_delta = exact_fraction(body["own_delta"])
+            terms = replace(terms, composition=body["composition"], own_delta=own_delta)
+            calendar = _calendar(body)
+        case _:
+            assert_never(kind)
+    changes = (*charter.changes, (day, kind, terms))
+    return replace(charter, terms=terms, calendar=calendar, changes=changes)
+
+
+def _opened(receipt: Receipt, day: datetime.date) -> Charter:
+    body: Mapping[str, Any] = receipt.body
+    if body["calendar"] and body["calendar"]["start"] != receipt.at:
+        raise ValueError("A calendar must start on the day on which its account was opened.")
+    return Charter(
+        name=receipt.account,
+        terms=Terms(
+            composition=body["composition"],
+            epsilon=exact_fraction(body["epsilon"]),
+            delta=exact_fraction(body["delta"]),
+            own_delta=exact_fraction(body["own_delta"]),
+        ),
+        calendar=_calendar(body),
+        neighbours=cast(Neighbours, body["neighbours"]),
+        unit=body["unit"],
+        within=body["within"],
+        approved_only=body["approved_only"],
+        owner=body["owner"],
+        opened=day,
+    )
+
+
+def _calendar(body: Mapping[str, Any]) -> Calendar | None:
+    return Calendar.from_json(body["calendar"]) if body["calendar"] else None
+
+
+def promise_of(position: int, receipt: Receipt) -> Promise:
+    """Return the promise that a reservation's receipt states.
+
+    Args:
+        position: Position of the reservation's entry.
+        receipt: Receipt of kind `reserve`.
+    """
+    body: Mapping[str, Any] = receipt.body
+    currency = body["currency"]
+    return Promise(
+        position=position,
+        release=receipt.release,
+        account=receipt.account,
+        plan=body["plan"],
+        epsilon=exact_fraction(body["epsilon"]),
+        delta=exact_fraction(body["delta"]),
+        currency=Currency(
+            currency["kind"],
+            exact_fraction(currency["limit"]),
+            exact_fraction(currency["own_delta"]),
+        ),
+        costs={stage: exact_fraction(cost) for stage, cost in body["costs"].items()},
+        day=datetime.date.fromisoformat(receipt.at),
+        publish=body.get("publish", "at-once"),
+        sets=body.get("sets", 1),
+        document=body.get("document", ""),
+        measurements=_used(body.get("measurements")),
+    )
+
+
+def _used(named: Mapping[str, str] | None) -> UsedMeasurements | None:
+    return None if named is None else UsedMeasurements(named["release"], named["head"])
+
+
+def charged_event(receipt: Receipt) -> tuple[Fraction, Event]:
+    """Return the cost and the event that a charge's receipt states."""
+    return _charged(str(receipt.body["cost"]), canonical_json(receipt.body["event"]))
+
+
+@lru_cache(maxsize=64)
+def _charged(cost: str, event: bytes) -> tuple[Fraction, Event]:
+    # The key is text, because 1, 1.0 and true are equal in Python. Charges of one batch often have
+    # the same event, so the result is cached.
+    return exact_fraction(cost), event_from_json(json.loads(event))

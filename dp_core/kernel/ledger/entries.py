@@ -1,0 +1,238 @@
+"""Entries: receipts with further internal fields, in one hash chain over the whole ledger.
+
+A receipt may be published, so it reveals neither the time of day, nor repeated draws, nor
+other releases. Its entry holds the rest: the position in the ledger, the exact time and the unique
+key. The entry's link is the hash of all its fields and of the preceding link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, assert_never
+
+from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.ledger.receipts import Receipt, known_kind
+
+LEDGER_VERSION = 2
+"""Format version in the first entry of a new ledger; a ledger keeps the version it began with.
+
+Increase it when the entries of new ledgers must be read differently from those of earlier ones.
+"""
+
+OLDEST_VERSION = 2
+"""Oldest format version that this program reads."""
+
+_CHAIN = 2
+"""Constant in every link and every signed message. It must never change, whatever `LEDGER_VERSION`
+is: every earlier entry would fail its check, and a bundle does not state its ledger's version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the ledger.
+
+    Attributes:
+        position: Position in the ledger, from 1.
+        receipt: The part of the entry that may be published.
+        reservation: Position of the reservation that the entry belongs to. A reservation's own
+            entry has its own position; None for an entry without a reservation.
+        about: Further subject besides account and release: a batch, an input, a plan, a key or an
+            account; None without one.
+        key: Unique key of an entry that may be recorded only once; None for other entries.
+        recorded: Time in UTC, ISO 8601, to the second; internal.
+        salt: 16 random bytes in hex. The link of the last receipt is published; without the salt,
+            the time could be found by trying all times against that link.
+        link: Hash of the fields above (the receipt's hash in place of the receipt) and of the
+            preceding link.
+        signer: Fingerprint of the key that signed; None if the ledger has no keys.
+        signature: Ed25519 signature of `signed_message` in hex; None if the ledger has no keys.
+    """
+
+    position: int
+    receipt: Receipt
+    reservation: int | None
+    about: str | None
+    key: str | None
+    recorded: str
+    salt: str
+    link: str
+    signer: str | None
+    signature: str | None
+
+    @property
+    def kind(self) -> str:
+        """Kind of its receipt."""
+        return self.receipt.kind
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """Body of its receipt."""
+        return self.receipt.body
+
+    def to_json(self) -> dict[str, object]:
+        """Return the entry as plain JSON values."""
+        return {**asdict(self), "receipt": self.receipt.to_json()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Entry:
+        """Return the entry that `to_json` wrote.
+
+        Raises:
+            ValueError: if it has other fields, or fields of other types.
+        """
+        texts, maybe = ("recorded", "salt", "link"), ("about", "key", "signer", "signature")
+        whole = values.get("position"), values.get("reservation")
+        if (
+            set(values) != {"position", "receipt", "reservation", *texts, *maybe}
+            or not _is_whole(whole[0])
+            or not (whole[1] is None or _is_whole(whole[1]))
+            or not isinstance(values["receipt"], Mapping)
+            or not all(isinstance(values[name], str) for name in texts)
+            or not all(values[name] is None or isinstance(values[name], str) for name in maybe)
+        ):
+            raise ValueError("The fields are not those of a ledger entry.")
+        return cls(**{**values, "receipt": Receipt.from_json(values["receipt"])})
+
+
+def make_entry(
+    receipt: Receipt,
+    *,
+    position: int,
+    reservation: int | None,
+    about: str | None,
+    key: str | None,
+    recorded: str,
+    salt: str,
+    previous: str,
+) -> Entry:
+    """Return an unsigned entry with its link.
+
+    Args:
+        receipt: Its receipt.
+        position: Position in the ledger.
+        reservation: Position of the reservation it belongs to, or None.
+        about: Further subject besides account and release, or None.
+        key: Unique key, or None.
+        recorded: Time in UTC, ISO 8601, to the second.
+        salt: 32 random hex digits.
+        previous: Link of the preceding entry.
+    """
+    draft = Entry(position, receipt, reservation, about, key, recorded, salt, "", None, None)
+    return replace(draft, link=entry_link(draft, previous))
+
+
+def entry_link(entry: Entry, previous: str) -> str:
+    """Return the link of an entry, a SHA-256 in hex.
+
+    Args:
+        entry: The entry; its own link and signature are not used.
+        previous: Link of the preceding entry.
+    """
+    values = [
+        _CHAIN,
+        previous,
+        entry.position,
+        entry.receipt.hash,
+        entry.reservation,
+        entry.about,
+        entry.key,
+        entry.recorded,
+        entry.salt,
+    ]
+    return hashlib.sha256(canonical_json(values)).hexdigest()
+
+
+def signed_message(receipt_hash: str, link: str) -> bytes:
+    """Return the message that a signature covers: the receipt's hash and the entry's link."""
+    return canonical_json(["dp-release ledger", _CHAIN, receipt_hash, link])
+
+
+def version_of(first: Receipt) -> int:
+    """Return the format version of a ledger, from its first receipt.
+
+    Raises:
+        ValueError: if it is not the first receipt of a ledger.
+    """
+    version = first.body.get("version")
+    if first.kind != "ledger" or not isinstance(version, int) or isinstance(version, bool):
+        raise ValueError("The receipt is not the first one of a ledger.")
+    return version
+
+
+def not_known(version: int) -> str | None:
+    """Return why this program cannot read a ledger of a format version; None if it can.
+
+    The text continues a sentence that begins with "The ledger".
+    """
+    if version > LEDGER_VERSION:
+        return (
+            f"has format {version}, but this dp-release reads formats up to {LEDGER_VERSION};"
+            " update dp-release"
+        )
+    if version < OLDEST_VERSION:
+        return (
+            f"has format {version}, from before the first release of dp-release, but this version"
+            f" reads formats from {OLDEST_VERSION}"
+        )
+    return None
+
+
+def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> str | None:
+    """Return the unique key of an entry; None if such an entry may be recorded several times.
+
+    It returns None for a charge too: `charge_key` makes its key, from values that the receipt does
+    not hold.
+
+    Args:
+        receipt: Receipt of the entry.
+        about: Further subject of the entry.
+        reservation: Position of the reservation it belongs to.
+    """
+    match known_kind(receipt.kind):
+        case "ledger":
+            return "ledger"
+        case "open" | "close":
+            return f"{receipt.kind}/{receipt.account}"
+        case "key":
+            return f"key/{about}"
+        case "commit":
+            return f"commit/{reservation}/{about}"
+        case "input" if "table" in receipt.body:
+            return f"input/{reservation}/{receipt.body['table']}"
+        case "examine" | "verdict" if "again" in receipt.body:
+            return f"{receipt.kind}/{reservation}/{receipt.body['again']}"
+        case "input" | "hold" | "decide" | "settle" | "examine" | "verdict":
+            return f"{receipt.kind}/{reservation}"
+        case "attempt":
+            return f"attempt/{reservation}/{about}/{receipt.body.get('attempt')}"
+        case "raise" | "restate" | "approve" | "withdraw" | "reserve" | "charge" | "look" | None:
+            return None
+        case "adopt" | "allow-retry" | "declare-public" | "refuse-public":
+            return None
+        case "open-desk" | "close-desk":
+            return None
+        case other:
+            assert_never(other)
+
+
+def charge_key(release: str, stage: str, step: str, input_hash: str, plan: str) -> str:
+    """Return the unique key of a charge, from what is measured, the input and the plan.
+
+    It contains no identifier of a process or of an orchestrator's run. So a repetition of the same
+    step has the same key, which is unique in the database, and is not paid again.
+
+    Args:
+        release: Name of the release.
+        stage: Stage that pays.
+        step: Name of the step.
+        input_hash: Keyed hash of the input.
+        plan: Hash of the plan.
+    """
+    values = canonical_json([release, stage, step, input_hash, plan])
+    return f"charge/{hashlib.sha256(values).hexdigest()}"
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

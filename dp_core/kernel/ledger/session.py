@@ -1,0 +1,305 @@
+"""The curator's interface to a ledger: paid permission to draw noise, and storage of the results.
+
+`tasks.ledger.ledger_session` implements it with the ledger's database. `MemorySession` serves
+notebooks, benchmarks and tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.events import Event
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.errors import BudgetRefused
+from dp_core.kernel.privacy import Neighbours, Relation, Stage
+
+TABLE: Mapping[str, object] = {"name": "table"}
+"""`Step.asks` of a table of counts; for another statistic it is the result of its `to_json`."""
+
+
+SPARSE_TABLE = "sparse-table"
+"""The `name` in `Step.asks` of a table with a threshold."""
+
+
+def sparse_asks(domain: Domain, capacity: int) -> dict[str, object]:
+    """Return `Step.asks` of a table with a threshold.
+
+    Args:
+        domain: Columns of the table and their numbers of codes.
+        capacity: Largest number of cells that are kept.
+    """
+    return {
+        "name": SPARSE_TABLE,
+        "columns": list(domain.columns),
+        "sizes": list(domain.sizes),
+        "capacity": capacity,
+    }
+
+
+DRAWN_RECORDS = "drawn-records"
+"""The `name` in `Step.asks` of records that are drawn column by column."""
+
+
+def drawn_asks(cliques: Sequence[Sequence[str]], records: int, sweeps: int) -> dict[str, object]:
+    """Return `Step.asks` of records that are drawn column by column.
+
+    Args:
+        cliques: For each column its table: the column, then the columns it is drawn conditionally
+            on.
+        records: Number of records.
+        sweeps: Number of times each column of a record is drawn.
+    """
+    tables = [list(clique) for clique in cliques]
+    return {"name": DRAWN_RECORDS, "tables": tables, "records": records, "sweeps": sweeps}
+
+
+def differing_draws(asks: Mapping[str, Any], relation: Relation) -> int:
+    """Return a bound on the draws whose probabilities differ between files that differ in one row.
+
+    Args:
+        asks: The result of `drawn_asks`, possibly read from an untrusted receipt.
+        relation: Neighbouring relation of the release; its `steps` are changes of one row.
+
+    Raises:
+        ValueError: if the numbers are not positive integers.
+        LookupError, TypeError: if `asks` has another structure.
+
+    Privacy:
+        Within one record, a column is drawn from the counts at most once for each combination of
+        the other columns. Later draws for that combination are uniform and equal on all files. A
+        row that is added or removed is in one combination of each column's table. A replaced row
+        and its replacement are in at most two.
+    """
+    records, sweeps, columns = asks["records"], asks["sweeps"], len(asks["tables"])
+    if any(type(number) is not int or number < 1 for number in (records, sweeps, columns)):
+        raise ValueError("Numbers of records, sweeps and columns must be positive integers.")
+    return int(records * columns * min(sweeps, 2 if "replace-one" in relation.steps else 1))
+
+
+DRAWN_CELLS = "drawn-cells"
+"""The `name` in `Step.asks` of records that are drawn from the cells of one table."""
+
+
+def drawn_cells_asks(
+    columns: Sequence[str], edges: Sequence[Sequence[int] | None], records: int
+) -> dict[str, object]:
+    """Return `Step.asks` of records that are drawn from the cells of one table.
+
+    Args:
+        columns: Columns of the table.
+        edges: For each column, the first code of every bin and then the number of codes; None for
+            a column without bins. Public.
+        records: Number of records.
+    """
+    bins = [None if each is None else list(each) for each in edges]
+    return {"name": DRAWN_CELLS, "columns": list(columns), "edges": bins, "records": records}
+
+
+def drawn_from_cells(asks: Mapping[str, Any]) -> int:
+    """Return the number of records that are drawn from the cells of one table.
+
+    Args:
+        asks: The result of `drawn_cells_asks`, possibly read from an untrusted receipt.
+
+    Raises:
+        ValueError: if the number is not a positive integer.
+        LookupError, TypeError: if `asks` has another structure.
+
+    Privacy:
+        All draws use the same table. So under both neighbouring relations the probabilities of all
+        these draws can differ between neighbouring files, and nothing else can.
+    """
+    records = asks["records"]
+    if type(records) is not int or records < 1:
+        raise ValueError("The number of records must be a positive integer.")
+    return records
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One planned event: what is asked of the data, with which noise, at which cost.
+
+    Attributes:
+        stage: Stage whose share of the budget pays.
+        name: Name of the step, unique within the release and stage.
+        cost: Budget for the step, in the release's currency; the event costs at most this.
+        event: The mechanism and its parameters.
+        shape: Shape of the noisy result, fixed before the draw.
+        asks: Plain JSON values that describe what is computed from the data. They determine the
+            sensitivity, so anyone can check the calibration of the event. By default a table of
+            counts.
+    """
+
+    stage: Stage
+    name: str
+    cost: Fraction
+    event: Event
+    shape: tuple[int, ...]
+    asks: Mapping[str, object] = field(default_factory=lambda: TABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Permission, already paid for, to carry out one event once.
+
+    Only a session makes grants.
+
+    Attributes:
+        number: Number of the charge's receipt within the release.
+        step: The step that was paid for.
+    """
+
+    number: int
+    step: Step
+
+
+Draw: TypeAlias = Callable[[Sequence[Grant]], Sequence[NDArray[np.int64]]]
+"""Reads the data and returns the noisy result of each grant, with the shape of its step."""
+
+
+class Session(Protocol):
+    """A release's open reservation: charges steps, and stores their noisy results."""
+
+    @property
+    def currency(self) -> Currency:
+        """Currency of the release, with its total."""
+
+    @property
+    def relation(self) -> Relation:
+        """The neighbouring relation that every event was calibrated to."""
+
+    def perform(
+        self, batch: str, steps: Sequence[Step], draw: Draw
+    ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        """Charge, draw, store, commit: the whole protocol for steps that are drawn together.
+
+        A batch that was committed before is read back and not drawn again. The caller sees
+        results only after they are stored and committed.
+
+        Args:
+            batch: Name of the result, unique in the release.
+            steps: In one transaction: all are charged, or none.
+            draw: Called at most once, after the charge; whoever calls does not see its result
+                before it is on disk.
+
+        Raises:
+            BudgetRefused: if a stage's or the release's budget does not allow it; nothing was
+                touched.
+        """
+
+
+@dataclass
+class MemorySession:
+    """A session that forgets: the same rules, nothing on disk.
+
+    Attributes:
+        currency: What it pays in, and the total.
+        neighbours: The neighbouring relation.
+        max_rows: Most rows of one unit of privacy.
+        shares: Shares of one unit of privacy: exact counts are in units of 1/`shares` of a record.
+        charges: Every grant made.
+    """
+
+    currency: Currency
+    neighbours: Neighbours
+    max_rows: int = field(default=1, kw_only=True)
+    shares: int = field(default=1, kw_only=True)
+    charges: list[Grant] = field(default_factory=list)
+    _results: dict[str, tuple[tuple[Grant, NDArray[np.int64]], ...]] = field(default_factory=dict)
+    _summed: tuple[int, Fraction, Fraction] = (0, Fraction(0), Fraction(0))
+
+    @property
+    def relation(self) -> Relation:
+        """The neighbouring relation that every event was calibrated to."""
+        return Relation(self.neighbours, self.max_rows, self.shares)
+
+    def spent(self) -> Fraction:
+        """Return the sum of all charges, in the currency's unit."""
+        return self._sums()[0]
+
+    def _sums(self) -> tuple[Fraction, Fraction]:
+        """Return the sums of all costs and of all own deltas, updated with the new charges."""
+        number, cost, own_delta = self._summed
+        for grant in self.charges[number:]:
+            cost += grant.step.cost
+            own_delta += grant.step.event.own_delta()
+        self._summed = len(self.charges), cost, own_delta
+        return cost, own_delta
+
+    def perform(
+        self, batch: str, steps: Sequence[Step], draw: Draw
+    ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        if batch in self._results:
+            if [grant.step for grant, _ in self._results[batch]] != list(steps):
+                raise ValueError(
+                    f"{batch!r} was drawn before for other steps. Each round needs its own step"
+                    " names, and a repeated run must ask the same questions."
+                )
+            return self._results[batch]
+        check_steps(self.currency, steps)
+        spent, own_delta = self._sums()
+        if sum((step.event.own_delta() for step in steps), own_delta) > self.currency.own_delta:
+            raise BudgetRefused(
+                f"{batch!r} needs a delta of its own, and not enough of the delta that the release"
+                " set aside is left."
+            )
+        left = self.currency.limit - spent
+        asked = sum((step.cost for step in steps), Fraction(0))
+        if asked > left:
+            raise BudgetRefused(
+                f"{batch!r} needs {float(asked):.6g} of {self.currency.kind} budget"
+                f" but {float(left):.6g} of {float(self.currency.limit):.6g} is left."
+            )
+        check_left(self.currency, left, steps)
+        first = len(self.charges) + 1
+        grants = tuple(Grant(first + index, step) for index, step in enumerate(steps))
+        self.charges.extend(grants)
+        values = draw(grants)
+        self._results[batch] = tuple(zip(grants, values, strict=True))
+        return self._results[batch]
+
+
+def check_left(currency: Currency, left: Fraction, steps: Sequence[Step]) -> None:
+    """Raise BudgetRefused unless every step leaves what its event needs (`Currency.allows`).
+
+    Args:
+        currency: What the release pays in.
+        left: What is left of its total before the steps.
+        steps: In the order in which they are charged.
+    """
+    for step in steps:
+        left -= step.cost
+        if not currency.allows(step.event, left):
+            raise BudgetRefused(
+                f"Step {step.name!r} would leave {float(left):.6g} of the {currency.kind} budget,"
+                " too little for a choice on the Gaussian curve; lower `select.share`."
+            )
+
+
+def check_steps(currency: Currency, steps: Sequence[Step]) -> None:
+    """Check that every step has a positive budget and that its event costs at most this budget.
+
+    Raises:
+        ValueError: if a step fails the check, its event has no cost in the currency, or its event's
+            own delta is larger than the delta that the release set aside.
+
+    Privacy:
+        This function compares each own delta separately. The session compares their sum.
+    """
+    for step in steps:
+        if step.cost <= 0:
+            raise ValueError(f"Step {step.name!r} has no budget.")
+        if currency.cost(step.event) > step.cost:
+            raise ValueError(f"The event of step {step.name!r} costs more than its budget.")
+        if step.event.own_delta() > currency.own_delta:
+            raise ValueError(
+                f"The event of step {step.name!r} has a delta of its own that is larger than the"
+                " delta that the plan set aside."
+            )

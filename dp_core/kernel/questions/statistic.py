@@ -1,0 +1,241 @@
+"""What may be asked of the data: whole numbers with proven sensitivities, described by plain JSON.
+
+A `TableStatistic` is computed from exact marginals, a `Sum` from the cells that hold a record.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.codes import Codes
+from dp_core.kernel.cost.sensitivity import Bounds
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.marginal import Counter, Marginal
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.descriptions import fields_from_json, fields_json, whole
+
+
+class ClaimedCodes(NamedTuple):
+    """The number of codes of a column that the bounds of a statistic assume.
+
+    Attributes:
+        column: Name of the column.
+        codes: Number of codes.
+        or_missing: Whether the column may have one further code, which means missing.
+    """
+
+    column: str
+    codes: int
+    or_missing: bool
+
+
+class Statistic(ABC):
+    """A vector of whole numbers computed from the confidential file.
+
+    The question is public; the answer is public only after noise is added. All values are whole
+    numbers, in a unit that the class states. Each class proves how much one row can change its
+    values, for any number of rows; `dp_core.kernel.cost.sensitivity.of_unit` derives the bounds
+    for a person with several rows. A class whose bound holds only for a fixed number of rows raises
+    an exception for add-remove.
+
+    Attributes:
+        NAME: The `name` in `to_json`, which identifies the class in the list of vetted statistics.
+        IN_SHARES: Whether it may be asked of a file that is counted in shares; by default not. Then
+            S times every count must give S times every value, apart from rounding to whole numbers,
+            with public numbers that are compared with counts also multiplied by S (`in_shares`).
+            Only so do values computed from counts in shares, divided by the number of shares,
+            answer the question about households.
+        NOT_IN_SHARES: If it may not, the reason, and a sentence that names what to use instead.
+    """
+
+    __slots__ = ()
+
+    NAME: ClassVar[str]
+    IN_SHARES: ClassVar[bool] = False
+    NOT_IN_SHARES: ClassVar[str] = ""
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Number of entries."""
+
+    @abstractmethod
+    def largest_change(self, neighbours: Neighbours) -> int:
+        """Return a bound on the change that one row makes to any one entry, with the proof."""
+
+    def l1(self, neighbours: Neighbours) -> int:
+        """Return a bound on the sum of the changes that one row makes to all entries.
+
+        The default assumes that every entry changes by the largest change at once.
+        """
+        return self.largest_change(neighbours) * self.length
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """Return a bound on the sum of the squares of these changes."""
+        return self.largest_change(neighbours) ** 2 * self.length
+
+    @abstractmethod
+    def exact(self, counter: Counter) -> NDArray[np.int64]:
+        """Return the exact values, shape (length,). Confidential."""
+
+    def in_shares(self, shares: int) -> Self:  # noqa: ARG002
+        """Return the same question to a file that is counted in shares.
+
+        Values are then S times as large, in the statistic's unit of shares instead of records. The
+        bounds for one row hold for one share. By default it is the same statistic: that is right
+        for one that is computed from counts alone.
+
+        Args:
+            shares: Number S of shares of a unit.
+        """
+        return self
+
+    def claimed_codes(self) -> Iterable[ClaimedCodes]:
+        """Return the numbers of codes that the bounds assume; by default none."""
+        return ()
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return `NAME` as `name` and the public parameters that decide the sensitivity."""
+
+    @classmethod
+    @abstractmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        """Return the bounds for one row of the statistic that `to_json` described.
+
+        Args:
+            document: The result of `to_json`, possibly read from an untrusted receipt.
+            neighbours: Neighbouring relation between single rows.
+
+        Raises:
+            ValueError: if `to_json` cannot have returned the document (or another error of
+                `GARBAGE`).
+        """
+
+
+class TableStatistic(Statistic):
+    """A statistic computed from exact marginals."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # at run time it would be the default of a field of this name
+
+        @property
+        def cliques(self) -> tuple[Clique, ...]:
+            """Cliques of the marginals that it is computed from."""
+
+    @abstractmethod
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        """Return the exact values, shape (length,). Confidential."""
+
+    def exact(self, counter: Counter) -> NDArray[np.int64]:
+        return self.compute(counter.count(self.cliques))
+
+
+class Sum(Statistic):
+    """A sum over records, computed from the cells that hold a record.
+
+    The columns may have any number of codes. A statistic that is not a count is first rounded to a
+    fixed grid; the bounds are for the rounded values. `to_json` describes a sum completely.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def clique(self) -> Clique:
+        """Columns that it is computed from."""
+
+    @abstractmethod
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the exact values, shape (length,). Confidential.
+
+        Args:
+            cells: Codes of the cells that hold a record, shape (cells, columns), in the clique's
+                order of columns.
+            counts: Number of records in each cell, shape (cells,), all positive.
+        """
+
+    @abstractmethod
+    def l1(self, neighbours: Neighbours) -> int:
+        """Return a bound on the sum of the changes one row makes to all entries, at least 1."""
+
+    @abstractmethod
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """Return a bound on the sum of the squares of these changes, at least 1."""
+
+    @abstractmethod
+    def claimed_codes(self) -> Iterable[ClaimedCodes]:
+        """Return the number of codes that the bounds assume for each column."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.NAME, **fields_json(self)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Sum:
+        """Return the sum that `to_json` described; see `read`."""
+        return fields_from_json(cls, document)
+
+    def largest_change(self, neighbours: Neighbours) -> int:
+        """Return `l1`, because one entry changes by at most the sum of all changes."""
+        return self.l1(neighbours)
+
+    def exact(self, counter: Counter) -> NDArray[np.int64]:
+        return self.total(*counter.observed(self.clique))
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Sum:
+        """Return the sum that `to_json` described.
+
+        Raises:
+            ValueError: if the document is not exactly what `to_json` returns (or another error of
+                `GARBAGE`).
+        """
+        found = cls.from_json(document)
+        # privacy: a key that `from_json` ignores could change what the description means.
+        if found.to_json() != document:
+            raise ValueError("The description of the sum has missing or unknown fields.")
+        return found
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        found = cls.read(document)
+        return found.largest_change(neighbours), found.l1(neighbours), found.l2_squared(neighbours)
+
+
+def check_codes(statistic: Statistic, domain: Domain) -> None:
+    """Refuse a statistic whose bounds assume other columns or codes than the file has.
+
+    Raises:
+        ValueError: if a column does not exist, or has another number of codes.
+    """
+    sizes = dict(zip(domain.columns, domain.sizes, strict=True))
+    for name, codes, or_missing in statistic.claimed_codes():
+        if name not in sizes:
+            raise ValueError(f"{statistic.NAME} asks about {name!r}, which is not a column.")
+        # privacy: the bounds are proven for the claimed codes only.
+        if codes != sizes[name] and not (or_missing and codes == sizes[name] - 1):
+            what = "positions" if or_missing else "codes"
+            raise ValueError(
+                f"{statistic.NAME} assumes that {name!r} has {codes} {what}, but it has"
+                f" {sizes[name]} codes."
+            )
+
+
+def claims(
+    columns: Iterable[str], codes: Iterable[int], *, or_missing: bool = False
+) -> list[ClaimedCodes]:
+    """Return one `ClaimedCodes` for each column."""
+    pairs = zip(columns, codes, strict=True)
+    return [ClaimedCodes(name, number, or_missing) for name, number in pairs]
+
+
+def alike(change: int, document: Mapping[str, Any]) -> Bounds:
+    """Return the bounds if each of `length` entries can change by `change` at once."""
+    length = whole(document, "length")
+    return change, change * length, change**2 * length

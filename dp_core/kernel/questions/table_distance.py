@@ -1,0 +1,115 @@
+"""Distance of tables from public tables; adaptive methods choose tables to measure by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.cost.sensitivity import Bounds
+from dp_core.kernel.counting.domain import Clique
+from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.descriptions import whole
+from dp_core.kernel.questions.statistic import TableStatistic, alike
+from dp_core.kernel.questions.whole_numbers import saturated, times
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableDistance(TableStatistic):
+    """Weighted L1 distance of each table of counts from a public table.
+
+    Entry r is weights[r] (sum over cells of |grid * count - answers[r]| - offsets[r]), in units of
+    1/grid record. It is the score of MST (McKenna, Miklau & Sheldon 2021), of AIM (McKenna et al.
+    2022) and of MWEM on a graphical model, with the tables of the current model as answers.
+
+    Attributes:
+        cliques: Columns of each table; a clique may occur several times.
+        answers: Public tables, each with its clique's shape (or flat), in units of 1/grid record.
+        grid: Number of units in one record, at least 1.
+        weights: Weight of each table, a whole number of at least 0.
+        offsets: Public number to subtract for each table, in units of 1/grid record.
+    """
+
+    NAME: ClassVar[str] = "table-distance"
+    IN_SHARES: ClassVar[bool] = True
+
+    cliques: tuple[Clique, ...]
+    answers: tuple[NDArray[np.int64], ...]
+    grid: int
+    weights: tuple[int, ...]
+    offsets: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.cliques), len(self.answers), len(self.weights), len(self.offsets)}
+        if len(lengths) != 1:
+            raise ValueError("Every table has an answer, a weight and an offset.")
+        if self.grid < 1 or any(weight < 0 for weight in self.weights):
+            raise ValueError("A grid is at least 1, and weights are not negative.")
+        # privacy: whole numbers only; a float score has no proven sensitivity.
+        if any(answer.dtype != np.int64 for answer in self.answers) or not all(
+            isinstance(number, int | np.integer)
+            for number in (self.grid, *self.weights, *self.offsets)
+        ):
+            raise ValueError("Answers, the grid, weights and offsets are whole numbers.")
+
+    @property
+    def length(self) -> int:
+        return len(self.cliques)
+
+    def largest_change(self, neighbours: Neighbours) -> int:
+        """`grid` times the largest weight, and twice that under replace-one.
+
+        A row that is added or removed changes one cell of a table by 1, and so one term of the sum
+        by at most `grid`. A replaced row changes two cells by 1, or none. Answers and offsets are
+        public and equal for both files.
+        """
+        return _change(self.grid, max(self.weights, default=1), neighbours)
+
+    def in_shares(self, shares: int) -> Self:
+        """Return the distances from S times the answers, less S times the offsets."""
+        return replace(
+            self,
+            answers=tuple(times(answer, shares) for answer in self.answers),
+            offsets=tuple(shares * int(offset) for offset in self.offsets),
+        )
+
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        return saturated(
+            int(weight) * (_distance(counts[clique].counts, answer, int(self.grid)) - int(offset))
+            for clique, answer, weight, offset in zip(
+                self.cliques, self.answers, self.weights, self.offsets, strict=True
+            )
+        )
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "name": self.NAME,
+            "length": self.length,
+            "grid": int(self.grid),
+            "weight": max(1, int(max(self.weights, default=1))),
+        }
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        grid, weight = whole(document, "grid", least=1), whole(document, "weight", least=1)
+        return alike(_change(grid, weight, neighbours), document)
+
+
+def _change(grid: int, weight: int, neighbours: Neighbours) -> int:
+    return int(grid) * max(1, int(weight)) * (1 if neighbours == "add-remove" else 2)
+
+
+def _distance(counts: NDArray[np.int64], answer: NDArray[np.int64], grid: int) -> int:
+    """Return the sum of |grid * count - answer| over the cells, exactly. Confidential."""
+    answer = answer.reshape(counts.shape)
+    if not counts.size:
+        return 0
+    most = grid * int(counts.max()) + max(-int(answer.min()), int(answer.max()), 0)
+    # privacy: no cell is larger than `most`, so below this their sum cannot overflow.
+    if most * counts.size >= 2**63:
+        return int(np.abs(counts.astype(object) * grid - answer.astype(object)).sum())
+    return int(np.abs(counts * grid - answer).sum())

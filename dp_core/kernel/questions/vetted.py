@@ -1,0 +1,161 @@
+"""The closed list of statistics with proven sensitivities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dp_core.kernel.cost.sensitivity import Bounds, in_shares, of_unit
+from dp_core.kernel.errors import BadInput
+from dp_core.kernel.extensions.cosine_tails import CosineTails
+from dp_core.kernel.extensions.f_score import FScore
+from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.extensions.minimisers import ClassMinimiser
+from dp_core.kernel.extensions.mutual_information import MutualInformation
+from dp_core.kernel.extensions.r_score import RScore
+from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.cuts import CutDeviations
+from dp_core.kernel.questions.limited_sums import LimitedSums
+from dp_core.kernel.questions.linear_questions import (
+    BinnedCounts,
+    BoxCounts,
+    CellCounts,
+    CellSums,
+    CosineSums,
+    Interaction,
+    KernelCounts,
+    MiddleProducts,
+)
+from dp_core.kernel.questions.products import Products
+from dp_core.kernel.questions.quantile import Quantile
+from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, SignedQueries
+from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient
+from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
+from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic
+from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.table_distance import TableDistance
+
+_SUMS: tuple[type[Sum], ...] = (
+    CellCounts,
+    CellSums,
+    LimitedSums,
+    Products,
+    ClassGradient,
+    NumberGradient,
+    ClassMinimiser,
+    SecondMoments,
+    Scores,
+    BinnedCounts,
+    BoxCounts,
+    KernelCounts,
+    Interaction,
+    CosineSums,
+)
+_TABLE_STATISTICS: tuple[type[TableStatistic], ...] = (
+    InDif,
+    QueryCounts,
+    QueryDistance,
+    TableDistance,
+    TableChecks,
+    RScore,
+    SignedQueries,
+    FScore,
+    MutualInformation,
+    Quantile,
+    CosineTails,
+    CutDeviations,
+)
+
+SUMS: Mapping[str, type[Sum]] = {kind.NAME: kind for kind in _SUMS}
+"""Vetted sums over records, by the name in their description."""
+
+VETTED: Mapping[str, type[Statistic]] = {
+    **{kind.NAME: kind for kind in _TABLE_STATISTICS},
+    **SUMS,
+}
+"""Every statistic whose sensitivity is proven in this package, by the name in its description."""
+
+
+def bounds(statistic: Statistic, relation: Relation) -> Bounds:
+    """Return the largest change of an entry, and the L1 and squared L2 sensitivity of all.
+
+    With shares they are those for one household, of values in households;
+    `dp_core.kernel.cost.sensitivity.in_shares` converts them to those of values in shares.
+
+    Raises:
+        TypeError: if the statistic is not on the list.
+        BadInput: if its sensitivity is proven for a public number of rows only, and that is not
+            public.
+    """
+    # privacy: a sensitivity is believed only if it is proven; a subclass could claim any.
+    if type(statistic) not in (*VETTED.values(), MiddleProducts):
+        raise TypeError(f"{type(statistic).__name__} has no proven sensitivity.")
+    return of_unit(
+        relation,
+        lambda rows: (
+            statistic.largest_change(rows),
+            statistic.l1(rows),
+            statistic.l2_squared(rows),
+        ),
+    )
+
+
+def asked_in_shares(statistic: Statistic, relation: Relation) -> Statistic:
+    """Return the question as it is put to the file: in shares, if a unit has several.
+
+    Raises:
+        BadInput: if the answer in shares would not answer the question about units, or does not fit
+            in 64 bits.
+    """
+    _check_in_shares(type(statistic), relation)
+    return statistic if relation.shares == 1 else statistic.in_shares(relation.shares)
+
+
+def _check_in_shares(kind: type[Statistic], relation: Relation) -> None:
+    if relation.shares > 1 and not kind.IN_SHARES:
+        raise BadInput(
+            f"The statistic {kind.NAME!r} cannot be asked of linked tables: {kind.NOT_IN_SHARES}"
+        )
+
+
+def sensitivities(statistic: Statistic, relation: Relation) -> tuple[int, int]:
+    """Return the L1 and the squared L2 sensitivity; see `bounds`."""
+    return bounds(statistic, relation)[1:]
+
+
+def required(document: Mapping[str, Any], relation: Relation) -> Bounds:
+    """Return the bounds of a statistic from its description alone, to verify a receipt.
+
+    Args:
+        document: The statistic as a receipt describes it; it is trusted only to name what was
+            computed.
+        relation: The release's neighbouring relation.
+
+    Returns:
+        The largest change of an entry, and the L1 and squared L2 sensitivity of all entries, of
+        the values that were drawn: in shares, if a unit has several.
+
+    Raises:
+        ValueError: or another error of `GARBAGE`, if it describes no statistic on the list.
+        BadInput: see `bounds` and `asked_in_shares`.
+    """
+    kind = VETTED.get(document["name"])
+    if kind is None:
+        raise ValueError("No statistic of that name has a proven sensitivity.")
+    _check_in_shares(kind, relation)
+    return in_shares(relation, of_unit(relation, lambda rows: kind.required(document, rows)))
+
+
+def sum_from_json(document: Mapping[str, Any]) -> Sum:
+    """Return the sum that a receipt or a file of noisy tables describes.
+
+    Args:
+        document: What `to_json` returned, or what somebody claims that it returned.
+
+    Raises:
+        ValueError: or another error of `GARBAGE`, if it describes no sum on the list.
+    """
+    kind = SUMS.get(document["name"])
+    if kind is None:
+        raise ValueError("No sum of that name has a proven sensitivity.")
+    return kind.read(document)

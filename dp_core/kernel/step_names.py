@@ -1,0 +1,66 @@
+"""Names of steps and of the batches that are drawn together, as receipts have them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_INTERACTION = "interaction of "
+_SET = re.compile(r"set ([1-9][0-9]{0,5}): ")
+_PREFIXES = ("set ", "round ", _INTERACTION, "'", '"')
+
+
+def table_step(clique: Sequence[str], replicate: int, round: int = 0) -> str:
+    """Return the name of the step that measures a table; it is unique.
+
+    >>> table_step(("age", "sex"), 0), table_step((), 2), table_step(("a x b",), 0, 3)
+    ('age x sex', 'set 2: rows', "round 3: 'a x b'")
+    """
+    return step_name(
+        " x ".join(_column_name(column) for column in clique) or "rows", replicate, round
+    )
+
+
+def interaction_step(clique: Sequence[str], replicate: int, round: int = 0) -> str:
+    """Return the name of the step that measures an interaction; it is unique.
+
+    >>> interaction_step(("age", "sex"), 2), table_step(("interaction of a", "b"), 0)
+    ('set 2: interaction of age x sex', "'interaction of a' x b")
+    """
+    return step_name(f"{_INTERACTION}{table_step(clique, 0)}", replicate, round)
+
+
+def step_name(name: str, replicate: int, round: int) -> str:
+    """Return the full name of a step, with its set and its round of measuring.
+
+    >>> step_name("indif", 0, 0), step_name("age", 2, 3)
+    ('indif', 'set 2: round 3: age')
+    """
+    if round:
+        name = f"round {round}: {name}"
+    return f"set {replicate}: {name}" if replicate else name
+
+
+def set_of(step: str) -> int:
+    """Return the number of the set that a step belongs to, 0 if it belongs to all.
+
+    >>> set_of("age"), set_of("set 12: round 3: age"), set_of("'set 2: age'")
+    (0, 12, 0)
+    """
+    found = _SET.match(step)
+    return int(found[1]) if found else 0
+
+
+def batch_name(stage: str, replicate: int, round: int) -> str:
+    """Return the name of a batch of steps that are drawn together; it is a file name.
+
+    >>> batch_name("measure", 0, 0), batch_name("measure", 2, 3)
+    ('measure-0', 'measure-2-3')
+    """
+    return f"{stage}-{replicate}-{round}" if round else f"{stage}-{replicate}"
+
+
+def _column_name(column: str) -> str:
+    # A column named "a x b" must not look like the pair of a and b, nor "rows" like their number.
+    taken = " x " in column or column == "rows" or column.startswith(_PREFIXES)
+    return repr(column) if taken else column

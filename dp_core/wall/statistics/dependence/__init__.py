@@ -1,1 +1,0 @@
-"""Scores of how strongly columns depend on one another, for private selection."""

@@ -1,1 +1,0 @@
-"""Sums of numbers by groups of records, each clipped to the public limits of its group."""

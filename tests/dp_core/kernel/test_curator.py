@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_core.errors import BudgetRefused
+from dp_core.kernel.cost.currency import Currency, largest_limit
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.curator import Curator, choice_event
+from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.ledger.session import Grant, MemorySession
+from dp_core.kernel.noise import drawn_cells, granted_noise, perturbed_draws, stability
+from dp_core.kernel.questions.linear_questions import CellSums
+from tests.conftest import DatasetCounter
+
+DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
+
+
+def curator_of(kind="pure", neighbours="add-remove", *, rows=50, limit=None, max_rows=1):
+    rng = np.random.default_rng(5)
+    codes = np.stack([rng.integers(0, size, rows) for size in DOMAIN.sizes]).astype(np.uint16)
+    counter = DatasetCounter(Dataset(DOMAIN, codes), [])
+    limit = limit or largest_limit(kind, Fraction(1), Fraction("1e-9"))
+    session = MemorySession(Currency(kind, limit), neighbours, max_rows=max_rows)
+    return Curator(DOMAIN, counter, session), counter, session
+
+
+@pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
+def test_without_noise_the_answers_are_the_exact_tables(kind):
+    curator, counter, session = curator_of(kind)
+    cliques = [(), ("a",), ("c", "b")]
+    costs = [session.currency.limit / 6] * 3
+    found = curator.measure("measure", cliques, costs)
+    exact = counter.count(cliques)
+    for measurement, clique in zip(found, cliques, strict=True):
+        assert measurement.clique == clique
+        np.testing.assert_array_equal(measurement.values, exact[clique].counts)
+    statistic = InDif((("a", "b"), ("b", "c")))
+    scores = curator.perturb("select", "indif", statistic, session.currency.limit / 6)
+    np.testing.assert_array_equal(scores, statistic.compute(counter.count(statistic.cliques)))
+    assert [grant.number for grant in session.charges] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
+def test_every_answer_costs_what_was_set_aside_and_the_event_no_more(kind, neighbours):
+    curator, _, session = curator_of(kind, neighbours)
+    limit = session.currency.limit
+    curator.measure("measure", [("a",), ("b",)], [limit / 3, limit / 6])
+    curator.perturb("select", "indif", InDif((("a", "b"), ("b", "c"))), limit / 2)
+    assert session.spent() == limit
+    for grant in session.charges:
+        cost = session.currency.cost(grant.step.event)
+        assert grant.step.cost * Fraction(999_999, 10**6) <= cost <= grant.step.cost
+    change = 4 if neighbours == "add-remove" else 6
+    event = session.charges[-1].step.event
+    if kind == "pure":
+        assert event.l1_sensitivity == 2 * change
+    else:
+        assert event.l2_sensitivity_squared == 2 * change**2
+
+
+def test_a_grant_that_is_too_small_is_refused_before_any_count():
+    curator, counter, session = curator_of("pure")
+    with pytest.raises(BudgetRefused, match="is left"):
+        curator.measure("measure", [("a",), ("b",)], [Fraction(2, 3)] * 2)
+    assert counter.asked == []
+    assert session.charges == []
+
+
+def test_an_answer_given_before_is_given_again_and_costs_nothing():
+    curator, counter, session = curator_of("pure")
+    first = curator.measure("measure", [("a",)], [Fraction(1)])
+    asked = len(counter.asked)
+    again = curator.measure("measure", [("a",)], [Fraction(1)])
+    np.testing.assert_array_equal(first[0].values, again[0].values)
+    assert session.spent() == 1
+    assert len(counter.asked) == asked
+
+
+def test_a_statistic_without_a_proof_is_refused():
+    class Homemade(InDif):
+        def largest_change(self, _):
+            return 1
+
+    curator, counter, session = curator_of("pure")
+    for ask in (curator.perturb, curator.choose):
+        with pytest.raises(TypeError, match="no proven sensitivity"):
+            ask("select", "x", Homemade((("a", "b"),)), Fraction(1))
+    assert counter.asked == []
+    assert session.charges == []
+
+
+def test_a_check_of_another_kind_is_refused_before_it_is_charged():
+    curator, counter, session = curator_of("pure")
+    with pytest.raises(TypeError, match="TableChecks, not for InDif"):
+        curator.check("x", InDif((("a", "b"),)), Fraction(1))
+    assert counter.asked == []
+    assert session.charges == []
+
+
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("max_rows", [1, 3])
+def test_a_choice_is_made_at_the_largest_change_of_its_relation(kind, neighbours, max_rows):
+    curator, _, session = curator_of(kind, neighbours, max_rows=max_rows)
+    statistic = InDif((("a", "b"), ("b", "c")))
+    curator.choose("select", "indif", statistic, Fraction(1, 100))
+    (grant,) = session.charges
+    change = max_rows * (4 if neighbours == "add-remove" else 6)
+    assert grant.step.event.sensitivity == change
+    assert session.currency.cost(grant.step.event) <= Fraction(1, 100)
+
+
+def test_the_number_of_rows_is_public_under_replace_one_only():
+    assert curator_of(neighbours="replace-one")[0].public_rows() == 50
+    curator, counter, _ = curator_of(neighbours="add-remove")
+    assert curator.public_rows() is None
+    assert counter.asked == []
+
+
+@pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+def test_a_private_choice_takes_the_largest_score(kind):
+    curator, counter, session = curator_of(kind)
+    statistic = InDif((("a", "b"), ("b", "c"), ("a", "c")))
+    exact = statistic.compute(counter.count(statistic.cliques))
+    chosen = curator.choose("select", "round 1", statistic, session.currency.limit)
+    assert chosen == int(np.argmax(exact))
+
+
+@given(cost=st.fractions(min_value=Fraction(1, 10**5), max_value=5, max_denominator=10**6))
+def test_a_private_choice_costs_at_most_its_budget(cost):
+    for kind in ("pure", "zcdp"):
+        event = choice_event(Currency(kind, Fraction(10)), cost, 4)
+        paid = Currency(kind, Fraction(10)).cost(event)
+        assert cost * (1 - Fraction(1, 10**9)) <= paid <= cost
+        assert event.gumbel == (kind == "zcdp")
+    with pytest.raises(ValueError, match="use zcdp"):
+        choice_event(Currency("gaussian", Fraction(10)), cost, 4)
+
+
+def test_no_two_tables_have_the_same_step_whatever_columns_are_called():
+    columns = ("a", "b", "a x b", "'a x b'", "rows", "'rows'", '"rows"', "set 1: a")
+    domain = Domain(columns, (2,) * len(columns))
+    data = Dataset(domain, np.zeros((len(columns), 4), dtype=np.uint16))
+    session = MemorySession(Currency("pure", Fraction(2)), "add-remove")
+    curator = Curator(domain, DatasetCounter(data, []), session)
+    cliques = [(), ("a", "b"), *((column,) for column in columns)]
+    for replicate in (0, 1):
+        curator.measure("measure", cliques, [Fraction(1, 10)] * 10, replicate=replicate)
+    assert len({grant.step.name for grant in session.charges}) == 20
+
+
+def test_a_batch_is_not_given_for_other_tables_than_it_was_drawn_for():
+    curator, _, _ = curator_of("pure")
+    curator.measure("measure", [("a",)], [Fraction(1, 2)])
+    with pytest.raises(ValueError, match="other steps"):
+        curator.measure("measure", [("b",)], [Fraction(1, 2)])
+
+
+def test_a_marginal_shows_no_counts_and_is_not_pickled():
+    marginal = Marginal(Domain(("a",), (2,)), np.array([41, 43]))
+    assert "41" not in repr(marginal)
+    with pytest.raises(TypeError, match="confidential"):
+        pickle.dumps(marginal)
+
+
+def test_noise_refuses_a_grant_for_another_mechanism():
+    _, _, session = curator_of("pure")
+    curator = Curator(
+        DOMAIN, DatasetCounter(Dataset(DOMAIN, np.zeros((3, 2), np.uint16)), []), session
+    )
+    curator.measure("measure", [("a",)], [Fraction(1)])
+    (grant,) = session.charges
+    with pytest.raises(TypeError, match="LaplaceEvent"):
+        granted_noise.choose(np.zeros(2, dtype=np.int64), grant)
+    other = dataclasses.replace(grant.step, event=choice_event(session.currency, Fraction(1), 1))
+    with pytest.raises(TypeError, match="NoisyMaxEvent"):
+        granted_noise.add(np.zeros(2, dtype=np.int64), Grant(1, other))
+    with pytest.raises(TypeError, match="int64"):
+        granted_noise.add(np.zeros(2), grant)
+    counts = np.zeros(2, dtype=np.int64)
+    for draw in (
+        lambda: perturbed_draws.draw([counts], [()], 1, grant),
+        lambda: drawn_cells.draw(np.array([[0]]), counts[:1], (2,), grant),
+        lambda: stability.release(np.array([[0]], np.uint16), counts[:1] + 1, (2,), grant),
+    ):
+        with pytest.raises(TypeError, match="LaplaceEvent"):
+            draw()
+
+
+@pytest.mark.parametrize(("column", "positions"), [("c", 5), ("c", 2), ("d", 4)])
+def test_a_sum_of_other_codes_than_the_files_is_refused_before_it_is_charged(column, positions):
+    """Which codes each sum states is tested in tests/contracts/test_sums.py."""
+    curator, counter, session = curator_of()
+
+    with pytest.raises(ValueError, match=r"column|codes"):
+        curator.total("measure", "x", CellSums(column=column, positions=positions), Fraction(1, 2))
+
+    assert not session.charges
+    assert not counter.asked
