@@ -15,6 +15,7 @@ from dp_core.kernel.ledger.receipts import PUBLISHED, START, make_receipt
 from dp_core.kernel.ledger.rules import changes
 from dp_core.kernel.ledger.session import Step
 from dp_core.plan.plan import Plan
+from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
 from tasks.ledger.database.transaction import _columns, now
 from tasks.ledger.input_seals import seal
@@ -45,7 +46,7 @@ class Filler:
         self._ledger = ledger
         self._book = MemoryBook()
         for entry in ledger.entries():
-            self._book.add(entry, changes(entry, self._book))
+            self._book.add(entry, changes(entry, self._book, POLICIES))
         self._position, self._link = ledger.head().position, ledger.head().link
         self._receipt = 0, START
         self._rows: list[dict[str, object]] = []
@@ -72,7 +73,7 @@ class Filler:
             salt=os.urandom(16).hex(),
             previous=self._link,
         )
-        after = changes(entry, self._book)
+        after = changes(entry, self._book, POLICIES)
         self._book.add(entry, after)
         self._changed |= {subject: (position, value) for subject, value in after.items()}
         if kind in PUBLISHED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from fractions import Fraction
@@ -12,10 +12,13 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.kernel.cost.composition import Amount, Terms
-from dp_core.kernel.ledger.budget_periods import Calendar
+from dp_core.kernel.ledger.audit import Audit, Totals, audit
+from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.session import Step
 from dp_core.kernel.privacy import Stage
 from dp_core.plan.plan import Plan
+from dp_core.policies.all_policies import POLICIES
+from dp_core.policies.budget_periods import Calendar
 from tasks.ledger.accounts import Account
 from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
@@ -29,6 +32,11 @@ WHO = {"by": "officer", "reason": "test"}
 GAUSSIAN = FIXED + "measure: {noise: gaussian}\n"
 LAPLACE = FIXED + "measure: {noise: laplace}\n"
 CURVE = "{epsilon: 1, delta: 1e-6}"
+
+
+def audited(entries: Iterable[tuple[Entry, Totals | None]], **more: Any) -> Audit:
+    """Return the result of a check of entries by the rules and the policies."""
+    return audit(entries, POLICIES, **more)
 
 
 def amount(main: Fraction | int | str, delta: Fraction | str = "0") -> Amount:

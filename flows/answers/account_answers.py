@@ -13,11 +13,11 @@ from typing import Any, assert_never, cast
 from dp_core.kernel.cost.account_curve import gaussian_statement
 from dp_core.kernel.cost.composition import NOTHING
 from dp_core.kernel.cost.currency import THEOREMS
-from dp_core.kernel.ledger.account_balance import Standing, room
 from dp_core.kernel.ledger.account_terms import OF_ACCOUNT
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.receipts import AccountKind
-from dp_core.kernel.ledger.tried_schemas import MOST_SCHEMAS
+from dp_core.policies.account_balance import Standing, room
+from dp_core.policies.tried_schemas import MOST_SCHEMAS
 from dp_core.text.pages.answer import CommandAnswer, known_values
 from dp_core.text.pages.number_texts import number, plural
 from dp_core.text.pages.page import Block, Fact, Listing, Page, Sentence, Title, numbers, texts
@@ -239,7 +239,7 @@ def _allowance(calendar: Mapping[str, Any]) -> str:
 
 def _calendar(account: Account, standing: Standing) -> dict[str, Any] | None:
     """Return the allowance of an account's calendar, and what the current period has used."""
-    calendar, terms = account.charter.calendar, account.terms
+    calendar, terms = account.calendar, account.terms
     if calendar is None:
         return None
     index = calendar.index(account.day)

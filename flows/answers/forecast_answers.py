@@ -11,9 +11,9 @@ from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.composition import NOTHING, Amount, Composition
-from dp_core.kernel.ledger.account_balance import Standing, promise, room, stops, total_stops
-from dp_core.kernel.ledger.budget_periods import MONTHS, Period
 from dp_core.plan.plan import Plan
+from dp_core.policies.account_balance import Standing, promise, room, stops, total_stops
+from dp_core.policies.budget_periods import MONTHS, Period
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.number_texts import number
 from dp_core.text.pages.page import Block, Listing, Sentence, Title, numbers, texts

@@ -8,10 +8,10 @@ from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.kernel.ledger.audit import Audit
-from dp_core.kernel.ledger.refused_attempts import MOST_REFUSED
 from dp_core.kernel.ledger.signatures import fingerprint
 from dp_core.kernel.privacy import cost_unit
 from dp_core.plan.plan import Plan
+from dp_core.policies.refused_attempts import MOST_REFUSED
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.number_texts import number, plural
 from dp_core.text.pages.page import Block, Fact, Listing, Sentence, numbers, texts

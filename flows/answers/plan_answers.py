@@ -68,7 +68,7 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> dict[str, Any]:
         refused = {"error": missing, "runbook": "no-account"}
         return {**_NO_ROOM, "account_missing": missing, "refused": refused}
     # These need the database's packages, without which there is no ledger.
-    from dp_core.kernel.ledger.account_balance import room
+    from dp_core.policies.account_balance import room
     from flows.answers.forecast_answers import fitting_now
     from flows.answers.ledger_answers import plan_approval, recent_refusals
     from tasks.ledger.accounts import Above

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.errors import BadInput
-from dp_core.kernel.ledger.approval import Gate
 from dp_core.plan.plan import Plan
+from dp_core.policies.approval import Gate
 from dp_core.text.pages.answer import CommandAnswer, known_values
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Block, Fact, Listing, Sentence, Title, numbers, texts

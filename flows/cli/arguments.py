@@ -21,8 +21,8 @@ from dp_core.text.names import check_name
 
 if TYPE_CHECKING:
     from dp_core.kernel.cost.composition import Composition, Terms
-    from dp_core.kernel.ledger.budget_periods import Calendar, Period
     from dp_core.plan.plan import Plan
+    from dp_core.policies.budget_periods import Calendar, Period
 
 USUAL_TOTAL = 100
 """Largest total epsilon of an account that is accepted without `--large-epsilon`."""
@@ -199,7 +199,7 @@ def account_calendar(
     Raises:
         BadInput: if the options do not belong together, or a period allows more than the total.
     """
-    from dp_core.kernel.ledger.budget_periods import Calendar
+    from dp_core.policies.budget_periods import Calendar
 
     if per is None:
         typed = {"period-epsilon": epsilon, "period-delta": delta, "carry-over": carry_over or None}

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from dp_core.analysis.planned.plan_values import wanted_margins
 from dp_core.errors import BadInput, BudgetRefused, Held, Unpublished, similar
 from dp_core.kernel.canonical import canonical_json, digest
-from dp_core.kernel.ledger.account_balance import room
 from dp_core.plan.forecast.error_forecast import forecast_error
 from dp_core.plan.plan import Plan
+from dp_core.policies.account_balance import room
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.text.documents.typed_text import parse_fraction

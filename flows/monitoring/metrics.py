@@ -228,7 +228,7 @@ def _epsilon(account: Account, amount: Amount) -> float:
 
 def _of_period(ledger: Ledger, account: Account) -> Iterator[tuple[tuple[str, ...], float]]:
     """Yield the budget of the current period of an account's calendar, if it has one."""
-    calendar = account.charter.calendar
+    calendar = account.calendar
     if calendar is None:
         return
     standing, index = ledger.balances(account.name)[0], calendar.index(account.day)

@@ -319,7 +319,7 @@ def _account(account: Account) -> str:
             for name, part in parts
         ),
     ]
-    calendar = account.charter.calendar
+    calendar = account.calendar
     if calendar is not None:
         label = calendar.label(calendar.index(account.day))
         lines += ["", f"Left in {label}: {word} {float(account.left.main):.4g}."]

@@ -13,6 +13,7 @@ from dp_core.errors import LedgerCorrupt
 from dp_core.kernel.ledger.audit import audit
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.signatures import read_public
+from dp_core.policies.all_policies import POLICIES
 from dp_core.text.pages.answer import CommandAnswer
 from flows.answers.ledger_answers import ledger_check
 from flows.monitoring.prefect_events import tell_check
@@ -88,7 +89,7 @@ def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> CommandAns
             if entry.position % _STEP == 0:
                 update(min(1.0, entry.position / total))
 
-        found = audit(read_export(path), trusted=trusted, inspect=inspect)
+        found = audit(read_export(path), POLICIES, trusted=trusted, inspect=inspect)
     # The key of the seals never leaves the home, so an export cannot be checked for them.
     return ledger_check(found, trusted, export=path, seals="not checked")
 

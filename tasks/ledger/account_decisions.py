@@ -16,19 +16,18 @@ from typing import Literal
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.kernel.cost.composition import Composition, Terms
 from dp_core.kernel.ledger.account_terms import Charter
-from dp_core.kernel.ledger.budget_periods import Calendar
-from dp_core.kernel.ledger.refused_attempts import (
+from dp_core.kernel.ledger.running_totals import other_owner
+from dp_core.kernel.ledger.signatures import Signer, key_proof
+from dp_core.kernel.privacy import Neighbours
+from dp_core.policies.budget_periods import Calendar, calendar_of, is_raised
+from dp_core.policies.refused_attempts import (
     MOST_REFUSED,
     Attempts,
     attempts_of,
     attempts_of_family,
     examined_by_desk,
 )
-from dp_core.kernel.ledger.rules import is_raised
-from dp_core.kernel.ledger.running_totals import other_owner
-from dp_core.kernel.ledger.signatures import Signer, key_proof
-from dp_core.kernel.ledger.tried_schemas import TriedSchemas, tried_schemas
-from dp_core.kernel.privacy import Neighbours
+from dp_core.policies.tried_schemas import TriedSchemas, tried_schemas
 from dp_core.schema.definition import Schema
 from tasks.ledger.accounts import Account, read_account
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
@@ -162,7 +161,7 @@ class Decisions:
             terms = account.terms
             epsilon = terms.epsilon if epsilon is None else epsilon
             delta = terms.delta if delta is None else delta
-            before = account.charter.calendar
+            before = account.calendar
             after = before if calendar is None else calendar
             if (epsilon, delta, after) == (terms.epsilon, terms.delta, before):
                 raise BadInput(f"Account {name!r} has that total already; nothing was raised.")
@@ -533,7 +532,7 @@ def _check_above(book: Transaction, name: str, neighbours: Neighbours, unit: str
 def _restated_calendar(
     charter: Charter, composition: Composition, delta: Fraction | None
 ) -> Calendar | None:
-    calendar = charter.calendar
+    calendar = calendar_of(charter)
     if calendar is None:
         if delta is not None:
             raise BadInput(

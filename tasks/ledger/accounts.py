@@ -9,19 +9,18 @@ from fractions import Fraction
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.composition import NOTHING, Amount, Composition, Tally, Terms
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.ledger.account_balance import Standing
 from dp_core.kernel.ledger.account_terms import Charter, promise_of
 from dp_core.kernel.ledger.running_totals import (
     Balance,
     balance,
     lineage,
     recounted,
-    room_on,
-    standing,
     subtree,
     taken,
     use,
 )
+from dp_core.policies.account_balance import Standing, recounted_periods, room_on, standing
+from dp_core.policies.budget_periods import Calendar, calendar_of
 from tasks.ledger.database.transaction import Transaction
 from tasks.support.budget_refusals import RecentUse, no_account
 
@@ -92,6 +91,11 @@ class Account:
     def terms(self) -> Terms:
         """Total and composition."""
         return self.charter.terms
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """Allowance per period; None without one."""
+        return calendar_of(self.charter)
 
     @property
     def total_left(self) -> Amount:
@@ -216,20 +220,20 @@ def _restated(book: Transaction, charter: Charter, composition: Composition) -> 
     if composition == "zcdp" and old.delta == 0:
         raise BadInput(f"account {charter.name!r} has delta 0, but zcdp needs a positive delta")
     terms = Terms(composition, old.epsilon, old.delta, Fraction(0))
-    calendar = charter.calendar
+    calendar = calendar_of(charter)
     if calendar is not None:
         # A restatement states the calendar's delta; this assumes the largest possible one.
         calendar = replace(calendar, delta=terms.delta if terms.is_basic else terms.own_delta)
-    other = replace(charter, terms=terms, calendar=calendar)
-    balance, in_period = recounted(book, other)
-    used = balance.used
+    stated = None if calendar is None else calendar.to_json()
+    other = replace(charter, terms=terms, calendar=stated)
+    used = recounted(book, other).used
     if not used.within(other.terms.limit):
         raise BadInput(f"the history of account {charter.name!r} exceeds its total")
     return Standing(
         terms=other.terms,
-        calendar=other.calendar,
+        calendar=calendar,
         limit=other.terms.limit,
         used=used,
-        used_in_period=in_period,
+        used_in_period=recounted_periods(book, other),
         name=other.name,
     )

@@ -14,6 +14,7 @@ from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.kernel.ledger.audit import Audit, audit
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.plan.plan import Plan
+from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.account_decisions import Decisions
 from tasks.ledger.anchors.adoption import Adopted, adopt
 from tasks.ledger.database.ledger_database import Damaged
@@ -143,7 +144,7 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
             if progress is not None and entry.position % _REPORT_EVERY == 0:
                 progress(min(1.0, entry.position / max(total, 1)))
 
-        found = audit(self.all_entries(), trusted=trusted, inspect=inspect)
+        found = audit(self.all_entries(), POLICIES, trusted=trusted, inspect=inspect)
         if found.entries < total:
             raise LedgerCorrupt(f"Entry {found.entries + 1} of the ledger is missing.")
         with self._database.reading() as book:

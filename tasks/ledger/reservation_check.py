@@ -9,7 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, StageFailed
 from dp_core.kernel.ledger.account_terms import Charter
-from dp_core.kernel.ledger.refused_attempts import (
+from dp_core.kernel.ledger.running_totals import balance, lineage
+from dp_core.plan.plan import Plan
+from dp_core.policies.account_balance import room_on
+from dp_core.policies.refused_attempts import (
     MOST_REFUSED,
     attempts_of,
     attempts_of_family,
@@ -17,9 +20,7 @@ from dp_core.kernel.ledger.refused_attempts import (
     examined_by_desk,
     family,
 )
-from dp_core.kernel.ledger.running_totals import balance, lineage, room_on
-from dp_core.kernel.ledger.tried_schemas import MOST_SCHEMAS, parts_to_count, tried_schemas
-from dp_core.plan.plan import Plan
+from dp_core.policies.tried_schemas import MOST_SCHEMAS, parts_to_count, tried_schemas
 from dp_core.schema.definition import Schema
 from dp_core.schema.fit_parts import fit_parts
 from tasks.ledger.accounts import account_names, read_recent_uses

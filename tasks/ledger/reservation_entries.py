@@ -8,14 +8,14 @@ from typing import Any
 
 from dp_core.errors import BudgetRefused, StageFailed
 from dp_core.kernel.document import document_hash
-from dp_core.kernel.ledger.approval import gate_of, settled_with
 from dp_core.kernel.ledger.ledger_position import whereabouts
 from dp_core.kernel.ledger.receipts import EntryKind
-from dp_core.kernel.ledger.refused_attempts import attempts_stated
 from dp_core.kernel.ledger.running_totals import use
 from dp_core.kernel.ledger.session import Step, check_left
 from dp_core.plan.compiled_plan import compiled_document
 from dp_core.plan.plan import Plan
+from dp_core.policies.approval import gate_of, settled_with
+from dp_core.policies.refused_attempts import attempts_stated
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.reservation_check import check_reservation, tried_parts
 from tasks.ledger.reservations import Reservation, continued, read_reservation

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dp_core.errors import Held, Unpublished
-from dp_core.kernel.ledger.approval import Gate
 from dp_core.plan.plan import Plan
 from dp_core.plan.quality_checks import verdicts
+from dp_core.policies.approval import Gate
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.support.run_folder import RunFolder

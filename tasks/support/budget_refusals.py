@@ -22,6 +22,7 @@ from dp_core.kernel.cost.composition import (
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.ledger.account_terms import Charter
 from dp_core.plan.plan import Plan, make_plan, with_gaussian_noise
+from dp_core.policies.budget_periods import calendar_of
 
 MOST_USES = 5
 """Releases that a refusal names as users of an account."""
@@ -128,12 +129,13 @@ def no_room(
         rooms: What every account that pays has left, for what would fit.
     """
     terms, left = charter.terms, room.left
-    by_period = charter.calendar is not None and not total_left.within(left)
+    calendar = calendar_of(charter)
+    by_period = calendar is not None and not total_left.within(left)
     where = f"account {charter.name!r}"
     if charter.name != plan.spec.account:
         where += f" (above {plan.spec.account!r})"
-    if by_period and charter.calendar is not None:
-        where += f" in {charter.calendar.label(charter.calendar.index(today))}"
+    if by_period and calendar is not None:
+        where += f" in {calendar.label(calendar.index(today))}"
     if asked.main > left.main:
         word = "epsilon" if terms.is_basic else "rho"
         wants, has, whole = (_words(terms, amount) for amount in (asked, left, terms.limit))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.kernel.cost.composition import NOTHING, Amount, Terms, of_kind
-from dp_core.kernel.ledger.account_balance import Standing
-from dp_core.kernel.ledger.budget_periods import Calendar
+from dp_core.policies.account_balance import Standing
+from dp_core.policies.budget_periods import Calendar
 from flows.answers.forecast_answers import releases_that_fit
 
 TODAY = date(2026, 11, 20)

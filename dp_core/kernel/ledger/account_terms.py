@@ -19,7 +19,6 @@ from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.events import Event, event_from_json
 from dp_core.kernel.exact import exact_fraction
-from dp_core.kernel.ledger.budget_periods import Calendar
 from dp_core.kernel.ledger.receipts import AccountKind, Receipt
 from dp_core.kernel.privacy import Neighbours
 
@@ -34,11 +33,11 @@ class Charter:
     Attributes:
         name: Name, unique in the ledger.
         terms: Total and composition.
-        calendar: Allowance per period, None without one.
+        calendar: Allowance per period as the receipt states it, None without one; for policies.
         neighbours: Neighbouring relation of all its releases.
         unit: Unit of privacy: `row`, `person` or `household`.
         within: Name of the account whose total also covers this one; None if there is none.
-        approved_only: Whether a plan must be approved before it runs.
+        approved_only: Whether a plan must be approved before it runs; for policies.
         owner: Person responsible for the account.
         opened: Day of opening.
         changes: Day, kind (`raise` or `restate`) and resulting terms of each change of the terms.
@@ -47,7 +46,7 @@ class Charter:
 
     name: str
     terms: Terms
-    calendar: Calendar | None
+    calendar: Mapping[str, object] | None
     neighbours: Neighbours
     unit: str
     within: str | None
@@ -155,11 +154,11 @@ def amended(charter: Charter | None, receipt: Receipt) -> Charter:
         case "raise":
             epsilon, delta = exact_fraction(body["epsilon"]), exact_fraction(body["delta"])
             terms = replace(terms, epsilon=epsilon, delta=delta)
-            calendar = _calendar(body)
+            calendar = body["calendar"] or None
         case "restate":
             own_delta = exact_fraction(body["own_delta"])
             terms = replace(terms, composition=body["composition"], own_delta=own_delta)
-            calendar = _calendar(body)
+            calendar = body["calendar"] or None
         case _:
             assert_never(kind)
     changes = (*charter.changes, (day, kind, terms))
@@ -168,8 +167,6 @@ def amended(charter: Charter | None, receipt: Receipt) -> Charter:
 
 def _opened(receipt: Receipt, day: datetime.date) -> Charter:
     body: Mapping[str, Any] = receipt.body
-    if body["calendar"] and body["calendar"]["start"] != receipt.at:
-        raise ValueError("A calendar must start on the day on which its account was opened.")
     return Charter(
         name=receipt.account,
         terms=Terms(
@@ -178,7 +175,7 @@ def _opened(receipt: Receipt, day: datetime.date) -> Charter:
             delta=exact_fraction(body["delta"]),
             own_delta=exact_fraction(body["own_delta"]),
         ),
-        calendar=_calendar(body),
+        calendar=body["calendar"] or None,
         neighbours=cast(Neighbours, body["neighbours"]),
         unit=body["unit"],
         within=body["within"],
@@ -186,10 +183,6 @@ def _opened(receipt: Receipt, day: datetime.date) -> Charter:
         owner=body["owner"],
         opened=day,
     )
-
-
-def _calendar(body: Mapping[str, Any]) -> Calendar | None:
-    return Calendar.from_json(body["calendar"]) if body["calendar"] else None
 
 
 def promise_of(position: int, receipt: Receipt) -> Promise:

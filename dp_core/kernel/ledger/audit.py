@@ -29,7 +29,7 @@ from dp_core.kernel.ledger.receipts import (
     known_kind,
     receipt_hash,
 )
-from dp_core.kernel.ledger.rules import broken_rule, changes
+from dp_core.kernel.ledger.rules import Policy, broken_rule, changes
 from dp_core.kernel.ledger.signatures import fingerprint, is_proven, is_signed, public_key_of
 
 Totals = Sequence[tuple[str, str]]
@@ -65,6 +65,7 @@ class Audit:
 
 def audit(
     entries: Iterable[tuple[Entry, Totals | None]],
+    policies: Sequence[Policy],
     *,
     trusted: Collection[str] = (),
     inspect: Callable[[Entry], None] | None = None,
@@ -74,6 +75,7 @@ def audit(
     Args:
         entries: All entries in order, each with the running totals stored with it; None if no
             totals are stored, as in an export.
+        policies: What the entries were checked against beside the rules.
         trusted: Public keys known from another source, one of which must have signed the last
             entry. By default a trusted signature is not required.
         inspect: Called with every entry that passed, for further checks; None by default.
@@ -82,7 +84,7 @@ def audit(
         BadInput: if the ledger has a version that this program does not know.
         LedgerCorrupt: if an entry or a running total is wrong; it names the first one.
     """
-    state = _State()
+    state = _State(policies)
     for entry, totals in entries:
         state.take(entry, totals)
         if inspect is not None:
@@ -96,6 +98,7 @@ def audit(
 class _State:
     """The state of the check after the entries seen so far."""
 
+    policies: Sequence[Policy]
     position: int = 0
     link: str = START
     recorded: str = ""
@@ -146,7 +149,7 @@ class _State:
             return "has the wrong unique key"
         if entry.key is not None and self.book.has(entry.key):
             return "is recorded twice"
-        return self._unsigned(entry) or broken_rule(entry, self.book)
+        return self._unsigned(entry) or broken_rule(entry, self.book, self.policies)
 
     def _expected(self, entry: Entry) -> tuple[int, str]:
         if entry.kind not in PUBLISHED:
@@ -217,7 +220,7 @@ class _State:
 
     def _count(self, entry: Entry, totals: Totals | None) -> None:
         """Update the state with a correct entry, and compare the totals stored with it."""
-        after = changes(entry, self.book)
+        after = changes(entry, self.book, self.policies)
         self.book.add(entry, after)
         self.position, self.link = entry.position, entry.link
         signer = self.keys.get(entry.signer or "")

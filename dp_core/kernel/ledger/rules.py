@@ -6,12 +6,11 @@ entry. Each of the two computes its own running totals.
 
 from __future__ import annotations
 
-import datetime
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import assert_never
 
-from dp_core.kernel.cost.composition import Amount
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.ledger.account_terms import (
     Charter,
@@ -21,60 +20,84 @@ from dp_core.kernel.ledger.account_terms import (
     charged_event,
     promise_of,
 )
-from dp_core.kernel.ledger.approval import broken_by_gate, gate_of, gate_total, passed
-from dp_core.kernel.ledger.budget_periods import Calendar
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.ledger_position import broken_adoption, whereabouts
 from dp_core.kernel.ledger.receipts import UNKNOWN_KIND, Receipt, known_kind
-from dp_core.kernel.ledger.refused_attempts import attempts_after, broken_by_attempts
 from dp_core.kernel.ledger.running_totals import (
+    OF_RULES,
     Balance,
     Book,
     Use,
     account_total,
-    amount_text,
     balance,
     balance_text,
-    barred_by,
+    left_of_total,
     lineage,
-    period_total,
+    other_owner,
     promised,
     recounted,
     reservation_total,
-    room_on,
     settled,
     use,
     use_text,
-    used_in_period,
 )
-from dp_core.kernel.ledger.tried_schemas import broken_by_schemas, tried_after
 
 OUTCOMES = ("finished", "abandoned", "returned", "withdrawn", "failed-thresholds")
 """Possible outcomes of a release."""
 
 
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What an agency adds to the rules: it can only refuse entries that the rules accept.
+
+    A policy has running totals of its own, which no rule reads, and it cannot write a total of the
+    rules. So whatever the ledger accepts with policies it accepts without them.
+
+    Attributes:
+        name: Name of the policy.
+        refused: Returns why an entry is refused in a ledger so far, or None. The text continues a
+            sentence about the entry.
+        totals: Returns the policy's own running totals after an entry that is not refused, by
+            subject.
+    """
+
+    name: str
+    refused: Callable[[Entry, Book], str | None]
+    totals: Callable[[Entry, Book], Mapping[str, str]]
+
+
 # -- what an entry changes
 
 
-def changes(entry: Entry, book: Book) -> dict[str, str]:
+def changes(entry: Entry, book: Book, policies: Sequence[Policy]) -> dict[str, str]:
     """Return the running totals that an entry changes.
 
     Args:
         entry: An entry that breaks no rule.
         book: The ledger before the entry.
+        policies: Policies with totals of their own.
 
     Returns:
         The text of each changed total after the entry, by subject.
 
     Raises:
-        ValueError: if the entry's kind is unknown.
+        ValueError: if the entry's kind is unknown, or a policy writes a total of the rules.
     """
+    found = _changes(entry, book)
+    for policy in policies:
+        own = policy.totals(entry, book)
+        if any(subject.startswith(OF_RULES) for subject in own):
+            raise ValueError(f"The policy {policy.name!r} writes a running total of the rules.")
+        found |= own
+    return found
+
+
+def _changes(entry: Entry, book: Book) -> dict[str, str]:
     match known_kind(entry.kind):
         case "open":
             return {account_total(entry.receipt.account): balance_text(Balance())}
         case "reserve":
-            promise = promise_of(entry.position, entry.receipt)
-            return _reserve(promise, book) | tried_after(entry, book)
+            return _reserve(promise_of(entry.position, entry.receipt), book)
         case "charge":
             assert entry.reservation is not None
             before = use(book, entry.reservation)
@@ -82,35 +105,24 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             stage = str(entry.body["stage"])
             stages = {**(before.stages or {}), stage: before.of(stage) + cost}
             after = Use(before.tally.plus(cost, event), before.results, stages)
-            found = {reservation_total(entry.reservation): use_text(after)}
-            return found | attempts_after(entry, book)
+            return {reservation_total(entry.reservation): use_text(after)}
         case "commit":
             assert entry.reservation is not None
             before = use(book, entry.reservation)
             after = replace(before, results=before.results + 1)
             return {reservation_total(entry.reservation): use_text(after)}
-        case "hold" | "look" | "decide":
-            assert entry.reservation is not None
-            after_it = passed(gate_of(book, entry.reservation), entry.receipt)
-            return {gate_total(entry.reservation): after_it.text()}
-        case "examine" | "verdict" | "refuse-public" | "close-desk":
-            return attempts_after(entry, book)
-        case "allow-retry" | "open-desk":
-            return attempts_after(entry, book) | tried_after(entry, book)
-        case "input":
-            return tried_after(entry, book)
         case "settle":
-            return _settle(entry, book) | attempts_after(entry, book)
+            return _settle(entry, book)
         case "restate":
-            return _restate(entry, book)
-        case "ledger" | "key" | "raise" | "close" | "approve" | "withdraw" | "attempt":
-            return {}
-        case "adopt" | "declare-public":
-            return {}
+            old = book.charter(entry.receipt.account)
+            assert old is not None
+            # Recomputed from the account's whole history under the new terms.
+            state = recounted(book, amended(old, entry.receipt))
+            return {account_total(old.name): balance_text(state)}
         case None:
             raise ValueError(f"An entry ({entry.kind:.20}) {UNKNOWN_KIND}.")
-        case other:
-            assert_never(other)
+        case _:
+            return {}
 
 
 def _reserve(promise: Promise, book: Book) -> dict[str, str]:
@@ -120,7 +132,6 @@ def _reserve(promise: Promise, book: Book) -> dict[str, str]:
         state = balance(book, charter.name)
         state = replace(state, reserved=state.reserved + amount)
         found[account_total(charter.name)] = balance_text(state)
-        found |= _in_period(book, charter, promise.day, amount)
     return found
 
 
@@ -135,34 +146,14 @@ def _settle(entry: Entry, book: Book) -> dict[str, str]:
         state = balance(book, charter.name)
         state = Balance(state.reserved - held, state.spent + kept)
         found[account_total(charter.name)] = balance_text(state)
-        found |= _in_period(book, charter, promise.day, kept - held)
     return found
-
-
-def _in_period(book: Book, charter: Charter, day: datetime.date, amount: Amount) -> dict[str, str]:
-    if charter.calendar is None:
-        return {}
-    index = charter.calendar.index(day)
-    after = used_in_period(book, charter.name, index) + amount
-    return {period_total(charter.name, index): amount_text(after)}
-
-
-def _restate(entry: Entry, book: Book) -> dict[str, str]:
-    """Return the account's totals, recomputed from its whole history under the new terms."""
-    old = book.charter(entry.receipt.account)
-    assert old is not None
-    state, periods = recounted(book, amended(old, entry.receipt))
-    found = {account_total(old.name): balance_text(state)}
-    return found | {
-        period_total(old.name, index): amount_text(amount) for index, amount in periods.items()
-    }
 
 
 # -- what an entry must not break
 
 
-def broken_rule(entry: Entry, book: Book) -> str | None:
-    """Return which rule of the ledger an entry breaks; None if it breaks none.
+def broken_rule(entry: Entry, book: Book, policies: Sequence[Policy]) -> str | None:
+    """Return which rule of the ledger, or which policy, an entry breaks; None if it breaks none.
 
     The text continues a sentence about the entry. Code that writes entries checks the same
     conditions earlier, with messages that tell the user what to do.
@@ -170,7 +161,15 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
     Args:
         entry: The entry.
         book: The ledger before the entry.
+        policies: What is checked after the rules.
     """
+    broken = _broken_rule(entry, book)
+    for policy in policies:
+        broken = broken or policy.refused(entry, book)
+    return broken
+
+
+def _broken_rule(entry: Entry, book: Book) -> str | None:
     receipt = entry.receipt
     match known_kind(entry.kind):
         case "ledger" | "key" | "approve" | "withdraw" | "declare-public":
@@ -181,31 +180,26 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
             within = receipt.body["within"]
             if within is not None and book.charter(str(within)) is None:
                 return "opens an account within one that does not exist"
+            return None
         case "raise" | "restate" | "close":
             charter = book.charter(receipt.account)
             if charter is None or charter.closed:
                 return "concerns an account that is not open"
             return _broken_by_terms(entry, charter, book)
-        case "open-desk" | "close-desk":
-            if book.charter(receipt.account) is None:
-                return "concerns an unknown account"
-            return broken_by_schemas(entry, book) or broken_by_attempts(entry, book)
-        case "allow-retry" | "refuse-public":
+        case "open-desk" | "close-desk" | "allow-retry" | "refuse-public":
             known = book.charter(receipt.account) is not None
-            return broken_by_attempts(entry, book) if known else "concerns an unknown account"
+            return None if known else "concerns an unknown account"
         case "reserve":
-            promise = promise_of(entry.position, receipt)
-            broken = _broken_by_promise(promise, receipt, book)
-            return broken or broken_by_schemas(entry, book)
-        case "input" | "charge" | "attempt" | "commit" | "hold" | "look" | "decide" | "settle":
-            return _broken_in_release(entry, book)
-        case "examine" | "verdict":
+            return _broken_by_promise(promise_of(entry.position, receipt), receipt, book)
+        case (
+            "input" | "examine" | "verdict" | "charge" | "attempt" | "commit" | "settle"
+            | "hold" | "look" | "decide"
+        ):  # fmt: skip
             return _broken_in_release(entry, book)
         case None:
             return UNKNOWN_KIND
         case other:
             assert_never(other)
-    return None
 
 
 def _broken_by_terms(entry: Entry, charter: Charter, book: Book) -> str | None:
@@ -213,36 +207,10 @@ def _broken_by_terms(entry: Entry, charter: Charter, book: Book) -> str | None:
         return None
     after = amended(charter, entry.receipt)
     if entry.kind == "raise":
-        if not charter.terms.limit.within(after.terms.limit):
-            return "lowers the total of its account"
-        grows = is_raised(charter.calendar, after.calendar)
-        return None if grows else "lowers or replaces the calendar of its account"
-    if not is_same_but_delta(charter.calendar, after.calendar):
-        return "changes the periods of its account"
-    used = recounted(book, after)[0].used
+        raises = charter.terms.limit.within(after.terms.limit)
+        return None if raises else "lowers the total of its account"
+    used = recounted(book, after).used
     return None if used.within(after.terms.limit) else "restates a history that exceeds the total"
-
-
-def is_raised(before: Calendar | None, after: Calendar | None) -> bool:
-    """Return whether a calendar allows at least as much as before, in the same periods.
-
-    The use of each period is stored by the period's index, so an index must keep its period.
-
-    Args:
-        before: Calendar before the change, None without one.
-        after: Calendar after the change; None only if `before` is None.
-    """
-    if before is None or after is None:
-        return before is after
-    same = replace(after, epsilon=before.epsilon, delta=before.delta) == before
-    return same and after.epsilon >= before.epsilon and after.delta >= before.delta
-
-
-def is_same_but_delta(before: Calendar | None, after: Calendar | None) -> bool:
-    """Return whether only the delta of a calendar changed; the composition decides its meaning."""
-    if before is None or after is None:
-        return before is after
-    return replace(after, delta=before.delta) == before
 
 
 def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | None:
@@ -264,9 +232,7 @@ def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | 
         protects = receipt.body["neighbours"], receipt.body["unit"]
         if protects != (charter.neighbours, charter.unit):
             return f"has another neighbouring relation or unit than account {charter.name!r}"
-        if charter.approved_only and not book.approved(promise.plan):
-            return "reserves for a plan that was not approved"
-        if not promised(charter, promise).within(room_on(book, charter, promise.day)):
+        if not promised(charter, promise).within(left_of_total(book, charter)):
             return f"promises more than account {charter.name!r} has left"
     return None
 
@@ -312,26 +278,14 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
     if promise.measurements is not None and entry.kind in ("input", "examine", "charge"):
         # privacy: a release that promises nothing never looks at data.
         return "looks at data, although its release uses the results of an earlier one"
-    waits = promise.publish == "after-approval"
-    gate = gate_of(book, promise.position)
-    broken = broken_by_gate(entry.receipt, gate, over=over, after_approval=waits)
-    broken = broken or broken_by_attempts(entry, book)
-    if broken is not None:
-        return broken
     body = entry.body
     match entry.kind:
         case "input":
-            barred = barred_by(book, str(entry.about), promise.account, promise.plan)
-            if barred is not None:
-                return (
-                    "is for data that belong to another account"
-                    if barred[1] == "of another family"
-                    else "is for data of an account whose plans need approval"
-                )
+            if other_owner(book, str(entry.about), promise.account) is not None:
+                return "is for data that belong to another account"
             if book.has(f"input/{promise.position}"):
                 # The input itself is the last: a release is bound to that one.
                 return "names a table after the input it is part of"
-            return broken_by_schemas(entry, book)
         case "charge":
             if not book.has(f"input/{promise.position}"):
                 return "charges before the input is known"

@@ -7,23 +7,18 @@ A `Book` gives access to the state of the ledger after its entries so far. The d
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, Protocol
+from typing import Protocol
 
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.cost.composition import NO_CHARGES, NOTHING, Amount, Tally
 from dp_core.kernel.exact import exact_fraction
-from dp_core.kernel.ledger.account_balance import Standing, room
 from dp_core.kernel.ledger.account_terms import Charter, Promise
 from dp_core.kernel.ledger.receipts import Receipt
-
-Bar = Literal["of another family", "approved plans only"]
-"""Why an input that one account used is refused to another one (`barred_by`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +107,13 @@ class Book(Protocol):
 # -- subjects and texts of running totals
 
 
+OF_RULES = ("account/", "reservation/")
+"""Beginnings of the subjects that the rules read; no policy writes one."""
+
+
 def account_total(name: str) -> str:
     """Return the subject of an account's balance."""
     return f"account/{name}"
-
-
-def period_total(name: str, index: int) -> str:
-    """Return the subject of an account's use in one period."""
-    return f"period/{name}/{index}"
 
 
 def reservation_total(position: int) -> str:
@@ -134,12 +128,6 @@ def balance(book: Book, name: str) -> Balance:
         return Balance()
     reserved, spent = json.loads(text)
     return Balance(Amount.from_json(reserved), Amount.from_json(spent))
-
-
-def used_in_period(book: Book, name: str, index: int) -> Amount:
-    """Return the amount that an account used in one period of its calendar."""
-    text = book.total(period_total(name, index))
-    return NOTHING if text is None else Amount.from_json(json.loads(text))
 
 
 def use(book: Book, reservation: int) -> Use:
@@ -171,11 +159,6 @@ def use_text(value: Use) -> str:
     return _text([*sums, value.results, stages])
 
 
-def amount_text(value: Amount) -> str:
-    """Return the text of the running total of a period's use."""
-    return _text(value.to_json())
-
-
 def _text(value: object) -> str:
     return canonical_json(value).decode()
 
@@ -197,42 +180,6 @@ def lineage(book: Book, account: str) -> tuple[Charter, ...]:
         found.append(charter)
         name = charter.within
     return tuple(found)
-
-
-def barred_by(book: Book, input_hash: str, account: str, plan: str) -> tuple[str, Bar] | None:
-    """Return an earlier account of an input that bars its use by another one, and why; or None.
-
-    Accounts with the same topmost account may use the same input. If one of them, or an account
-    above it, pays for approved plans only, the plan of the other must be approved too.
-
-    Args:
-        book: The ledger.
-        input_hash: Keyed hash of the input, or of a table of it.
-        account: Account that would pay for its next use.
-        plan: Hash of the plan of that use.
-
-    Privacy:
-        The topmost account pays for every release of its family, so its total bounds what all
-        releases of the input reveal. Accounts of another family would give it a fresh budget.
-    """
-    owner = other_owner(book, input_hash, account)
-    if owner is not None:
-        return owner, "of another family"
-    payers = lineage(book, account)
-    if book.account_of(input_hash) is None:
-        return None
-    if not payers or book.approved(plan):
-        return None
-    names = {charter.name for charter in payers}
-    # Not the uses of the input: their number grows with every release.
-    for strict in subtree(book, payers[-1].name):
-        charter = book.charter(strict)
-        if strict in names or charter is None or not charter.approved_only:
-            continue
-        for user in subtree(book, strict):
-            if book.used(input_hash, user):
-                return user, "approved plans only"
-    return None
 
 
 def other_owner(book: Book, input_hash: str, account: str) -> str | None:
@@ -263,29 +210,9 @@ def subtree(book: Book, account: str) -> list[str]:
     return found
 
 
-def standing(book: Book, charter: Charter, day: datetime.date) -> Standing:
-    """Return the limits and the use of an account, with the use in the period of a day.
-
-    `tasks.ledger.accounts.read_balances` does this for all accounts that pay for a release, also
-    under another composition.
-    """
-    in_period: dict[int, Amount] = {}
-    if charter.calendar is not None:
-        index = charter.calendar.index(day)
-        in_period[index] = used_in_period(book, charter.name, index)
-    return Standing(
-        terms=charter.terms,
-        calendar=charter.calendar,
-        limit=charter.terms.limit,
-        used=balance(book, charter.name).used,
-        used_in_period=in_period,
-        name=charter.name,
-    )
-
-
-def room_on(book: Book, charter: Charter, day: datetime.date) -> Amount:
-    """Return the amount that an account can promise on a day; a negative part counts as 0."""
-    return room(standing(book, charter, day), day)
+def left_of_total(book: Book, charter: Charter) -> Amount:
+    """Return the amount left of an account's total; a negative part counts as 0."""
+    return charter.terms.limit - balance(book, charter.name).used
 
 
 def promised(charter: Charter, promise: Promise) -> Amount:
@@ -328,25 +255,28 @@ def taken(book: Book, charter: Charter, promise: Promise, settlement: Receipt | 
     return settled(charter, promise, use(book, promise.position), settlement)
 
 
-def recounted(book: Book, charter: Charter) -> tuple[Balance, dict[int, Amount]]:
+def taken_of(book: Book, charter: Charter) -> Iterator[tuple[Promise, Receipt | None, Amount]]:
+    """Yield every release that an account pays for: promise, settlement and amount taken.
+
+    Args:
+        book: The ledger with the account's history.
+        charter: The account, with the terms by which to compute the amounts.
+    """
+    for promise, settlement in book.promises_of(subtree(book, charter.name)):
+        yield promise, settlement, taken(book, charter, promise, settlement)
+
+
+def recounted(book: Book, charter: Charter) -> Balance:
     """Return an account's balance as if it had always had the given terms.
 
     Args:
         book: The ledger with the account's history.
-        charter: The account, with the terms and the calendar by which to compute.
-
-    Returns:
-        The balance, and the amount used in each period, by the period's index. A period without
-        reservations is not listed.
+        charter: The account, with the terms by which to compute.
     """
-    state, periods = Balance(), dict[int, Amount]()
-    for promise, settlement in book.promises_of(subtree(book, charter.name)):
-        amount = taken(book, charter, promise, settlement)
+    state = Balance()
+    for _, settlement, amount in taken_of(book, charter):
         if settlement is None:
             state = replace(state, reserved=state.reserved + amount)
         else:
             state = replace(state, spent=state.spent + amount)
-        if charter.calendar is not None:
-            index = charter.calendar.index(promise.day)
-            periods[index] = periods.get(index, NOTHING) + amount
-    return state, periods
+    return state

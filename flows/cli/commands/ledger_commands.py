@@ -45,8 +45,8 @@ from flows.cli.completion import ACCOUNT, RELEASE
 
 if TYPE_CHECKING:
     from dp_core.kernel.cost.composition import Composition
-    from dp_core.kernel.ledger.budget_periods import Period
     from dp_core.kernel.privacy import Neighbours
+    from dp_core.policies.budget_periods import Period
 
 _LARGE_EPSILON = "Confirm a total epsilon above 100, or delta above 0.001."
 _OWN_DELTA = "Part of delta reserved for methods with a threshold (sba, sbhg)."
@@ -182,14 +182,14 @@ def ledger_raise(
             "Nothing to raise; give --epsilon, --delta, --period-epsilon or --period-delta."
         )
     found = existing_ledger()
-    charter = found.account(account).charter
+    now = found.account(account)
     terms = replace(
-        charter.terms,
-        epsilon=max(charter.terms.epsilon, epsilon or Fraction(0)),
-        delta=max(charter.terms.delta, delta or Fraction(0)),
+        now.terms,
+        epsilon=max(now.terms.epsilon, epsilon or Fraction(0)),
+        delta=max(now.terms.delta, delta or Fraction(0)),
     )
     calendar = raised_calendar(
-        account, charter.calendar, terms, epsilon=period_epsilon, delta=period_delta
+        account, now.calendar, terms, epsilon=period_epsilon, delta=period_delta
     )
     confirm_total(epsilon, delta, meant=meant)
     before = account_answer(found, account)
@@ -221,8 +221,8 @@ def ledger_restate(
 
     found = existing_ledger()
     before = account_answer(found, account)
-    charter = found.account(account).charter
-    terms = charter.terms
+    now = found.account(account)
+    terms = now.terms
     if composition == "zcdp" and terms.delta == 0:
         raise BadInput(
             f"Account {account!r} has delta 0, but zcdp needs delta above 0. Raise it first:"
@@ -231,7 +231,7 @@ def ledger_restate(
     after = account_terms(
         composition, epsilon=terms.epsilon, delta=terms.delta, own_delta=own_delta
     )
-    calendar = restated_calendar(account, charter.calendar, terms, after, delta=period_delta)
+    calendar = restated_calendar(account, now.calendar, terms, after, delta=period_delta)
     found.restate_account(
         account,
         composition=composition,

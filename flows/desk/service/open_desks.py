@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.errors import BadInput, BudgetRefused, StageFailed
-from dp_core.kernel.ledger.account_balance import room
+from dp_core.policies.account_balance import room
 from dp_core.text.pages.answer import plain
 from flows.answers.amounts import PrivacyAmount, amount_left
 from flows.desk.asked_question import read_asked

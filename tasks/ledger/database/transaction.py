@@ -20,6 +20,7 @@ from dp_core.kernel.ledger.receipts import PUBLISHED, START, EntryKind, Receipt,
 from dp_core.kernel.ledger.rules import broken_rule, changes
 from dp_core.kernel.ledger.running_totals import reservation_total
 from dp_core.kernel.ledger.signatures import Signer
+from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.database.ledger_place import Place
 from tasks.ledger.database.ledger_tables import APPEND_ONLY, ENTRIES, TOTALS, refusals
 
@@ -411,7 +412,7 @@ class Transaction:
             previous=link,
         )
         entry = self._signed(entry)
-        broken = broken_rule(entry, self)
+        broken = broken_rule(entry, self, POLICIES)
         if broken is not None:
             # Callers check the same conditions earlier, with more helpful messages.
             raise LedgerCorrupt(
@@ -419,7 +420,7 @@ class Transaction:
                 " `dp-release ledger verify` checks what is there.",
                 row="entry-refused",
             )
-        after = changes(entry, self)
+        after = changes(entry, self, POLICIES)
         self.connection.execute(_ADD, _columns(entry))
         self._last = position, entry.link, recorded
         self.has_appended = True

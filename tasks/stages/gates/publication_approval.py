@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dp_core.bundle.statement.release_json import file_record
 from dp_core.errors import Held, StageFailed, Unpublished
-from dp_core.kernel.ledger.approval import Cause
 from dp_core.plan.quality_checks import verdicts
+from dp_core.policies.approval import Cause
 from tasks.run.publication_refusals import failed_sentence, waiting_sentence
 from tasks.run.release_cleanup import mark_waiting, remove_unpublished
 from tasks.run.release_run import Run

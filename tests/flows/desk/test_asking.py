@@ -9,8 +9,8 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, Held, StageFailed, Unpublished
 from dp_core.kernel.cost.composition import Terms
-from dp_core.kernel.ledger.refused_attempts import MOST_REFUSED
-from dp_core.kernel.ledger.tried_schemas import MOST_SCHEMAS
+from dp_core.policies.refused_attempts import MOST_REFUSED
+from dp_core.policies.tried_schemas import MOST_SCHEMAS
 from flows.cli.actions.publication_decisions import publish, withdraw
 from flows.desk import own_process
 from flows.desk.asking import admit_question, answer_question, plan_question

@@ -251,8 +251,6 @@ class Model:
     def refuses_bind(self, taken: Taken, data: str, home: str) -> type[Exception] | None:
         """Return what binding an input is told."""
         if taken.given is not None:
-            if taken.given[0] != data:
-                return BadInput
             return None if taken.given[1] == home else StageFailed
         top = [*self.lineage(taken.account)][-1]
         others = any(

@@ -6,8 +6,8 @@ import pytest
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused
 from dp_core.kernel.cost.composition import NOTHING
 from dp_core.kernel.cost.curves import zcdp_epsilon
-from dp_core.kernel.ledger.budget_periods import Calendar
-from dp_core.kernel.ledger.running_totals import used_in_period
+from dp_core.policies.account_balance import used_in_period
+from dp_core.policies.budget_periods import Calendar
 from tasks.ledger.ledger import Ledger
 from tests.ledgers import (
     CURVE,
@@ -76,7 +76,7 @@ def test_all_that_an_opening_fixes_is_read_back(ledger):
         owner="owner",
     )
     charter = account.charter
-    assert charter.calendar == calendar
+    assert account.calendar == calendar
     assert (charter.within, charter.approved_only, charter.owner) == ("country", True, "owner")
     assert [above.name for above in ledger.lineage("town")] == ["town", "country"]
 
@@ -171,7 +171,7 @@ def test_the_allowance_of_a_calendar_is_raised_and_nothing_else_of_it(ledger, mo
     assert account.left == amount(1, "2e-6")
     assert account.terms == basic()
     ledger.raise_account("town", epsilon=Fraction(3), **WHO)
-    assert ledger.account("town").charter.calendar == monthly("1", "2e-6")
+    assert ledger.account("town").calendar == monthly("1", "2e-6")
     ledger.verify()
 
 
@@ -293,7 +293,7 @@ def test_restating_counts_the_releases_of_accounts_within_and_the_periods(
     assert december == uses[2].amount
     ledger.verify()
     again = restate(ledger, "basic", "country", period_delta=Fraction("1e-5"))
-    assert again.charter.calendar == before.charter.calendar
+    assert again.calendar == before.calendar
     assert again.balance == before.balance == ledger.account("country").balance
     assert again.left == before.left
     ledger.verify()
@@ -307,7 +307,7 @@ def test_what_a_period_allows_of_delta_is_stated_anew_when_the_account_is_restat
     with pytest.raises(BadInput, match="must be given"):
         restate(ledger, "basic")
     restate(ledger, "basic", period_delta=Fraction("2e-6"))
-    calendar = ledger.account("town").charter.calendar
+    calendar = ledger.account("town").calendar
     assert (calendar.epsilon, calendar.delta) == (2, Fraction("2e-6"))
     spend(ledger, plan_of(tmp_path, GAUSSIAN, privacy=CURVE))
     open_town(ledger, "other")
@@ -316,7 +316,7 @@ def test_what_a_period_allows_of_delta_is_stated_anew_when_the_account_is_restat
     # The same composition with another own delta leaves its meaning, and so the number.
     restate(ledger, "zcdp", period_delta=Fraction(0))
     account = restate(ledger, "zcdp", own_delta="1e-6")
-    assert account.charter.calendar.delta == 0
+    assert account.calendar.delta == 0
     ledger.verify()
 
 
@@ -517,6 +517,6 @@ def test_a_calendar_begins_on_the_day_of_opening_whatever_is_asked(ledger_url, m
     ledger = Ledger(ledger_url)
     early = Calendar("month", Fraction(1, 10), Fraction(0), True, date(2020, 1, 1))
     opened = open_town(ledger, terms=basic("2", "0"), calendar=early)
-    assert opened.charter.calendar is not None
-    assert opened.charter.calendar.start == date(2026, 11, 20)
+    assert opened.calendar is not None
+    assert opened.calendar.start == date(2026, 11, 20)
     assert opened.left.main == Fraction(1, 10)

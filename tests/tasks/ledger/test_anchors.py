@@ -12,13 +12,12 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
-from dp_core.kernel.ledger.audit import audit
 from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.anchors.anchor_notes import read_notes
 from tasks.ledger.database.ledger_place import difference, is_same_site, place_of, site_of
 from tasks.ledger.export import read_export, write_export
 from tasks.run.home import home_id, open_ledger
-from tests.ledgers import LAPLACE, WHO, execute, open_town, owner, spend
+from tests.ledgers import LAPLACE, WHO, audited, execute, open_town, owner, spend
 from tests.specs import plan_of
 
 
@@ -527,7 +526,7 @@ def test_an_export_with_an_adoption_verifies_and_a_false_count_does_not(ledger, 
     entries = [entry for entry, _ in adopted.all_entries()]
     head = adopted.head()
     write_export(tmp_path / "export", entries, count=head.position, head=head.link)
-    assert audit(read_export(tmp_path / "export")).head == head.link
+    assert audited(read_export(tmp_path / "export")).head == head.link
     plain = type(ledger)(f"sqlite:///{home / 'ledger.db'}")
     body = {**head.body, "to": {"position": 3, "link": head.link}}
     for wrong in ({**body, "behind": 7}, {**body, "to": {"position": 2, "link": head.link}}):

@@ -4,8 +4,9 @@ import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.composition import NOTHING
-from dp_core.kernel.ledger import approval, rules
-from tests.ledgers import HOME, LAPLACE, WHO, begin, measure, on, steps_of
+from dp_core.kernel.ledger import rules
+from dp_core.policies import approval
+from tests.ledgers import HOME, KEY, LAPLACE, WHO, begin, measure, on, steps_of
 from tests.specs import plan_of
 
 pytestmark = [pytest.mark.any_database, pytest.mark.usefixtures("town")]
@@ -94,6 +95,16 @@ def test_a_look_comes_after_all_is_made_and_a_decision_once(ledger, writer, plan
     ledger.verify()
 
 
+def test_other_data_for_a_held_release_are_refused_and_counted(ledger, writer, plan):
+    held = measure(writer, plan, ["one_way"])
+    writer.await_approval(held, "after-approval", SETS)
+    with pytest.raises(BadInput, match="changed since it began"):
+        writer.bind_input(held, "other data", KEY)
+    assert ledger.attempts("town").refused == 1
+    assert ledger.gate(held).held
+    ledger.verify()
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "words"),
     [
@@ -109,7 +120,7 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
 ):
     """What follows a hold is added past the rules; the audit names it."""
     with ledger.lease("first", HOME) as writer:
-        held = measure(writer, plan)
+        held = measure(writer, plan, ["one_way"])
         if kind != "hold":
             writer.await_approval(held, "after-approval", SETS)
     from tasks.ledger import reservation_entries
@@ -124,7 +135,7 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
                 settle(rows, held, body["outcome"], seen=True)
             elif kind == "charge":
                 charge = rows.latest(kinds=("charge",), reservation=held.position)
-                more = {**charge.body, "batch": "more", "step": "more"}
+                more = {**charge.body, "stage": "measure", "batch": "more", "step": "more"}
                 from dp_core.kernel.ledger.entries import charge_key
 
                 step = (plan.spec.release, more["stage"], "more")

@@ -27,11 +27,12 @@ from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.kernel.cost.currency import Currency, Kind
 from dp_core.kernel.cost.curves import gaussian_limit, zcdp_limit
 from dp_core.kernel.ledger import rules
-from dp_core.kernel.ledger.approval import CAUSES, DECISIONS
-from dp_core.kernel.ledger.budget_periods import Calendar
+from dp_core.kernel.ledger.audit import audit
 from dp_core.kernel.ledger.receipts import first_bad_link
 from dp_core.kernel.ledger.session import Step
 from dp_core.plan.plan import Plan
+from dp_core.policies.approval import CAUSES, DECISIONS
+from dp_core.policies.budget_periods import Calendar
 from tasks.ledger import leases, reservation_check
 from tasks.ledger import release_writer as writer_module
 from tasks.ledger.database import transaction
@@ -154,6 +155,12 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def the_whole_ledger_verifies(self) -> None:
         assert self.ledger.verify(KEY).entries == self.model.entries
+
+    @invariant()
+    def policies_only_refuse(self) -> None:
+        """Whatever was accepted with policies is accepted by the kernel's rules alone."""
+        entries = ((entry, None) for entry, _ in self.ledger.all_entries())
+        assert audit(entries, ()).entries == self.model.entries
 
     @invariant()
     def the_last_release_is_as_the_model_has_it(self) -> None:
@@ -463,6 +470,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(pick=PICK, stale=STALE, data=st.sampled_from(("data", "data", "other")))
     def bind(self, pick: int, stale: bool, data: str) -> None:
         found, held, taken, late, home = self.open_release(pick, stale)
+        # Other data than the bound are an attempt that is refused: `test_refused_attempts`.
+        data = data if taken.given is None else taken.given[0]
         refusal = late or self.model.refuses_bind(taken, data, home)
         self.both(refusal, lambda: found.bind_input(held, data, KEY))
         if refusal is None and taken.given is None:

@@ -4,7 +4,7 @@ import pytest
 
 from dp_core.bundle.statement.sections import refusals_statement
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.kernel.ledger.refused_attempts import attempts_of
+from dp_core.policies.refused_attempts import attempts_of
 from tasks.ledger.reservation_entries import add
 from tests.ledgers import (
     GAUSSIAN,

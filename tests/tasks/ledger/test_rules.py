@@ -3,9 +3,10 @@
 import pytest
 
 from dp_core.errors import LedgerCorrupt
-from dp_core.kernel.ledger.audit import audit
+from dp_core.kernel.ledger.audit import MemoryBook, audit
+from dp_core.kernel.ledger.rules import Policy, changes
 from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, begin, open_town, steps_of
+from tests.ledgers import HOME, audited, begin, open_town, steps_of
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
@@ -130,4 +131,32 @@ def test_one_input_is_never_in_two_accounts(ledger, tmp_path):
                 about="input of first",
                 body={"home": "home", "seal": "s"},
             )
-    assert audit(ledger.all_entries()).entries == ledger.head().position
+    assert audited(ledger.all_entries()).entries == ledger.head().position
+
+
+def test_a_policy_can_refuse_an_entry_but_not_write_a_total_of_the_rules(ledger, tmp_path):
+    with ledger.lease("first", HOME) as writer:
+        begin(writer, plan_of(tmp_path))
+    entries = [entry for entry, _ in ledger.all_entries()]
+    walk = lambda: ((entry, None) for entry in entries)  # noqa: E731
+    assert audit(walk(), ()).entries == len(entries)
+    for refused in {entry.kind for entry in entries}:
+        never = Policy(
+            "never", lambda entry, _, no=refused: "x" if entry.kind == no else None, none
+        )
+        with pytest.raises(LedgerCorrupt, match=rf"\({refused}\) x"):
+            audit(walk(), (never,))
+    for subject in ("account/town", "reservation/3"):
+        forging = Policy("forging", none_refused, lambda *_, at=subject: {at: "[[0,0],[0,0]]"})
+        with pytest.raises(LedgerCorrupt):
+            audit(walk(), (forging,))
+        with pytest.raises(ValueError, match="forging"):
+            changes(entries[1], MemoryBook(), (forging,))
+
+
+def none(_entry, _book):
+    return {}
+
+
+def none_refused(_entry, _book):
+    return None

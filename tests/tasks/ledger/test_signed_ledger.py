@@ -7,14 +7,13 @@ import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.ledger.audit import audit
 from dp_core.kernel.ledger.entries import entry_link, signed_message
 from dp_core.kernel.ledger.receipts import receipt_hash
 from dp_core.kernel.ledger.signatures import is_signed, key_proof, make_key
 from tasks.ledger.export import read_export, write_export
 from tasks.ledger.ledger import Ledger
 from tests.full import at_full_size
-from tests.ledgers import KEY, WHO, open_town, reserve, spend
+from tests.ledgers import KEY, WHO, audited, open_town, reserve, spend
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
@@ -40,7 +39,7 @@ def entries_of(ledger):
 
 
 def check(entries, **more):
-    return audit(((entry, None) for entry in entries), **more)
+    return audited(((entry, None) for entry in entries), **more)
 
 
 def rewritten(entries, position, change, sign=None):
@@ -262,7 +261,7 @@ def changed(path, content):
 
 
 def test_an_export_is_checked_like_the_database_and_by_its_key(signed, signer, export):
-    assert audit(read_export(export), trusted=[signer.public]) == signed.verify(KEY)
+    assert audited(read_export(export), trusted=[signer.public]) == signed.verify(KEY)
     assert [entry for entry, _ in read_export(export)] == entries_of(signed)
     assert export.stat().st_mode & 0o777 == 0o600
 
@@ -288,7 +287,7 @@ def test_what_was_added_meanwhile_is_not_in_the_export(signed, tmp_path):
     signed.approve("plan", **WHO)
     path = tmp_path / "later.jsonl"
     write_export(path, iter(entries_of(signed)), count=head.position, head=head.link)
-    assert audit(read_export(path)).head == head.link
+    assert audited(read_export(path)).head == head.link
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
@@ -301,7 +300,7 @@ def test_any_changed_byte_of_an_export_is_found(export):
             damaged[offset] ^= bits
             path = changed(export, bytes(damaged))
             with pytest.raises((LedgerCorrupt, BadInput)) as found:
-                audit(read_export(path))
+                audited(read_export(path))
             assert "\n" not in found.value.message
             if offset > first:
                 # A line end more or less moves all entries after it, so it is told as the first.
@@ -317,13 +316,13 @@ def test_an_export_that_was_cut_or_redirected_is_found(export):
     for cut in (1, 2, count - 1):
         path = changed(export, b"".join(lines[:-cut]))
         with pytest.raises(LedgerCorrupt, match=rf"^Entry {count - cut + 1} .*is missing"):
-            audit(read_export(path))
+            audited(read_export(path))
     with pytest.raises(LedgerCorrupt, match=rf"^Entry {count} .*changed"):
-        audit(read_export(changed(export, b"".join(lines)[:-1])))
+        audited(read_export(changed(export, b"".join(lines)[:-1])))
     with pytest.raises(LedgerCorrupt, match="Entry 1 of the export is missing"):
-        audit(read_export(changed(export, lines[0])))
+        audited(read_export(changed(export, lines[0])))
     with pytest.raises(LedgerCorrupt, match=r"^Entry 3 of the ledger is missing"):
-        audit(read_export(changed(export, b"".join([*lines[:3], *lines[4:]]))))
+        audited(read_export(changed(export, b"".join([*lines[:3], *lines[4:]]))))
     header = json.loads(lines[0])
     for values, sentence in (
         ({"head": "0" * 64}, f"Entry {count}, the last one of the export, differs"),
@@ -335,11 +334,11 @@ def test_an_export_that_was_cut_or_redirected_is_found(export):
     ):
         path = changed(export, b"".join([canonical_json({**header, **values}), b"\n", *lines[1:]]))
         with pytest.raises(LedgerCorrupt, match=sentence):
-            audit(read_export(path))
+            audited(read_export(path))
     # Cut, and its first line made to fit: only who noted the head, or the totals, can tell.
     shorter = {**header, "entries": count - 1, "head": json.loads(lines[-2])["link"]}
     path = changed(export, b"".join([canonical_json(shorter), b"\n", *lines[1:-1]]))
-    assert audit(read_export(path)).head != header["head"]
+    assert audited(read_export(path)).head != header["head"]
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
@@ -359,9 +358,9 @@ def test_what_is_no_export_is_refused_in_one_sentence(export, tmp_path):
         (canonical_json(without) + b"\n", LedgerCorrupt, "first line"),
     ):
         with pytest.raises(error, match=sentence):
-            audit(read_export(changed(export, content)))
+            audited(read_export(changed(export, content)))
     with pytest.raises(BadInput, match="cannot be read"):
-        audit(read_export(tmp_path / "nothing"))
+        audited(read_export(tmp_path / "nothing"))
     empty = {**header, "entries": 0, "head": ""}
     with pytest.raises(LedgerCorrupt, match="Entry 1 of the ledger is missing"):
-        audit(read_export(changed(export, canonical_json(empty) + b"\n")))
+        audited(read_export(changed(export, canonical_json(empty) + b"\n")))

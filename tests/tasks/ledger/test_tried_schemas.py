@@ -6,7 +6,7 @@ import pytest
 
 from dp_core.bundle.statement.sections import refusals_statement
 from dp_core.errors import BudgetRefused, LedgerCorrupt
-from dp_core.kernel.ledger.tried_schemas import MOST_SCHEMAS
+from dp_core.policies.tried_schemas import MOST_SCHEMAS
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.ledgers import GAUSSIAN, HOME, KEY, basic, monthly, on, open_town, refuse, reserve, spend
@@ -185,7 +185,7 @@ def test_what_is_beyond_the_limit_is_found(ledger, plans, monkeypatch, of_a_desk
         ledger.open_desk("town", "f" * 64, plan.spec.schema, **WHO, fits="e" * 64)
     fill(ledger, plans, MOST_SCHEMAS - of_a_desk)
     with monkeypatch.context() as patch:
-        patch.setattr("dp_core.kernel.ledger.tried_schemas.MOST_SCHEMAS", 20)
+        patch.setattr("dp_core.policies.tried_schemas.MOST_SCHEMAS", 20)
         patch.setattr("tasks.ledger.reservation_check.MOST_SCHEMAS", 20)
         if of_a_desk:
             bound(ledger, part_of(plan, ["a"], "question"), "d" * 64)

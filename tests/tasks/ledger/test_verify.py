@@ -13,7 +13,6 @@ from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.cost.events import GaussianEvent
 from dp_core.kernel.ledger import audit as audit_module
-from dp_core.kernel.ledger.audit import audit
 from dp_core.kernel.ledger.entries import entry_link
 from dp_core.kernel.ledger.receipts import KINDS, PUBLISHED, first_bad_link, receipt_hash
 from dp_core.kernel.ledger.signatures import make_key
@@ -29,6 +28,7 @@ from tests.ledgers import (
     KEY,
     LAPLACE,
     WHO,
+    audited,
     basic,
     begin,
     measure,
@@ -207,7 +207,7 @@ def verify_inside(connection):
             yield from page
             after = page[-1][0].position
 
-    found = audit(walk())
+    found = audited(walk())
     rows.check_file()
     return found
 
@@ -447,7 +447,7 @@ def test_a_ledger_rewritten_against_its_own_rules_is_found(used, change, sentenc
     entries = [entry for entry, _ in used.all_entries()]
     forged = rewritten(entries, change)
     if sentence is None:  # only the seal tells, under the key
-        assert audit((entry, None) for entry in forged).entries == len(forged)
+        assert audited((entry, None) for entry in forged).entries == len(forged)
         return
     place = next(
         old.position
@@ -458,14 +458,14 @@ def test_a_ledger_rewritten_against_its_own_rules_is_found(used, change, sentenc
         or old.receipt.release != new.receipt.release
     )
     with pytest.raises(LedgerCorrupt, match=sentence) as found:
-        audit((entry, None) for entry in forged)
+        audited((entry, None) for entry in forged)
     assert int(found.value.message.split()[1]) >= place
 
 
 def test_a_whole_rewritten_ledger_keeps_every_rule_when_nothing_is_forged(used):
     entries = [entry for entry, _ in used.all_entries()]
     assert rewritten(entries, lambda _: {}) == entries
-    assert audit((entry, None) for entry in entries).head == used.head().link
+    assert audited((entry, None) for entry in entries).head == used.head().link
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
@@ -485,7 +485,7 @@ def test_an_entry_that_is_there_twice_is_found(used):
         again = replace(entry, position=end.position + 1, recorded=end.recorded)
         again = replace(again, link=entry_link(again, end.link))
         with pytest.raises(LedgerCorrupt, match=rf"^Entry {end.position + 1} \({kind}\)"):
-            audit((entry, None) for entry in [*entries, again])
+            audited((entry, None) for entry in [*entries, again])
 
 
 # -- inputs are sealed

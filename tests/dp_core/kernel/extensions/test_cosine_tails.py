@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.fft import dct
 
+from dp_core.kernel.extensions import cosine_tails
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.extensions import cosine_tails
 from dp_core.kernel.questions.linear_questions import GRID
 from dp_core.kernel.questions.vetted import required
 from dp_core.kernel.questions.whole_numbers import MOST

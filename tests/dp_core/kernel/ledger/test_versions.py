@@ -10,7 +10,6 @@ import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.ledger import entries
-from dp_core.kernel.ledger.audit import audit
 from dp_core.kernel.ledger.entries import (
     Entry,
     entry_link,
@@ -22,6 +21,7 @@ from dp_core.kernel.ledger.entries import (
 )
 from dp_core.kernel.ledger.receipts import START, make_receipt
 from tasks.ledger.export import read_export, write_export
+from tests.ledgers import audited
 
 LINKS = (
     "cb177810a8337e44006a7e6f69f6865b7d2e7372bdb2cca4e9bd3d18d0aba609",
@@ -63,7 +63,7 @@ def ledger_of(size: int, version: object = 2) -> list[Entry]:
 
 
 def check(found: list[Entry]) -> str:
-    return audit((entry, None) for entry in found).head
+    return audited((entry, None) for entry in found).head
 
 
 @pytest.fixture
@@ -93,11 +93,11 @@ def test_a_ledger_and_its_export_of_before_verify_in_a_later_version_and_go_on(
     path = export(tmp_path / "old", old)
     monkeypatch.setattr(entries, "LEDGER_VERSION", 3)
     assert check(old) == old[-1].link
-    assert audit(read_export(path)).head == old[-1].link
+    assert audited(read_export(path)).head == old[-1].link
     longer = ledger_of(5)
     assert longer[:3] == old
     assert check(longer) == longer[-1].link
-    assert audit(read_export(export(tmp_path / "longer", longer))).entries == 5
+    assert audited(read_export(export(tmp_path / "longer", longer))).entries == 5
 
 
 @pytest.mark.usefixtures("newer")
@@ -105,7 +105,7 @@ def test_an_export_has_the_version_of_its_ledger_and_not_of_the_program(tmp_path
     for version in (2, 3):
         path = export(tmp_path / f"of {version}", ledger_of(2, version))
         assert f'"version":{version}'.encode() in path.read_bytes().splitlines()[0]
-        assert audit(read_export(path)).entries == 2
+        assert audited(read_export(path)).entries == 2
 
 
 @pytest.mark.usefixtures("newer")
@@ -114,7 +114,7 @@ def test_an_export_whose_first_line_names_another_version_was_changed(tmp_path):
     head, *rest = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(head.replace(b'"version":2', b'"version":3') + b"".join(rest))
     with pytest.raises(LedgerCorrupt, match="first line of the export was changed"):
-        audit(read_export(path))
+        audited(read_export(path))
 
 
 def test_a_program_of_before_says_that_it_is_to_be_updated(tmp_path, monkeypatch):
@@ -122,7 +122,7 @@ def test_a_program_of_before_says_that_it_is_to_be_updated(tmp_path, monkeypatch
     found = ledger_of(2, 3)
     path = export(tmp_path / "export", found)
     monkeypatch.undo()
-    for look in (lambda: check(found), lambda: audit(read_export(path))):
+    for look in (lambda: check(found), lambda: audited(read_export(path))):
         with pytest.raises(BadInput, match=r"has format 3, .*; update dp-release"):
             look()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dp_core.kernel.cost.composition import NOTHING, Amount, Terms
 from dp_core.kernel.cost.curves import zcdp_limit
-from dp_core.kernel.ledger.budget_periods import Calendar, allowance
+from dp_core.policies.budget_periods import Calendar, allowance
 
 PERIODS = ("month", "quarter", "year")
 days = st.dates(min_value=date(1990, 1, 1), max_value=date(2150, 12, 31))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from calendar import monthrange
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from typing import Literal, get_args
 
 from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.ledger.account_terms import Charter
 
 Period = Literal["month", "quarter", "year"]
 
@@ -140,3 +141,34 @@ def allowance(terms: Terms, calendar: Calendar) -> Amount:
     epsilon has less than 1/n of its rho.
     """
     return terms.allowance(calendar.epsilon, calendar.delta)
+
+
+def calendar_of(charter: Charter) -> Calendar | None:
+    """Return the allowance of an account per period; None without one.
+
+    Raises:
+        ValueError: if the account's receipt does not state it as `Calendar.to_json` writes it.
+    """
+    return None if charter.calendar is None else Calendar.from_json(charter.calendar)
+
+
+def is_raised(before: Calendar | None, after: Calendar | None) -> bool:
+    """Return whether a calendar allows at least as much as before, in the same periods.
+
+    The use of each period is stored by the period's index, so an index must keep its period.
+
+    Args:
+        before: Calendar before the change, None without one.
+        after: Calendar after the change; None only if `before` is None.
+    """
+    if before is None or after is None:
+        return before is after
+    same = replace(after, epsilon=before.epsilon, delta=before.delta) == before
+    return same and after.epsilon >= before.epsilon and after.delta >= before.delta
+
+
+def is_same_but_delta(before: Calendar | None, after: Calendar | None) -> bool:
+    """Return whether only the delta of a calendar changed; the composition decides its meaning."""
+    if before is None or after is None:
+        return before is after
+    return replace(after, delta=before.delta) == before

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.ledger.running_totals import lineage, other_owner, subtree, use
-from dp_core.kernel.ledger.tried_schemas import schemas_stated, tried_schemas
+from dp_core.policies.tried_schemas import schemas_stated, tried_schemas
 
 if TYPE_CHECKING:
     from dp_core.kernel.ledger.entries import Entry
@@ -41,6 +41,20 @@ Verdict = Literal["fits", "refused", "unreadable"]
 """How an attempt ended: the data fit, the data refused, or they could not be read (not counted)."""
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+CHANGING = frozenset(
+    (
+        "examine",
+        "verdict",
+        "charge",
+        "allow-retry",
+        "refuse-public",
+        "settle",
+        "open-desk",
+        "close-desk",
+    )
+)
+"""Kinds of entries that change an account's attempts."""
 
 Examination: TypeAlias = Literal["open", "charged"] | Verdict
 """State of the attempt of one reservation: no verdict yet, the verdict, or charged after `fits`."""
@@ -188,10 +202,11 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
     """Return the running totals that an entry changes: attempts, and state of its own attempt.
 
     Args:
-        entry: Entry of kind `examine`, `verdict`, `charge`, `allow-retry`, `refuse-public`,
-            `settle`, `open-desk` or `close-desk`; it breaks no rule.
+        entry: An entry that breaks no rule.
         book: The ledger before the entry.
     """
+    if entry.kind not in CHANGING:
+        return {}
     account, place = entry.receipt.account, entry.reservation
     before = attempts_of(book, account)
     if entry.kind == "allow-retry":
@@ -232,9 +247,11 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
     """Return how an entry breaks the rules of attempts; None if it does not.
 
     Args:
-        entry: Any entry of an account or of a reservation.
+        entry: Any entry.
         book: The ledger before the entry.
     """
+    if entry.kind not in CHANGING:
+        return None
     attempts = attempts_of(book, entry.receipt.account)
     state = None if entry.reservation is None else examination_of(book, entry.reservation)
     match entry.kind:

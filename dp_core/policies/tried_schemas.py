@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.ledger.running_totals import lineage
+from dp_core.policies.budget_periods import calendar_of
 
 if TYPE_CHECKING:
     from dp_core.kernel.ledger.entries import Entry
@@ -88,7 +89,7 @@ def tried_schemas(book: Book, account: str, day: date) -> TriedSchemas:
         period, recent, total, known, fitting = json.loads(text)
         fitted = tuple((data, frozenset(whole)) for data, whole in fitting)
         found = TriedSchemas(period, recent, total, frozenset(known), fitted)
-    calendar = lineage(book, account)[-1].calendar
+    calendar = calendar_of(lineage(book, account)[-1])
     current = 0 if calendar is None else calendar.index(day)
     if current <= found.period:
         return found
@@ -99,9 +100,11 @@ def tried_after(entry: Entry, book: Book) -> dict[str, str]:
     """Return the running totals that an entry changes.
 
     Args:
-        entry: Entry of kind `reserve`, `open-desk`, `input` or `allow-retry`; it breaks no rule.
+        entry: An entry that breaks no rule.
         book: The ledger before the entry.
     """
+    if entry.kind not in ("reserve", "open-desk", "input", "allow-retry"):
+        return {}
     subject = _subject(book, entry.receipt.account)
     before = _before(entry, book)
     if entry.kind == "allow-retry":
@@ -123,6 +126,8 @@ def tried_after(entry: Entry, book: Book) -> dict[str, str]:
 
 def broken_by_schemas(entry: Entry, book: Book) -> str | None:
     """Return how a `reserve`, `open-desk` or `input` breaks the limit; None if it does not."""
+    if entry.kind not in ("reserve", "open-desk", "input"):
+        return None
     parts = _parts_of(entry, book)
     if not parts:
         return None

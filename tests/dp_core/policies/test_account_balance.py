@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.kernel.cost.composition import NOTHING, Amount, Terms
-from dp_core.kernel.ledger.account_balance import (
+from dp_core.policies.account_balance import (
     Standing,
     promise,
     room,
@@ -16,7 +16,7 @@ from dp_core.kernel.ledger.account_balance import (
     total_left,
     total_stops,
 )
-from dp_core.kernel.ledger.budget_periods import Calendar
+from dp_core.policies.budget_periods import Calendar
 
 TERMS = Terms("basic", Fraction(3), Fraction(3, 10**9))
 MONTHLY = Calendar("month", Fraction(1), Fraction(1, 10**9), False, date(2026, 11, 20))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from dp_core.kernel.canonical import canonical_json
 
 if TYPE_CHECKING:
+    from dp_core.kernel.ledger.entries import Entry
     from dp_core.kernel.ledger.receipts import Receipt
     from dp_core.kernel.ledger.running_totals import Book
 
@@ -96,15 +97,30 @@ def settled_with(gate: Gate) -> dict[str, object]:
     return {"decision": gate.to_json()} if gate.held is not None else {}
 
 
-def broken_by_gate(receipt: Receipt, gate: Gate, *, over: bool, after_approval: bool) -> str | None:
-    """Return how an entry breaks the rules of approval; None if it does not.
+def gate_after(entry: Entry, book: Book) -> dict[str, str]:
+    """Return the running total that a `hold`, `look` or `decide` changes."""
+    if entry.kind not in ("hold", "look", "decide"):
+        return {}
+    assert entry.reservation is not None
+    after = passed(gate_of(book, entry.reservation), entry.receipt)
+    return {gate_total(entry.reservation): after.text()}
 
-    Args:
-        receipt: Receipt of the entry, of any kind that belongs to a reservation.
-        gate: Approval state before the entry.
-        over: Whether the reservation is settled.
-        after_approval: Whether the spec requires approval before publication.
-    """
+
+def broken_by_gate(entry: Entry, book: Book) -> str | None:
+    """Return how an entry of a release breaks the rules of approval; None if it does not."""
+    if entry.reservation is None or entry.kind == "reserve":
+        return None
+    promise = book.promise(entry.reservation)
+    assert promise is not None
+    over = book.has(f"settle/{promise.position}")
+    waits = promise.publish == "after-approval"
+    gate = gate_of(book, promise.position)
+    return _broken_by_gate(entry.receipt, gate, over=over, after_approval=waits)
+
+
+def _broken_by_gate(
+    receipt: Receipt, gate: Gate, *, over: bool, after_approval: bool
+) -> str | None:
     body: Mapping[str, Any] = receipt.body
     match receipt.kind:
         case "look":
@@ -120,6 +136,9 @@ def broken_by_gate(receipt: Receipt, gate: Gate, *, over: bool, after_approval: 
             return None if body["decision"] in DECISIONS else "states an unknown decision"
         case "settle":
             return _broken_by_end(body, gate, after_approval=after_approval)
+        case "examine" | "verdict":
+            # Other data than the release's own are refused, and counted, as long as it is open.
+            return None
         case _:
             # privacy: what a person looked at is never drawn or measured again.
             return None if gate.held is None else "comes after its release was held"
