@@ -173,6 +173,7 @@ def chain_of(made: Outcome, session: MemorySession) -> Chain:
             **privacy.protects.stated,
             "plan": digest(document),
             "document": document_hash(compiled_document(plan)),
+            "extensions": list(plan.extensions),
             "sets": plan.spec.sets,
             "mode": plan.spec.mode,
             "currency": plan.currency.to_json(),

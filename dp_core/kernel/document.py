@@ -4,14 +4,15 @@ It is compiled from schema and plan before the data are opened, and its hash sta
 reservation. What is enforced is what it says, so the statement of a release is printed from it, and
 whoever verifies the release compiles it again from the published schema and plan.
 
-    {"format": {"name": "dp-release kernel document", "version": 1},
+    {"format": {"name": "dp-release kernel document", "version": 2},
      "release": "survey-2026q4",
      "neighbours": "add-remove",
      "unit": {"word": "person", "identified_by": "person_id", "most": 4, "missing_values": [""]},
      "records": {"of": "rows"},                          or how households or panels make records
      "columns": [...],                                   see `coding.coding_rule`
      "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
-     "stages": {"one_way": "1/500", "measure": "9/500"}}
+     "stages": {"one_way": "1/500", "measure": "9/500"},
+     "extensions": ["indif"]}                            questions outside the core
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from dp_core.kernel.errors import BadInput
+from dp_core.kernel.extensions import EXTENSIONS
 
-NAME, VERSION = "dp-release kernel document", 1
+NAME, VERSION = "dp-release kernel document", 2
 MOST_BYTES = 1 << 28
 """Most bytes of a document."""
 MOST_ROWS = 1000
@@ -38,7 +40,10 @@ Word: TypeAlias = Literal["row", "person", "household"]
 UNIT_KEYS = ("unit", "max_rows", "max_members", "identified_by")
 """Keys that state a unit in receipts and statements."""
 _CURRENCIES = ("pure", "zcdp", "gaussian", "mixed")
-_KEYS = ("format", "release", "neighbours", "unit", "records", "columns", "currency", "stages")
+_KEYS = (
+    *("format", "release", "neighbours", "unit", "records", "columns"),
+    *("currency", "stages", "extensions"),
+)
 _RECORDS: Mapping[str, tuple[str, ...]] = {
     "rows": (),
     "households": ("tables", "key", "link", "person_key", "larger", "least", "most"),
@@ -200,6 +205,9 @@ def check_document(document: Mapping[str, Any]) -> ProtectedUnit:
     _check_records(document["records"], unit)
     _check_columns(document["columns"], unit)
     _check_budget(document["currency"], document["stages"])
+    named = document["extensions"]
+    if not _are_texts(named) or named != sorted({*named} & {*EXTENSIONS}):
+        raise wrong_document("extensions")
     return unit
 
 

@@ -17,4 +17,5 @@ def compiled_document(plan: Plan) -> dict[str, Any]:
         neighbours=spec.privacy.neighbours,
         currency=plan.currency.to_json(),
         costs={stage: str(cost) for stage, cost in plan.costs.items()},
+        extensions=plan.extensions,
     )

@@ -144,6 +144,7 @@ class Plan:
             "spec": dict(self.spec.document),
             "currency": self.currency.to_json(),
             "costs": {stage: str(cost) for stage, cost in self.costs.items()},
+            "extensions": list(self.extensions),
         }
 
     @property
@@ -163,6 +164,12 @@ class Plan:
         """Whether the plan alone fixes how many tables are measured and the noise of each."""
         earlier = self.spec.measurements
         return fixed_beforehand(earlier.plan if earlier else self.document())
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Questions outside the kernel's core that it may ask, in order."""
+        asks = () if self.spec.measurements is not None else self.spec.selector.extensions
+        return tuple(sorted(asks))
 
     @property
     def terms(self) -> Terms:

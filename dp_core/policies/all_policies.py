@@ -10,7 +10,7 @@ from dp_core.policies.refused_attempts import attempts_after, broken_by_attempts
 from dp_core.policies.tried_schemas import broken_by_schemas, tried_after
 
 POLICIES = (
-    Policy("approved plans", broken_by_plan, lambda _entry, _book: {}),
+    Policy("plans that are paid for", broken_by_plan, lambda _entry, _book: {}),
     Policy("approval before publication", broken_by_gate, gate_after),
     Policy("refused attempts", broken_by_attempts, attempts_after),
     Policy("tried schemas", broken_by_schemas, tried_after),

@@ -1,4 +1,8 @@
-"""Accounts that pay for approved plans only, and the use of their inputs by other accounts."""
+"""Accounts that pay for some plans only: for approved ones, or for those of core questions.
+
+The input of an account that pays for approved plans is used by other accounts of its family for
+approved plans only.
+"""
 
 from __future__ import annotations
 
@@ -49,12 +53,14 @@ def barred_by(book: Book, input_hash: str, account: str, plan: str) -> tuple[str
 
 
 def broken_by_plan(entry: Entry, book: Book) -> str | None:
-    """Return how a `reserve` or an `input` lacks an approval; None if it does not."""
+    """Return why a `reserve` or an `input` is not of a plan that its account pays for; or None."""
     if entry.kind == "reserve":
         promise = promise_of(entry.position, entry.receipt)
         strict = any(charter.approved_only for charter in lineage(book, promise.account))
-        approved = not strict or book.approved(promise.plan)
-        return None if approved else "reserves for a plan that was not approved"
+        if strict and not book.approved(promise.plan):
+            return "reserves for a plan that was not approved"
+        core = any(charter.core_only for charter in lineage(book, promise.account))
+        return "may ask more than core questions" if core and promise.extensions else None
     if entry.kind == "input" and entry.reservation is not None:
         paid_by = book.promise(entry.reservation)
         assert paid_by is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_core.kernel.document import NAME, VERSION
@@ -17,6 +17,7 @@ def kernel_document(
     neighbours: str,
     currency: Mapping[str, str],
     costs: Mapping[str, str],
+    extensions: Sequence[str],
 ) -> dict[str, Any]:
     """Return the document of a release, as plain values.
 
@@ -26,6 +27,7 @@ def kernel_document(
         neighbours: Which files are neighbours.
         currency: The currency as plain values, with its total.
         costs: Budget of each stage.
+        extensions: Questions outside the core that it may ask, in order.
     """
     stored = schema.stored
     return {
@@ -37,6 +39,7 @@ def kernel_document(
         "columns": [coding_document(column) for column in stored.columns],
         "currency": dict(currency),
         "stages": dict(costs),
+        "extensions": list(extensions),
     }
 
 

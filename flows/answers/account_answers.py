@@ -62,6 +62,7 @@ def account_answer(ledger: Ledger, name: str, *, opened: bool = False) -> Comman
         "within": charter.within,
         "accounts_within": inside,
         "approved_plans_only": charter.approved_only,
+        "core_questions_only": charter.core_only,
         "total": total,
         "reserved": amount_of(terms, balance.reserved),
         "spent": amount_of(terms, balance.spent),
@@ -137,6 +138,8 @@ def _account_page(answer: Mapping[str, Any], *, opened: bool) -> Iterator[Block]
         yield Fact("Covers", ", ".join(answer["accounts_within"]))
     if answer["approved_plans_only"]:
         yield Fact("Plans", "must be approved before they run (`dp-release ledger approve`)")
+    if answer["core_questions_only"]:
+        yield Fact("Questions", "those of the kernel's core only, no extensions")
     if calendar := answer["calendar"]:
         after = "what is not used " + ("carries over" if calendar["carry_over"] else "expires")
         yield Fact("Period", f"{_allowance(calendar)} per {calendar['period']}; {after}")

@@ -79,6 +79,7 @@ class Decisions:
         calendar: Calendar | None = None,
         within: str | None = None,
         approved_only: bool = False,
+        core_only: bool = False,
     ) -> Account:
         """Open an account and fix its total.
 
@@ -94,6 +95,8 @@ class Decisions:
                 without one.
             within: Account above, whose total covers this one too; None (the default) without one.
             approved_only: Whether plans must be approved before they run; by default not.
+            core_only: Whether plans that may ask the kernel's extensions are refused; by default
+                not.
 
         Returns:
             The account with its balance.
@@ -126,6 +129,7 @@ class Decisions:
                     "calendar": calendar.to_json() if calendar else None,
                     "within": within,
                     "approved_only": approved_only,
+                    **({"core_only": True} if core_only else {}),
                     "owner": owner or by,
                     "by": by,
                     "reason": reason,

@@ -54,6 +54,7 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
     _check_measurements(book, plan)
     for charter in accounts:
         check_terms(charter, plan)
+        check_questions(charter, plan)
     for charter in accounts:
         if charter.approved_only and not book.approved(plan.hash):
             raise AwaitsApproval(
@@ -65,6 +66,22 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
     check_attempts(book, plan.spec.account)
     for charter in accounts:
         _check_room(book, charter, plan, accounts)
+
+
+def check_questions(charter: Charter, plan: Plan) -> None:
+    """Check that an account allows the questions that a plan may ask.
+
+    Raises:
+        BudgetRefused: if it pays for core questions only, and the plan may ask an extension.
+    """
+    if charter.core_only and plan.extensions:
+        asked = ", ".join(plan.extensions)
+        raise BudgetRefused(
+            f"Account {charter.name!r} pays for core questions only, and release"
+            f" {plan.spec.release!r} may ask extensions of the kernel: {asked}. Choose a method"
+            " that asks none, such as `method: mst` or `method: fixed`, or another account.",
+            row="other-relation",
+        )
 
 
 def check_affordable(book: Transaction, plan: Plan) -> None:
@@ -80,6 +97,7 @@ def check_affordable(book: Transaction, plan: Plan) -> None:
     accounts = _paying(book, plan)
     for charter in accounts:
         check_terms(charter, plan)
+        check_questions(charter, plan)
     check_attempts(book, plan.spec.account)
     if plan.spec.measurements is None:
         tried_parts(book, plan.spec.account, plan.spec.schema)

@@ -46,6 +46,7 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
             **privacy.protects.stated,
             "plan": plan.hash,
             "document": document_hash(compiled_document(plan)),
+            **({"extensions": list(plan.extensions)} if plan.extensions else {}),
             "sets": spec.sets,
             "mode": spec.mode,
             **({"measurements": spec.measurements.used.to_json()} if spec.measurements else {}),

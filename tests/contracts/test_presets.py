@@ -14,6 +14,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.extensions import EXTENSIONS
 from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.released import tables_of
 from dp_core.plan.presets import PRESETS
@@ -72,6 +73,8 @@ def test_a_release_spends_what_was_planned_and_draws_legal_records(name, delta, 
     outcome = carry_out(plan, MemoryCounter(file_of(BINARY)))
     assert isinstance(outcome.session, MemorySession)
     assert outcome.session.spent() == plan.currency.limit
+    asked = {str(grant.step.asks["name"]) for grant in outcome.session.charges}
+    assert asked & {*EXTENSIONS} <= {*plan.extensions} <= {*EXTENSIONS}
     costs = [plan.currency.cost(grant.step.event) for grant in outcome.session.charges]
     # Scales are rounded up to floats, and never down.
     assert plan.currency.limit * Fraction(999, 1000) < sum(costs) <= plan.currency.limit

@@ -308,6 +308,7 @@ def receipt_case(kind: Kind) -> dict[str, Any]:
             "neighbours": "add-remove",
             "unit": "row",
             "plan": "0" * 64,
+            **({"extensions": ["indif"]} if kind == "mixed" else {}),
             "sets": 1,
             "mode": "shared",
             "currency": currency.to_json(),

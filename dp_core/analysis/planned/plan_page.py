@@ -68,6 +68,9 @@ def plan_page(plan: Mapping[str, Any]) -> Iterator[Block]:
         yield Listing(columns, rows)
         shares = tuple((each["stage"], float(each["share"])) for each in plan["stages"])
         yield Bars("share of the budget", shares, percent=True)
+        if plan["extensions"]:
+            asked = ", ".join(plan["extensions"])
+            yield Fact("Extensions", f"may ask the kernel's {asked}, beside its core questions")
     if plan["tables"]:
         yield from _planned_tables(plan)
     if plan["totals"]:

@@ -85,6 +85,7 @@ def plan_values(
         ],
         "tables": [_table(table, rows) for table in plan.tables],
         "totals": [_total(total, rows) for total in plan.totals],
+        "extensions": list(plan.extensions),
         **known_values(
             wanted=(wanted_margins(plan) or None) if measures else None,
             wanted_by_other_noise=other_noise(plan) if measures else None,

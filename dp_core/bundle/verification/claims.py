@@ -151,6 +151,7 @@ class Claims(Facts):
             neighbours=self.relation.neighbours,
             currency=self.plan["currency"],
             costs=self.plan["costs"],
+            extensions=self.plan["extensions"],
         )
 
     @property

@@ -16,6 +16,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.cost.guarantee import PLD, shown
 from dp_core.kernel.document import UNIT_KEYS, check_document, document_hash
 from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.extensions import EXTENSIONS
 from dp_core.kernel.privacy import TABLE_STAGES
 from dp_core.plan.fixed_plan import fixed_beforehand
 
@@ -48,6 +49,11 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
         wrong.append("Schema and plan compile to a document that contradicts itself.")
     if document_hash(claims.document) != body["document"]:
         wrong.append("The document that was reserved is not that of the schema and the plan.")
+    if list(body.get("extensions", ())) != claims.plan["extensions"]:
+        wrong.append("The reserved extensions are not those of the plan.")
+    if named := {str(charge.asks["name"]) for charge in claims.charges} & {*EXTENSIONS}:
+        named -= {*body.get("extensions", ())}
+        wrong += [f"It asked {name!r}, an extension that it did not reserve." for name in named]
     reserved = currency(*(body["currency"][name] for name in ("kind", "limit", "own_delta")))
     if reserved != claims.currency:
         wrong.append("The stated currency or total is not the one that was reserved.")

@@ -40,6 +40,7 @@ class Charter:
         approved_only: Whether a plan must be approved before it runs; for policies.
         owner: Person responsible for the account.
         opened: Day of opening.
+        core_only: Whether plans that may ask extensions are refused; for policies.
         changes: Day, kind (`raise` or `restate`) and resulting terms of each change of the terms.
         closed: Whether new reservations are refused.
     """
@@ -53,6 +54,7 @@ class Charter:
     approved_only: bool
     owner: str
     opened: datetime.date
+    core_only: bool = False
     changes: tuple[tuple[datetime.date, str, Terms], ...] = ()
     closed: bool = False
 
@@ -94,6 +96,7 @@ class Promise:
         publish: `at-once`, or `after-approval` if a person must decide before publication.
         sets: Number of synthetic sets; 0 for a release of tables only.
         document: Hash of the kernel's document.
+        extensions: Questions outside the core that it may ask.
         measurements: The release whose committed results it uses instead of measuring; None if it
             measures. It then promises nothing.
     """
@@ -110,6 +113,7 @@ class Promise:
     publish: str = "at-once"
     sets: int = 1
     document: str = ""
+    extensions: frozenset[str] = frozenset()
     measurements: UsedMeasurements | None = None
 
 
@@ -182,6 +186,7 @@ def _opened(receipt: Receipt, day: datetime.date) -> Charter:
         approved_only=body["approved_only"],
         owner=body["owner"],
         opened=day,
+        core_only=body.get("core_only", False),
     )
 
 
@@ -211,6 +216,7 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
         publish=body.get("publish", "at-once"),
         sets=body.get("sets", 1),
         document=body.get("document", ""),
+        extensions=frozenset(body.get("extensions", ())),
         measurements=_used(body.get("measurements")),
     )
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.extensions import EXTENSIONS
 from dp_core.kernel.ledger.account_terms import (
     Charter,
     Promise,
@@ -292,6 +293,9 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
             cost, event = charged_event(entry.receipt)
             if cost <= 0 or promise.currency.cost(event) > cost:
                 return "costs less than its event"
+            asked = body.get("asks", {}).get("name")
+            if asked in EXTENSIONS and asked not in promise.extensions:
+                return "asks an extension that its reservation does not name"
             before = use(book, promise.position)
             # privacy: an own delta beyond the reservation would not be counted in the account.
             if before.tally.own_delta + event.own_delta() > promise.currency.own_delta:

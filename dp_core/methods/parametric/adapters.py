@@ -51,6 +51,11 @@ class Measuring(Selector):
         return False
 
     @property
+    def extensions(self) -> tuple[str, ...]:
+        """Those of the method."""
+        return self.method.extensions
+
+    @property
     def gives(self) -> frozenset[ReleasedKind]:
         """Records, or sums and tables."""
         kinds: tuple[ReleasedKind, ...] = (

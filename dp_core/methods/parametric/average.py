@@ -60,6 +60,11 @@ class Average(Synthesizer):
             raise ValueError("An average cannot contain another average; name its models directly.")
 
     @property
+    def extensions(self) -> tuple[str, ...]:
+        """Those of its methods."""
+        return tuple({name for method in self._methods() for name in method.extensions})
+
+    @property
     def by_bins(self) -> bool:
         return any(method.by_bins for method in self._methods())
 

@@ -101,6 +101,11 @@ class TableDraws(Synthesizer):
     needs_rows: ClassVar[bool] = True
 
     @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return ("drawn-cells",)
+
+    @property
     def by_bins(self) -> bool:
         return True
 

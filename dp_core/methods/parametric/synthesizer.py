@@ -58,6 +58,11 @@ class Synthesizer(ABC):
     needs_rows: ClassVar[bool] = False
 
     @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask (`dp_core.kernel.extensions`)."""
+        return ()
+
+    @property
     def by_bins(self) -> bool:
         """Whether numbers are drawn within bins, with the weights of privately chosen bins."""
         return False

@@ -124,6 +124,11 @@ class Auto(Selector):
         return self.order > 1 and not everything and not self.in_one_step
 
     @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return ("indif",) if self.adaptive else ()
+
+    @property
     def in_one_step(self) -> bool:
         """Whether the whole budget measures tables that are known beforehand."""
         return self.at_once in ("columns", "joint")

@@ -46,6 +46,11 @@ class DenseMarg(Selector):
     rule: Literal["balance", "greedy"] = "balance"
     gamma: int = 0
 
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return ("indif",)
+
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return pairs_up_to(domain)
 

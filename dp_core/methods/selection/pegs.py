@@ -53,6 +53,11 @@ class Pegs(FeatureChoice, Selector):
         """Records."""
         return frozenset({"records"})
 
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return (*super().extensions, "drawn-records")
+
     def check(self, domain: Domain) -> None:
         """Raise BadInput for a single column, and for tables that are too large to count."""
         if self.adaptive and len(domain) < 2:

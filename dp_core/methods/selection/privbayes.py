@@ -66,6 +66,11 @@ class PrivBayes(Selector):
         if self.degree is not None and self.degree < 0:
             raise ValueError(f"degree is at least 0, not {self.degree}.")
 
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return ({"mi": "mutual-information", "r": "r-score", "f": "f-score"}[self.score],)
+
     def check(self, domain: Domain) -> None:
         """Raise BadInput for the score `f` if a column is not binary: it then has no bound."""
         wide = [name for name in domain.columns if domain.size((name,)) > 2]

@@ -39,6 +39,11 @@ class Sba(Selector):
         return frozenset({"sparse"})
 
     @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return ("sparse-table",)
+
+    @property
     def adaptive(self) -> bool:
         """False: there is only one table."""
         return False

@@ -40,6 +40,11 @@ class Sbhg(FeatureChoice, Selector):
         """Sparse tables, one for each column; that column is the table's first."""
         return frozenset({"sparse"})
 
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return (*super().extensions, "sparse-table")
+
     def check(self, domain: Domain) -> None:
         """Raise BadInput for a single column, because there is no other to choose."""
         if self.adaptive and len(domain) < 2:

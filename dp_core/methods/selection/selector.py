@@ -209,6 +209,11 @@ class Selector(ABC):
         return True
 
     @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask (`dp_core.kernel.extensions`)."""
+        return ()
+
+    @property
     def idle(self) -> frozenset[Stage]:
         """Stages that get no share from the preset, because their results would not be used."""
         return frozenset() if self.adaptive else frozenset({"select"})

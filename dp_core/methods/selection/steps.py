@@ -44,6 +44,11 @@ class Steps(Selector):
     def adaptive(self) -> bool:
         return not self.order
 
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return ("indif",)
+
     def check(self, domain: Domain) -> None:
         """Raise BadInput if `order` names a column that does not exist, or one twice."""
         if self.depth < 1:

@@ -106,6 +106,7 @@ def ledger() -> None:
     "--within", type=ACCOUNT, metavar="ACCOUNT", help="Account whose total also limits this one."
 )
 @click.option("--approved-plans-only", is_flag=True, help="Run approved plans only.")
+@click.option("--core-questions-only", is_flag=True, help="Refuse the kernel's extensions.")
 @click.option("--large-epsilon", "meant", is_flag=True, help=_LARGE_EPSILON)
 @decision_options
 @answering
@@ -124,6 +125,7 @@ def ledger_open(
     carry_over: bool,
     within: str | None,
     approved_plans_only: bool,
+    core_questions_only: bool,
     meant: bool,
     by: str,
     reason: str,
@@ -151,6 +153,7 @@ def ledger_open(
         calendar=calendar,
         within=within,
         approved_only=approved_plans_only,
+        core_only=core_questions_only,
     )
     return account_answer(found, name, opened=True)
 

@@ -164,6 +164,7 @@ def make_published(
         },
         "currency": currency.to_json(),
         "costs": {stage: str(cost) for stage, cost in costs.items()},
+        "extensions": ["indif"],
     }
     chain = Chain([])
     document = kernel_document(
@@ -172,10 +173,12 @@ def make_published(
         neighbours=privacy.neighbours,
         currency=currency.to_json(),
         costs=plan["costs"],
+        extensions=plan["extensions"],
     )
     reservation = {
         "plan": digest(plan),
         "document": document_hash(document),
+        "extensions": plan["extensions"],
         "sets": sets,
         "mode": mode,
     }

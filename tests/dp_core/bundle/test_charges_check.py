@@ -208,6 +208,7 @@ def claims_of(receipts, stated):
         plan={
             "spec": {"synthesize": {"mode": "shared"}, "select": {"method": "mst"}},
             "costs": reserve.body["costs"],
+            "extensions": reserve.body.get("extensions", []),
         },
     )
 
@@ -216,6 +217,18 @@ def claims_of(receipts, stated):
 def mixed():
     case = receipt_case("mixed")
     return [Receipt.from_json(row) for row in case["receipts"]], case["claims"]["tightest"]
+
+
+def test_an_extension_that_was_asked_must_have_been_reserved(mixed):
+    claims = claims_of(*mixed)
+    asks = {"name": "r-score", "length": 1}
+    claims.charges = (replace(claims.charges[0], asks=asks), *claims.charges[1:])
+    assert any("'r-score'" in each for each in check_guarantee(claims))
+    both = ["indif", "r-score"]
+    claims.reserve = replace(claims.reserve, body={**claims.reserve.body, "extensions": both})
+    assert any("not those of the plan" in each for each in check_guarantee(claims))
+    claims.plan["extensions"] = both
+    assert "reserved total implies" in check_guarantee(claims)
 
 
 def test_choices_that_leave_enough_are_covered_and_after_everything_else_are_not(mixed):

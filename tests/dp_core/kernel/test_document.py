@@ -26,6 +26,7 @@ DOCUMENT = {
     "columns": [SEX, AGE],
     "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
     "stages": {"one_way": "1/500", "measure": "9/500"},
+    "extensions": ["indif", "r-score"],
 }
 
 
@@ -54,6 +55,10 @@ def test_a_unit_comes_back_from_its_plain_values(unit):
         ("format", {"name": NAME, "version": VERSION + 1}),
         ("release", ""),
         ("neighbours", "both"),
+        ("extensions", ["indif", "indif"]),
+        ("extensions", ["r-score", "indif"]),
+        ("extensions", ["any question"]),
+        ("extensions", "indif"),
         ("columns", []),
         ("columns", [SEX, SEX]),
         ("columns", [SEX | {"name": "id"}]),

@@ -60,12 +60,12 @@ def test_an_account_is_opened_with_all_its_terms(project, command):
     project.open_account("city", terms=ZCDP)
     words = ("--epsilon", "1", "--delta", "1e-6", "--composition", "zcdp", "--own-delta", "1e-7")
     words += ("--owner", "Grace", "--per", "quarter", "--period-epsilon", "0.5", "--carry-over")
-    words += ("--within", "city", "--approved-plans-only")
+    words += ("--within", "city", "--approved-plans-only", "--core-questions-only")
     answer = command("ledger", "open", "ward", *words, *WHO, "--json").json
     assert answer["total"]["epsilon_exact"] == "1"
     assert answer["total"]["own_delta_exact"] == "1/10000000"
     assert (answer["composition"], answer["owner"], answer["within"]) == ("zcdp", "Grace", "city")
-    assert answer["approved_plans_only"] is True
+    assert answer["approved_plans_only"] is answer["core_questions_only"] is True
     calendar = answer["calendar"]
     assert (calendar["period"], calendar["epsilon"], calendar["carry_over"]) == (
         "quarter",

@@ -1,8 +1,10 @@
 """What the ledger's rules refuse from whoever can write entries; people get better sentences."""
 
+from dataclasses import replace
+
 import pytest
 
-from dp_core.errors import LedgerCorrupt
+from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.kernel.ledger.audit import MemoryBook, audit
 from dp_core.kernel.ledger.rules import Policy, changes
 from tasks.ledger.ledger import Ledger
@@ -152,6 +154,41 @@ def test_a_policy_can_refuse_an_entry_but_not_write_a_total_of_the_rules(ledger,
             audit(walk(), (forging,))
         with pytest.raises(ValueError, match="forging"):
             changes(entries[1], MemoryBook(), (forging,))
+
+
+def test_an_extension_is_asked_only_if_the_reservation_names_it(ledger, tmp_path):
+    dense, fixed = plan_of(tmp_path, "", method="privsyn"), plan_of(tmp_path, release="second")
+    assert (dense.extensions, fixed.extensions) == (("indif",), ())
+    for plan in (dense, fixed):
+        with ledger.lease(plan.spec.release, HOME) as writer:
+            held = begin(writer, plan)
+            (step,) = steps_of(plan, "one_way")[:1]
+            ask = replace(step, asks={"name": "indif", "length": 1})
+            if plan is dense:
+                writer.charge(held, "one_way-0", [ask])
+                continue
+            with pytest.raises(LedgerCorrupt, match="asks an extension"):
+                writer.charge(held, "one_way-0", [ask])
+            writer.charge(held, "one_way-0", [step])
+    ledger.verify()
+
+
+def test_an_account_of_core_questions_refuses_plans_with_extensions(ledger, tmp_path):
+    open_town(ledger, "core", core_only=True)
+    open_town(ledger, "ward", within="core")
+    for account in ("core", "ward"):
+        plan = plan_of(tmp_path, "", method="privsyn", account=account, release=account)
+        with ledger.lease(account, HOME) as writer:
+            with pytest.raises(BudgetRefused, match=r"core questions only.*indif"):
+                writer.reserve(plan)
+            body = reserve_body(plan, extensions=["indif"])
+            with (
+                ledger._database.writing() as rows,
+                pytest.raises(LedgerCorrupt, match="more than core"),
+            ):
+                rows.append("reserve", account=account, release=account, about="p", body=body)
+            writer.reserve(plan_of(tmp_path, account=account, release=account))
+    ledger.verify()
 
 
 def none(_entry, _book):

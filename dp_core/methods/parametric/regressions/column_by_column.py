@@ -82,6 +82,11 @@ class ChainedRegressions(Synthesizer):
     order: tuple[str, ...] = ()
     minimiser: Minimiser = "gradient"
 
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return ("class-minimiser",) if self.minimiser == "output" else ()
+
     def arranged(self, variables: Variables) -> tuple[Variable, ...]:
         """Return the columns in the order in which they are drawn."""
         if not self.order:

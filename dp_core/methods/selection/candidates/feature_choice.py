@@ -53,6 +53,11 @@ class FeatureChoice:
         """Whether columns are chosen rather than given."""
         return not self.given
 
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return ("mutual-information", "r-score") if self.adaptive else ()
+
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         """Return the cliques that the choice asks about: all pairs, and the number of rows."""
         return ((), *itertools.combinations(domain.columns, 2)) if self.adaptive else ()
