@@ -56,7 +56,7 @@ class Pegs(FeatureChoice, Selector):
     @property
     def extensions(self) -> tuple[str, ...]:
         """Names of the kernel's extensions that it may ask."""
-        return (*super().extensions, "drawn-records")
+        return (*self.scores, "drawn-records")
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput for a single column, and for tables that are too large to count."""

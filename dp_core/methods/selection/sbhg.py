@@ -43,7 +43,7 @@ class Sbhg(FeatureChoice, Selector):
     @property
     def extensions(self) -> tuple[str, ...]:
         """Names of the kernel's extensions that it may ask."""
-        return (*super().extensions, "sparse-table")
+        return (*self.scores, "sparse-table")
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput for a single column, because there is no other to choose."""

@@ -54,8 +54,8 @@ class FeatureChoice:
         return not self.given
 
     @property
-    def extensions(self) -> tuple[str, ...]:
-        """Names of the kernel's extensions that it may ask."""
+    def scores(self) -> tuple[str, ...]:
+        """Names of the scores by which it may choose, extensions of the kernel."""
         return ("mutual-information", "r-score") if self.adaptive else ()
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
