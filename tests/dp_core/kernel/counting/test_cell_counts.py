@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.kernel.codes import stored_type
-from dp_core.kernel.counting import counting
+from dp_core.kernel.counting import cell_counts
 from dp_core.kernel.counting.cell_counts import count_codes, count_tables, plan_tables
 
 
@@ -68,9 +68,9 @@ def test_counting_then_projecting_equals_projecting_then_counting(case):
 
 
 def test_many_rows_cross_every_boundary_of_blocks_and_passes(monkeypatch):
-    monkeypatch.setattr(counting, "BLOCK_BYTES", 3 * 5000)
-    monkeypatch.setattr(counting, "LONG_BYTES", 3 * 12_000)
-    monkeypatch.setattr(counting, "PASS_CELLS", 200)
+    monkeypatch.setattr(cell_counts, "BLOCK_BYTES", 3 * 5000)
+    monkeypatch.setattr(cell_counts, "LONG_BYTES", 3 * 12_000)
+    monkeypatch.setattr(cell_counts, "PASS_CELLS", 200)
     rng = np.random.default_rng(1)
     sizes = [5, 70, 300, 40]
     columns = [rng.integers(0, size, 30_001).astype(np.uint16) for size in sizes]
@@ -109,7 +109,7 @@ def shared_plainly(sizes, cliques):
     while lacking := [c for c in asked if not any({*c} <= {*table} for table in tables)]:
         table = [*lacking[0]]
         while True:
-            room = counting.GROUP_CELLS // math.prod(sizes[axis] for axis in table)
+            room = cell_counts.GROUP_CELLS // math.prod(sizes[axis] for axis in table)
             gains = {
                 axis: sum({*c} - {*table} == {axis} for c in lacking) / (np.log2(size) + 0.01)
                 for axis, size in enumerate(sizes)

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from dp_core.kernel.extensions import exact_minimum
 from dp_core.kernel.extensions.exact_minimum import minimise
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
-from dp_core.kernel.questions.regressions import exact_minimum
 from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
 from dp_core.kernel.questions.vetted import sum_from_json
 from tests.dp_core.kernel.questions import neighbours
