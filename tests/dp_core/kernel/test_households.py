@@ -53,6 +53,7 @@ from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.table_distance import TableDistance
 from dp_core.kernel.questions.vetted import VETTED, asked_in_shares, bounds, required
+from dp_core.metrics.quality_figures import charged_figure
 from dp_core.schema.linked import linked_tables
 from tests.dp_core.kernel.questions.neighbours import marginals
 from tests.household_files import (
@@ -457,7 +458,7 @@ def test_a_check_states_its_distance_and_noise_in_households():
     (figure,) = curator.check("x", TableChecks((("p",),), (reference,), SHARES), Fraction(1))
     shares = counter_of(FILE).count([("p",)])["p",].counts
     assert figure.distance == np.abs(shares - reference).sum()
-    stated = figure.to_json(len(FILE))
+    stated = charged_figure(figure, len(FILE))
     assert stated["distance"] == figure.distance / SHARES
     assert stated["scale"] == 1.0
     assert session.charges[0].step.event == LaplaceEvent(Fraction(SHARES), SHARES)
