@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.mechanisms import additive_noise
 
 Values = NDArray[np.int64]
 
@@ -35,7 +35,7 @@ def handed_over(patch: pytest.MonkeyPatch, ask: Callable[[], Values]) -> tuple[V
 
     with patch.context() as here:
         # In place of the sampler: the curator computes, charges and hands over as ever.
-        here.setattr(granted_noise, "add_noise", noise)
+        here.setattr(additive_noise, "add_noise", noise)
         answer = ask()
     ((values, kind, scale),) = asked
     # Nothing but what was drawn is answered.

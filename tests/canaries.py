@@ -44,10 +44,12 @@ from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.verification.claims import read_claims
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.composition import Terms
-from dp_core.kernel.cost.events import Event
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.extensions import thresholds
 from dp_core.kernel.ledger.session import MemorySession
-from dp_core.kernel.noise import granted_noise, stability, threaded_noise
+from dp_core.kernel.mechanisms import additive_noise, private_choice
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.noise import threaded_noise
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.released import Measurement, SparseTable, Totals
@@ -602,16 +604,16 @@ def sampler(patch: pytest.MonkeyPatch, *, factor: float, seed: int | None = None
         seed: Seed of a generator that draws in place of the exact sampler, so that a repetition
             gives the same; None draws with the exact sampler.
     """
-    draw = granted_noise.add_noise if seed is None else seeded_noise(seed)
+    draw = additive_noise.add_noise if seed is None else seeded_noise(seed)
 
     def add_noise(kind: Noise, values: NDArray[np.int64], scale: Fraction) -> NDArray[np.int64]:
         return draw(kind, values, Fraction(float(scale) * factor))
 
     with patch.context() as here:
-        for module in (granted_noise, stability):
+        for module in (additive_noise, thresholds):
             here.setattr(module, "add_noise", add_noise)
         if seed is not None:
-            here.setattr(granted_noise, "noisy_max", seeded_choice(seed))
+            here.setattr(private_choice, "noisy_max", seeded_choice(seed))
             # One generator, one thread.
             here.setattr(threaded_noise, "FEW_CELLS", 2**62)
         yield

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.mechanisms import private_choice
 from dp_core.kernel.questions.statistic import Statistic
 
 
@@ -55,7 +55,7 @@ def chances(
 
     with patch.context() as here:
         # In place of the sampler: the curator computes, charges and hands over as ever.
-        here.setattr(granted_noise, "noisy_max", noise)
+        here.setattr(private_choice, "noisy_max", noise)
         curator.choose("select", "x", statistic, cost)
     (found,) = asked
     return found

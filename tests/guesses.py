@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.signal import fftconvolve
 
-from dp_core.kernel.cost.events import Event, GaussianEvent, LaplaceEvent, StabilityEvent
+from dp_core.kernel.extensions.thresholds import StabilityEvent
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.privacy import Noise
 
 ROUNDING = 1e-7

@@ -13,7 +13,7 @@ from dp_core.kernel.ledger.entries import charge_key, make_entry, unique_key
 from dp_core.kernel.ledger.ledger_position import whereabouts
 from dp_core.kernel.ledger.receipts import PUBLISHED, START, make_receipt
 from dp_core.kernel.ledger.rules import changes
-from dp_core.kernel.ledger.session import Step
+from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import Plan
 from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from dp_core.errors import ReleaseError
-from dp_core.kernel.ledger.session import Step
+from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import Plan
 from tasks.ledger import leases
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.kernel.ledger.audit import Audit, Totals, audit
 from dp_core.kernel.ledger.entries import Entry
-from dp_core.kernel.ledger.session import Step
+from dp_core.kernel.mechanisms.grant import Step
 from dp_core.kernel.privacy import Stage
 from dp_core.plan.plan import Plan
 from dp_core.policies.all_policies import POLICIES

@@ -83,7 +83,7 @@ CONSTANTS = {
     "questions.linear_questions.MOST_ENTRIES": "entries of all interactions, at most",
     "questions.regressions.shortened.LONGEST": "largest `length_limit`",
     "questions.whole_numbers.MOST": "size at which an entry is cut",
-    "cost.events.LARGEST_SCALE": "scales are below this",
+    "mechanisms.event.LARGEST_SCALE": "scales are below this",
 }
 """Constants of `dp_core.kernel` that a bound or a rounding depends on, with their meanings."""
 

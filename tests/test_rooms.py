@@ -307,7 +307,7 @@ def ways_around(tree: ast.AST) -> list[str]:
         "importlib.import_module('dp_core.confidential.source')",
         "sys.modules['dp_core.confidential.source']",
         "dp_core.confidential.source",
-        "from dp_core.kernel.curator import granted_noise",
+        "from dp_core.kernel.curator import additive_noise",
         "__import__('dp_core.confidential.source')",
     ],
 )

@@ -38,7 +38,8 @@ from simulation1 import COLUMN, Result, file_of, judge
 from benchmarks.trial import trial_plan
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.private_draws import GroupDraws, group_posterior
-from dp_core.kernel.cost.events import PerturbedDrawsEvent, PolyaUrnEvent
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.plan.procedure import carry_out, sample
 
 Floats = NDArray[np.float64]

@@ -20,7 +20,8 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.marginal import Counter, Marginal
-from dp_core.kernel.ledger.session import Draw, Grant, MemorySession, Step
+from dp_core.kernel.ledger.session import Draw, MemorySession
+from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.privacy import Relation
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables

@@ -16,15 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.audit.frozen_noise import Cells, Conditionals, Exact, Noisy, Scores
-from dp_core.kernel.cost.events import (
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-    NoisyMaxEvent,
-    PerturbedDrawsEvent,
-    PolyaUrnEvent,
-    StabilityEvent,
-)
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
+from dp_core.kernel.extensions.thresholds import StabilityEvent
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 
 TOLERANCE = 1e-9
 """Relative error allowed to logarithms and probabilities, which are floats."""

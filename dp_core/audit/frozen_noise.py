@@ -17,14 +17,11 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.ledger.session import Draw, Grant
-from dp_core.kernel.noise import (
-    drawn_cells,
-    granted_noise,
-    perturbed_draws,
-    stability,
-    threaded_noise,
-)
+from dp_core.kernel.extensions import cell_draws, column_draws, thresholds
+from dp_core.kernel.ledger.session import Draw
+from dp_core.kernel.mechanisms import additive_noise, private_choice
+from dp_core.kernel.mechanisms.grant import Grant
+from dp_core.kernel.noise import threaded_noise
 
 Values = NDArray[np.int64]
 
@@ -124,7 +121,7 @@ class FrozenNoise:
     @contextmanager
     def _replaced(self) -> Iterator[None]:
         """Replace the samplers, and note which grant each is called for."""
-        add, choose, release = granted_noise.add, granted_noise.choose, stability.release
+        add, choose, release = additive_noise.add, private_choice.choose, thresholds.release
 
         def noted(function: Any) -> Any:
             def called(*arguments: Any) -> Any:
@@ -135,14 +132,14 @@ class FrozenNoise:
 
         with ExitStack() as replaced:
             for module, name, function in (
-                (granted_noise, "add", noted(add)),
-                (granted_noise, "add_noise", self._add_noise),
-                (granted_noise, "choose", noted(choose)),
-                (granted_noise, "noisy_max", self._noisy_max),
-                (stability, "release", self._release(release)),
-                (stability, "add_noise", self._add_noise),
-                (perturbed_draws, "draw", self._draw_columns),
-                (drawn_cells, "draw", self._draw_cells),
+                (additive_noise, "add", noted(add)),
+                (additive_noise, "add_noise", self._add_noise),
+                (private_choice, "choose", noted(choose)),
+                (private_choice, "noisy_max", self._noisy_max),
+                (thresholds, "release", self._release(release)),
+                (thresholds, "add_noise", self._add_noise),
+                (column_draws, "draw", self._draw_columns),
+                (cell_draws, "draw", self._draw_cells),
                 # One piece for each grant.
                 (threaded_noise, "FEW_CELLS", 1 << 62),
             ):

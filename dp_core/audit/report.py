@@ -12,17 +12,15 @@ from dp_core.audit.changes import Reached
 from dp_core.audit.configurations import MEMBERS
 from dp_core.audit.neighbour_files import Pair
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.cost.events import (
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-    NoisyMaxEvent,
-    PerturbedDrawsEvent,
-    PolyaUrnEvent,
-    StabilityEvent,
-)
 from dp_core.kernel.counting.linked_columns import household_shares
-from dp_core.kernel.ledger.session import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE, TABLE, Step
+from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
+from dp_core.kernel.extensions.thresholds import StabilityEvent
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.mechanisms.grant import TABLE, Step
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.vetted import VETTED
 

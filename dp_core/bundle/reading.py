@@ -22,8 +22,10 @@ from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
 from dp_core.inference.combining_rules import Origin
 from dp_core.inference.formulas.declared_statistic import is_statistic
-from dp_core.kernel.cost.events import Event, PerturbedDrawsEvent, PolyaUrnEvent
-from dp_core.kernel.ledger.session import DRAWN_CELLS
+from dp_core.kernel.extensions import DRAWN_CELLS
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
+from dp_core.kernel.mechanisms.event import Event
 from dp_core.schema.definition import Schema
 
 if TYPE_CHECKING:

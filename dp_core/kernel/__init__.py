@@ -7,7 +7,8 @@ enforces and states comes from it. Read in this order:
 - `coding` (values of the file to codes) and `counting` (codes to exact counts);
 - `questions` (what may be asked, with the sensitivity of each), then `extensions` (questions that
   one method needs, each with its own proof);
-- `cost` (the charge of each mechanism, and how charges add up) and `noise` (exact samplers);
+- `mechanisms` (what each costs, and how it draws), `noise` (exact samplers) and `cost` (how costs
+  add up);
 - `ledger` (what an account may promise and spend, as a chain of entries);
 - `curator` (a question becomes a charge, a draw and a receipt) and `released` (what leaves).
 """

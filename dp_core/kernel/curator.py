@@ -12,37 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.canonical import digest
-from dp_core.kernel.cost.covered_choices import choice_rho
-from dp_core.kernel.cost.currency import Currency, NoiseScale
-from dp_core.kernel.cost.events import (
-    GaussianEvent,
-    LaplaceEvent,
-    NoisyMaxEvent,
-    StabilityEvent,
-)
+from dp_core.kernel.cost.currency import Currency, NoiseScale, choice_event
 from dp_core.kernel.cost.sensitivity import Bounds, count_l1, count_l2_squared, in_shares
-from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.household_values import in_households, scale_in_households
 from dp_core.kernel.counting.marginal import Counter
-from dp_core.kernel.counting.sparse_cells import read_sparse_result, words
+from dp_core.kernel.drawn_question import DrawnQuestion, rebuilt_extension
 from dp_core.kernel.errors import BadInput
-from dp_core.kernel.ledger.session import (
-    Grant,
-    Session,
-    Step,
-    differing_draws,
-    drawn_asks,
-    drawn_cells_asks,
-    sparse_asks,
-)
-from dp_core.kernel.noise import drawn_cells, granted_noise, perturbed_draws, stability
+from dp_core.kernel.ledger.session import Session
+from dp_core.kernel.mechanisms import additive_noise, private_choice
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.noise.threaded_noise import add_in_pieces
 from dp_core.kernel.privacy import Neighbours, Noise, Relation, Stage
 from dp_core.kernel.questions.counting_queries import Queries
@@ -51,7 +37,7 @@ from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic, check_codes
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.vetted import asked_in_shares, bounds
-from dp_core.kernel.released import Answers, Charged, Measurement, SparseTable, Totals
+from dp_core.kernel.released import Answers, Charged, Measurement, Totals
 from dp_core.kernel.step_names import batch_name, interaction_step, step_name, table_step
 
 
@@ -181,7 +167,7 @@ class Curator:
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
             counts = self._counter.count(cliques)
             return add_in_pieces(
-                granted_noise.add, [counts[clique].counts for clique in cliques], grants
+                additive_noise.add, [counts[clique].counts for clique in cliques], grants
             )
 
         results = self._session.perform(batch_name(stage, replicate, round), steps, draw)
@@ -248,7 +234,7 @@ class Curator:
             counts = self._counter.count(cliques)
             # privacy: the sensitivities are proven for whole numbers, not for floats.
             exact = [of.of_table(counts[of.clique].counts) for of in asked]
-            return add_in_pieces(granted_noise.add, exact, grants)
+            return add_in_pieces(additive_noise.add, exact, grants)
 
         # `measure` may have a batch in the same stage, set and round.
         batch = f"{batch_name(stage, replicate, round)}-interactions"
@@ -331,203 +317,57 @@ class Curator:
             **self._paid(grant, replicate, round),
         )
 
-    def threshold(
+    def draw(
         self,
+        question: DrawnQuestion,
         stage: Stage,
-        clique: Clique,
+        name: str,
         cost: Fraction,
-        delta: Fraction,
         *,
-        capacity: int,
-        least: int | None = None,
+        batch: str,
         replicate: int = 0,
         round: int = 0,
-    ) -> SparseTable:
-        """Return noisy counts of the observed cells that reach a threshold.
-
-        It visits records only, so the clique may have any number of cells.
+    ) -> tuple[Grant, NDArray[np.int64]]:
+        """Return what an extension's mechanism drew, and the grant that paid for it.
 
         Args:
+            question: The question of the extension.
             stage: Stage that pays.
-            clique: Columns of the table.
+            name: Full name of the step; see `step_names`.
             cost: Budget, in the release's currency.
-            delta: Part of the delta that the release sets aside.
-            capacity: Largest number of cells that are kept; if more reach the threshold, those with
-                the smallest noisy counts are dropped. Public, and fixed before the draw.
-            least: Threshold: least noisy count that is kept, records; by default the least that
-                `delta` allows.
+            batch: Part of the batch's name that distinguishes it in its stage, set and round.
             replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
             round: Number of the round, from 1; 0 (the default) if the method has no rounds.
 
         Raises:
-            ValueError: if the currency is `gaussian`, or `least` is lower than `delta` allows.
+            ValueError: if no extension has this question.
             BadInput: if households are the units.
 
         Privacy:
-            One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
+            One event of at most `cost`, with the extension's proof.
         """
-        self._refuse_shares("A table with a threshold", "measure the whole table")
-        domain = self._domain.project(clique)
-        event = self.currency.threshold_event(
-            cost,
-            delta,
-            l1=count_l1(self.relation),
-            rows=self.relation.max_rows,
-            threshold=least,
-        )
+        asked = rebuilt_extension(question)
+        # privacy: the proofs of these mechanisms are for counts of records.
+        if self.relation.shares > 1:
+            raise BadInput(
+                f"{asked.WHAT} is not possible where households are the units of privacy:"
+                f" {asked.INSTEAD}."
+            )
         planned = Step(
             stage=stage,
-            name=table_step(clique, replicate, round),
+            name=name,
             cost=cost,
-            event=event,
-            shape=(capacity, len(words(domain.sizes)) + 1),
-            asks=sparse_asks(domain, capacity),
+            event=asked.event(self.currency, cost, self.relation),
+            shape=asked.shape(self._domain),
+            asks=asked.asks(self._domain),
         )
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            cells, counts = self._counter.observed(clique)
-            return [stability.release(cells, counts, domain.sizes, grants[0])]
+            return [asked.draw(self._counter, self._domain, grants[0])]
 
-        batch = f"{batch_name(stage, replicate, round)}-{digest(list(clique))[:16]}"
-        ((grant, stored),) = self._session.perform(batch, [planned], draw)
-        cells, values = read_sparse_result(stored, domain.sizes)
-        return SparseTable(
-            domain=domain,
-            cells=cells,
-            values=values,
-            threshold=event.threshold,
-            capacity=capacity,
-            **self._paid(grant, replicate, round),
-        )
-
-    def draw_records(
-        self,
-        stage: Stage,
-        step: str,
-        cliques: Sequence[Clique],
-        cost: Fraction,
-        *,
-        records: int,
-        sweeps: int = 1,
-        replicate: int = 0,
-    ) -> Dataset:
-        """Return records drawn column by column from counts with added virtual records.
-
-        Args:
-            stage: Stage that pays.
-            step: Name of the step, unique within its stage and replicate.
-            cliques: One for each column, in the domain's order: the column, then the columns that
-                it is drawn conditionally on.
-            cost: Budget of all records together, in the release's currency.
-            records: Number of records; public.
-            sweeps: Number of times each column of a record is drawn; 1 by default.
-            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-
-        Raises:
-            ValueError: if the currency is `gaussian`, or the budget of one draw is too small.
-            BadInput: if households are the units.
-
-        Privacy:
-            One event of at most `cost`; see `PerturbedDrawsEvent` and `differing_draws`.
-        """
-        self._refuse_shares("Drawing records from counts", "measure tables")
-        asks = drawn_asks(cliques, records, sweeps)
-        planned = Step(
-            stage=stage,
-            name=step_name(step, replicate, 0),
-            cost=cost,
-            event=self.currency.draws_event(
-                cost, differing_draws(asks, self.relation), self.relation.max_rows
-            ),
-            shape=(records, len(cliques)),
-            asks=asks,
-        )
-        others = [self._domain.axes(clique[1:]) for clique in cliques]
-
-        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            counts = self._counter.count(cliques)
-            tables = [counts[clique].counts for clique in cliques]
-            return [perturbed_draws.draw(tables, others, sweeps, grants[0])]
-
-        batch = f"{batch_name(stage, replicate, 0)}-{step}"
-        ((_, drawn),) = self._session.perform(batch, [planned], draw)
-        return Dataset(self._domain, np.ascontiguousarray(drawn.T.astype(self._domain.code_type)))
-
-    def draw_cells(
-        self,
-        stage: Stage,
-        step: str,
-        clique: Clique,
-        cost: Fraction,
-        *,
-        records: int,
-        kind: Literal["independent", "urn"],
-        edges: Sequence[Sequence[int] | None] | None = None,
-        replicate: int = 0,
-    ) -> Dataset:
-        """Return records drawn from the cells of a table, each with added virtual records.
-
-        It visits records only, so the table may have any number of cells.
-
-        Args:
-            stage: Stage that pays.
-            step: Name of the step, unique within its stage and replicate.
-            clique: Columns of the table.
-            cost: Budget of all records together, in the release's currency.
-            records: Number of records; public.
-            kind: `independent` draws each record independently from the counts plus virtual
-                records; `urn` draws one multinomial sample with proportions from their posterior.
-            edges: For each column, the first code of every bin, from 0, and then the number of
-                codes; None for a column without bins. By default no column has bins. Public.
-            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-
-        Returns:
-            Codes of the clique's columns; for a column with bins, the number of the bin.
-
-        Raises:
-            ValueError: if edges do not ascend from 0 to the number of codes, the currency is
-                `gaussian`, or the budget of one draw is too small.
-            BadInput: if households are the units.
-
-        Privacy:
-            One event of at most `cost`; see `PerturbedDrawsEvent`, `PolyaUrnEvent` and
-            `drawn_from_cells`.
-        """
-        self._refuse_shares("Drawing records from counts", "measure tables")
-        domain = self._domain.project(clique)
-        bins = tuple(edges) if edges is not None else (None,) * len(clique)
-        binned = Domain(
-            domain.columns,
-            tuple(
-                size if each is None else _number_of_bins(each, size)
-                for size, each in zip(domain.sizes, bins, strict=True)
-            ),
-        )
-        event = (
-            self.currency.draws_event(cost, records, self.relation.max_rows)
-            if kind == "independent"
-            else self.currency.urn_event(cost, records, self.relation.max_rows)
-        )
-        planned = Step(
-            stage=stage,
-            name=step_name(step, replicate, 0),
-            cost=cost,
-            event=event,
-            shape=(records, len(clique)),
-            asks=drawn_cells_asks(clique, bins, records),
-        )
-
-        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            cells, counts = self._counter.observed(clique)
-            codes = cells.astype(np.int64)
-            for column, each in enumerate(bins):
-                if each is not None:
-                    codes[:, column] = np.searchsorted(each, codes[:, column], side="right") - 1
-            return [drawn_cells.draw(codes, counts, binned.sizes, grants[0])]
-
-        batch = f"{batch_name(stage, replicate, 0)}-{step}"
-        ((_, drawn),) = self._session.perform(batch, [planned], draw)
-        return Dataset(binned, np.ascontiguousarray(drawn.T.astype(binned.code_type)))
+        whole = f"{batch_name(stage, replicate, round)}-{batch}"
+        ((grant, stored),) = self._session.perform(whole, [planned], draw)
+        return grant, stored
 
     def perturb(
         self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0
@@ -660,7 +500,7 @@ class Curator:
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
             exact = asked.exact(self._counter)
             return [
-                np.array([granted_noise.choose(exact, grant)], dtype=np.int64) for grant in grants
+                np.array([private_choice.choose(exact, grant)], dtype=np.int64) for grant in grants
             ]
 
         batch = f"{batch_name(stage, replicate, 0)}-{step}"
@@ -692,7 +532,7 @@ class Curator:
             exact = asked.exact(self._counter)
             # privacy: the sensitivities are proven for whole numbers, not for floats.
             assert exact.dtype == np.int64
-            return add_in_pieces(granted_noise.add, [exact], grants)
+            return add_in_pieces(additive_noise.add, [exact], grants)
 
         batch = f"{batch_name(stage, replicate, round)}-{step}"
         ((grant, values),) = self._session.perform(batch, [planned], draw)
@@ -733,13 +573,6 @@ class Curator:
     def _paid(self, grant: Grant, replicate: int, round: int) -> _PaidFields:
         return _paid(grant, replicate, round, self.relation.shares)
 
-    def _refuse_shares(self, what: str, instead: str) -> None:
-        # privacy: a threshold and virtual records are proven for counts of records.
-        if self.relation.shares > 1:
-            raise BadInput(
-                f"{what} is not possible where households are the units of privacy: {instead}."
-            )
-
     def public_rows(self) -> int | None:
         """Return the number of rows if it is public, otherwise None.
 
@@ -756,40 +589,6 @@ class Curator:
         return total // self.relation.shares
 
 
-def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyMaxEvent:
-    """Return the event of a private choice that costs at most `cost`.
-
-    Args:
-        currency: Currency of the release.
-        cost: Budget of the choice, positive.
-        sensitivity: Largest change of any one score.
-
-    Raises:
-        ValueError: if the currency cannot pay for a choice.
-    """
-    if currency.kind == "gaussian":
-        raise ValueError("The Gaussian curve cannot pay for a private choice; use zcdp or mixed.")
-    gumbel = currency.kind != "pure"
-    rho = choice_rho(cost) if currency.kind == "mixed" else cost
-    # zCDP: epsilon^2/8 = rho, so epsilon = sqrt(8 rho); scale = 2 sensitivity / epsilon.
-    squared = Fraction(2 * sensitivity) ** 2 / (8 * rho if gumbel else cost**2)
-    scale = Fraction(float(squared) ** 0.5)
-    while scale**2 < squared:
-        scale = Fraction(float(np.nextafter(float(scale), np.inf)))
-    return NoisyMaxEvent(scale, sensitivity, gumbel)
-
-
-def _number_of_bins(edges: Sequence[int], size: int) -> int:
-    """Return the number of bins of a column.
-
-    Raises:
-        ValueError: if the edges do not ascend from 0 to the column's number of codes.
-    """
-    if len(edges) < 2 or edges[0] != 0 or edges[-1] != size or any(np.diff(edges) <= 0):
-        raise ValueError(f"Bin edges must ascend from 0 to {size}, not {edges!r:.60}.")
-    return len(edges) - 1
-
-
 class _PaidFields(TypedDict):
     """The fields of `Paid`."""
 
@@ -804,7 +603,7 @@ class _PaidFields(TypedDict):
 def _paid(grant: Grant, replicate: int, round: int, shares: int) -> _PaidFields:
     """Return the fields of `Paid` for the result of a grant, in records or households."""
     event = grant.step.event
-    assert isinstance(event, LaplaceEvent | GaussianEvent | StabilityEvent)
+    assert isinstance(event, LaplaceEvent | GaussianEvent)
     noise: Noise = "gaussian" if isinstance(event, GaussianEvent) else "laplace"
     return {
         "noise": noise,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.ledger.session import Grant
+from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Noise
 from dp_core.kernel.questions.counting_queries import Queries
 from dp_core.kernel.questions.linear_questions import Interaction

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_core.kernel.errors import BudgetRefused
-from dp_core.kernel.ledger.session import Step
+from dp_core.kernel.mechanisms.grant import Step
 from dp_core.kernel.privacy import Stage
 
 PAYS: Mapping[str, tuple[Stage, ...]] = {

@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.household_values import scale_in_households
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.released import Charged
 from dp_core.metrics.noise_size import Noise, half_width
 

@@ -11,14 +11,11 @@ import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import digest
-from dp_core.kernel.cost.currency import (
-    LEAST_DRAW,
-    Currency,
-    NoiseScale,
-)
+from dp_core.kernel.cost.currency import Currency, NoiseScale
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.household_values import LARGEST, LARGEST_NOISE
+from dp_core.kernel.extensions.column_draws import LEAST_DRAW, draws_event
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.statistic import Statistic
 from dp_core.kernel.questions.vetted import sensitivities
@@ -421,7 +418,7 @@ def _check_draws(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> None:
     if not draws:
         return
     try:
-        currency.draws_event(cost, draws, relation.max_rows)
+        draws_event(currency, cost, draws, relation.max_rows)
     except ValueError:
         raise BadInput(
             f"Each of the {draws:,} draws of the selection would have an epsilon below"

@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.ledger.receipts import result_hash
-from dp_core.kernel.ledger.session import Draw, Grant, Step
+from dp_core.kernel.ledger.session import Draw
+from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.stage_grant import StageGrant
 from tasks.ledger.release_writer import ReleaseWriter

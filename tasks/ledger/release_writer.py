@@ -16,7 +16,8 @@ from typing import Literal
 from dp_core.errors import BadInput, BudgetRefused, DataRefused, ReleaseError, StageFailed
 from dp_core.kernel.ledger.entries import Entry, charge_key
 from dp_core.kernel.ledger.running_totals import use
-from dp_core.kernel.ledger.session import Step, check_steps
+from dp_core.kernel.ledger.session import check_steps
+from dp_core.kernel.mechanisms.grant import Step
 from dp_core.kernel.stage_grant import PAYS, StageGrant
 from dp_core.plan.plan import Plan
 from dp_core.policies.approval import ENDS, Cause, Decision, Gate, gate_of

@@ -11,7 +11,8 @@ from dp_core.kernel.document import document_hash
 from dp_core.kernel.ledger.ledger_position import whereabouts
 from dp_core.kernel.ledger.receipts import EntryKind
 from dp_core.kernel.ledger.running_totals import use
-from dp_core.kernel.ledger.session import Step, check_left
+from dp_core.kernel.ledger.session import check_left
+from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.compiled_plan import compiled_document
 from dp_core.plan.plan import Plan
 from dp_core.policies.approval import gate_of, settled_with

@@ -8,12 +8,12 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import BadInput
-from dp_core.kernel.cost.events import event_from_json
 from dp_core.kernel.ledger.account_terms import Promise, promise_of
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.receipts import EntryKind
 from dp_core.kernel.ledger.running_totals import use
-from dp_core.kernel.ledger.session import Step
+from dp_core.kernel.mechanisms.event_reading import event_from_json
+from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import Plan
 from tasks.ledger.database.transaction import Transaction
 

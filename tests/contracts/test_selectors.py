@@ -15,12 +15,12 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.covered_choices import COVER, covered
 from dp_core.kernel.cost.currency import Currency, largest_limit, threshold_currency
-from dp_core.kernel.cost.events import NoisyMaxEvent
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.released import tables_of
 from dp_core.methods import registry

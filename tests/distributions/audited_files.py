@@ -6,7 +6,7 @@ import numpy as np
 
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.ledger.session import Grant
+from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Relation
 
 

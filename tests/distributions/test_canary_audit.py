@@ -23,9 +23,9 @@ from dp_core.bundle.verification import charges_check
 from dp_core.confidential import person_rows
 from dp_core.kernel import curator as curator_module
 from dp_core.kernel.cost import losses, sensitivity
-from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions import vetted
 from dp_core.methods.selection.budget import costs

@@ -16,17 +16,16 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.events import (
-    LaplaceEvent,
-    PerturbedDrawsEvent,
-    PolyaUrnEvent,
-    event_from_json,
-)
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.ledger.session import Grant, MemorySession, Step
-from dp_core.kernel.noise import drawn_cells
+from dp_core.kernel.extensions import cell_draws
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, draw_cells, urn_event
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, draws_event
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
+from dp_core.kernel.mechanisms.event_reading import event_from_json
+from dp_core.kernel.mechanisms.grant import Grant, Step
 
 pytestmark = pytest.mark.statistical
 
@@ -37,7 +36,7 @@ def drawn(table, event, shape):
     """Return records drawn from a table of counts, shape as the table's."""
     cells = np.argwhere(table > 0)
     step = Step("measure", "x", Fraction(1), event, shape)
-    return drawn_cells.draw(cells, table[table > 0], table.shape, Grant(1, step))
+    return cell_draws.draw(cells, table[table > 0], table.shape, Grant(1, step))
 
 
 def outcomes(monkeypatch, table, event, records):
@@ -51,7 +50,7 @@ def outcomes(monkeypatch, table, event, records):
             return script[len(sizes) - 1] if len(sizes) <= len(script) else 0
 
         with monkeypatch.context() as patched:
-            patched.setattr(drawn_cells.secrets, "randbelow", below)
+            patched.setattr(cell_draws.secrets, "randbelow", below)
             result = drawn(table, event, (records, table.ndim))
         chance = Fraction(1, math.prod(sizes))
         found[tuple(map(tuple, result.tolist()))] += chance
@@ -138,10 +137,10 @@ def test_the_priors_are_those_of_the_papers():
     """Figures of the comparative study, computed from its formulas; ours are rounded up."""
     whole = Currency("pure", Fraction(1))
     # Multinomial-Dirichlet: one of five sets of 100 records at epsilon 1.
-    urn = whole.urn_event(Fraction(1, 5), 100).scale
+    urn = urn_event(whole, Fraction(1, 5), 100).scale
     assert 0 <= urn - Fraction("451.66555661") < Fraction(1, 500_000)
     # McClure & Reiter, and with it the smoothed histogram: 100 records at epsilon 1.
-    draws = whole.draws_event(Fraction(1), 100).scale
+    draws = draws_event(whole, Fraction(1), 100).scale
     assert 0 <= draws - Fraction("99.50083333") < Fraction(1, 1000)
     assert float((10 + draws) / (100 + 2 * draws)) == pytest.approx(0.36622148, abs=1e-6)
     assert float(10 * draws / (100 + 10 * draws)) == pytest.approx(0.9086764941, abs=1e-6)
@@ -153,7 +152,7 @@ def test_the_priors_are_those_of_the_papers():
 def test_an_urn_costs_at_most_what_was_given_and_nearly_that(kind, records, epsilon):
     cost = Fraction(epsilon) if kind == "pure" else Fraction(epsilon) ** 2 / 2
     currency = Currency(kind, cost)
-    event = currency.urn_event(cost, records)
+    event = urn_event(currency, cost, records)
     assert event.records == records
     assert currency.cost(event) <= cost
     fewer = event.scale * Fraction(10**9 - 1, 10**9) - Fraction(1, 2**20)
@@ -164,12 +163,12 @@ def test_an_urn_costs_at_most_what_was_given_and_nearly_that(kind, records, epsi
 
 def test_an_urn_is_not_bought_with_what_cannot_pay_for_it():
     with pytest.raises(ValueError, match="Gaussian curve"):
-        Currency("gaussian", Fraction(1)).urn_event(Fraction(1), 5)
+        urn_event(Currency("gaussian", Fraction(1)), Fraction(1), 5)
     pure = Currency("pure", Fraction(1))
     with pytest.raises(ValueError, match="positive"):
-        pure.urn_event(Fraction(0), 5)
+        urn_event(pure, Fraction(0), 5)
     with pytest.raises(ValueError, match="1e-18 or more"):
-        pure.urn_event(Fraction(1, 10**19), 5)
+        urn_event(pure, Fraction(1, 10**19), 5)
     for wrong in (0, -1):
         with pytest.raises(ValueError, match="at least 1"):
             PolyaUrnEvent(Fraction(1), wrong)
@@ -191,7 +190,7 @@ def test_a_table_of_more_cells_than_a_machine_counts_is_drawn_from():
     event = PerturbedDrawsEvent(Fraction(1, 10**6), 50)
     step = Step("measure", "x", Fraction(1), event, (50, 10))
     cells = np.zeros((1, 10), dtype=np.int64)
-    found = drawn_cells.draw(cells, np.array([5]), sizes, Grant(1, step))
+    found = cell_draws.draw(cells, np.array([5]), sizes, Grant(1, step))
     # 6e42 virtual records: none of the five real ones, and every column anywhere.
     assert found.max() < 60_000
     assert (found.max(axis=0) > 30_000).all()
@@ -213,7 +212,8 @@ def curator_of(neighbours="add-remove", data=DATA, epsilon=1):
 def test_m_sets_cost_an_mth_each_under_both_relations(kind, neighbours):
     curator, session = curator_of(neighbours)
     for replicate in (1, 2, 3, 4, 5):
-        curator.draw_cells(
+        draw_cells(
+            curator,
             "measure",
             "records",
             DOMAIN.columns,
@@ -234,8 +234,15 @@ def test_m_sets_cost_an_mth_each_under_both_relations(kind, neighbours):
 @pytest.mark.parametrize("kind", KINDS)
 def test_positions_are_drawn_by_their_bins(kind):
     curator, _ = curator_of(epsilon=2000)
-    found = curator.draw_cells(
-        "measure", "x", ("b", "a"), Fraction(2000), records=80, kind=kind, edges=EDGES[::-1]
+    found = draw_cells(
+        curator,
+        "measure",
+        "x",
+        ("b", "a"),
+        Fraction(2000),
+        records=80,
+        kind=kind,
+        edges=EDGES[::-1],
     )
     assert found.domain == Domain(("b", "a"), (3, 2))
     # With next to no virtual records an urn or a draw holds what the file does: (0, 0) and (1, 1).
@@ -244,8 +251,8 @@ def test_positions_are_drawn_by_their_bins(kind):
     assert (found.codes[0] != found.codes[1]).sum() + (found.codes[0] > 1).sum() <= 5
     for wrong in ((1, 9), (0, 8), (0, 5, 5, 9), (0,)):
         with pytest.raises(ValueError, match="edges"):
-            curator.draw_cells(
-                "measure", "y", ("b",), Fraction(1), records=1, kind=kind, edges=[wrong]
+            draw_cells(
+                curator, "measure", "y", ("b",), Fraction(1), records=1, kind=kind, edges=[wrong]
             )
 
 
@@ -253,16 +260,22 @@ def test_positions_are_drawn_by_their_bins(kind):
 def test_records_that_were_paid_for_are_given_back_and_not_drawn_again(kind, monkeypatch):
     curator, session = curator_of()
     asked = {"records": 80, "kind": kind, "edges": EDGES}
-    first = curator.draw_cells("measure", "x", DOMAIN.columns, Fraction(1), **asked)
+    first = draw_cells(curator, "measure", "x", DOMAIN.columns, Fraction(1), **asked)
     with monkeypatch.context() as patched:
-        patched.delattr(drawn_cells, "draw")
-        again = Curator(DOMAIN, MemoryCounter(DATA), session).draw_cells(
-            "measure", "x", DOMAIN.columns, Fraction(1), **asked
+        patched.delattr(cell_draws, "draw")
+        again = draw_cells(
+            Curator(DOMAIN, MemoryCounter(DATA), session),
+            "measure",
+            "x",
+            DOMAIN.columns,
+            Fraction(1),
+            **asked,
         )
     np.testing.assert_array_equal(first.codes, again.codes)
     assert session.spent() == 1
     with pytest.raises(ValueError, match="other steps"):
-        curator.draw_cells(
+        draw_cells(
+            curator,
             "measure",
             "x",
             DOMAIN.columns,

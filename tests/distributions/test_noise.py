@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.currency import Currency, choice_event
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.curator import Curator, choice_event
-from dp_core.kernel.ledger.session import Grant, MemorySession, Step
-from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.mechanisms import private_choice
+from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.noise.threaded_noise import PIECE_CELLS
 from tests.choices import exponential_mechanism, permute_and_flip
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
@@ -113,7 +114,7 @@ def test_the_private_choice_has_its_distribution_and_not_that_of_another_scale(k
     event = choice_event(Currency(kind, cost), cost, 4)
     assert event.epsilon() == 2  # of a scale of 4
     grant = Grant(1, Step("select", "x", cost, event, (1,)))
-    seen = np.bincount([granted_noise.choose(scores, grant) for _ in range(4_500)], minlength=5)
+    seen = np.bincount([private_choice.choose(scores, grant) for _ in range(4_500)], minlength=5)
     scale = float(event.scale)
     assert stats.chisquare(seen, law(scores, scale) * seen.sum()).pvalue > FALSE_ALARM
     others = [exponential_mechanism, permute_and_flip]

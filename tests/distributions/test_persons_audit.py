@@ -7,10 +7,9 @@ import pytest
 
 import dp_core.kernel.curator as curator_module
 from dp_core.kernel.cost.currency import Currency, threshold_currency
-from dp_core.kernel.cost.events import StabilityEvent
-from dp_core.kernel.cost.stability_thresholds import survival
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.extensions.thresholds import StabilityEvent, survival, threshold_table
 from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import QueryDistance
@@ -62,8 +61,8 @@ def shown(spread, epsilon):
     counts = np.tile([1] * K if spread else [K] + [0] * (K - 1), TIMES)
     currency = threshold_currency(Fraction(epsilon), Fraction(1, 10))
     curator, session = curator_of(counts, currency, "add-remove")
-    table = curator.threshold(
-        "measure", ("a",), currency.limit, currency.own_delta, capacity=len(counts)
+    table = threshold_table(
+        curator, "measure", ("a",), currency.limit, currency.own_delta, capacity=len(counts)
     )
     appeared = np.zeros(len(counts), bool)
     appeared[table.cells[:, 0]] = True
@@ -84,7 +83,7 @@ def test_cells_of_one_person_appear_as_rarely_as_was_charged(spread, epsilon, le
     assert least * float(event.own_delta()) < bound <= float(event.own_delta()) <= 0.1
     # A threshold made for one row.
     monkeypatch.setattr(
-        "dp_core.kernel.cost.currency.threshold_for",
+        "dp_core.kernel.extensions.thresholds.threshold_for",
         lambda scale, delta, rows: next(  # noqa: ARG005
             t for t in range(K, 1000) if survival(scale, t) <= delta
         ),

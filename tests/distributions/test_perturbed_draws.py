@@ -16,12 +16,19 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.events import PerturbedDrawsEvent, event_from_json
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.ledger.session import Grant, MemorySession, Step, differing_draws, drawn_asks
-from dp_core.kernel.noise import perturbed_draws
+from dp_core.kernel.extensions import column_draws
+from dp_core.kernel.extensions.column_draws import (
+    PerturbedDrawsEvent,
+    differing_draws,
+    drawn_asks,
+    draws_event,
+)
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.mechanisms.event_reading import event_from_json
+from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.privacy import Relation
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.pegs import Pegs
@@ -69,9 +76,9 @@ def outcomes(monkeypatch, table, records, sweeps):
     while script is not None:
         tape = Script(script)
         with monkeypatch.context() as patched:
-            patched.setattr(perturbed_draws.secrets, "randbelow", tape.evenly)
-            patched.setattr(perturbed_draws, "weighted", tape.weighted)
-            perturbed_draws.draw(tables, others, sweeps, Grant(1, step))
+            patched.setattr(column_draws.secrets, "randbelow", tape.evenly)
+            patched.setattr(column_draws, "weighted", tape.weighted)
+            column_draws.draw(tables, others, sweeps, Grant(1, step))
         found[tuple(tape.taken)] = tape.chance
         # The next sequence of choices, in order.
         full = [*script, *[0] * (len(tape.options) - len(script))]
@@ -127,7 +134,7 @@ def test_whatever_is_drawn_is_as_likely_on_neighbours_as_was_charged(
 
 def test_codes_are_drawn_in_proportion_to_counts_and_virtual_records():
     counts, size = [0, 3, 10, 1], 60_000
-    drawn = [perturbed_draws.weighted(counts, 1, 2) for _ in range(size)]
+    drawn = [column_draws.weighted(counts, 1, 2) for _ in range(size)]
     seen = np.bincount(drawn, minlength=4)
 
     def fit(virtual):
@@ -144,19 +151,21 @@ def test_virtual_records_are_those_of_the_paper_for_one_sweep():
     """a = 1/(e^(epsilon/p) - 1) for one record; its exponent epsilon B/p has no proof for B > 1."""
     pure = Currency("pure", Fraction(1))
     for records, columns in ((1, 3), (1, 12), (100, 12)):
-        event = pure.draws_event(Fraction(1), records * columns)
+        event = draws_event(pure, Fraction(1), records * columns)
         paper = 1 / math.expm1(1 / (records * columns))
         assert paper <= event.scale <= paper + 2 / 1024
         assert Fraction(99, 100) < event.epsilon() <= 1
         assert event_from_json(event.to_json()) == event
-    zcdp = Currency("zcdp", Fraction(1, 100)).draws_event(Fraction(1, 100), 1200)
+    zcdp = draws_event(Currency("zcdp", Fraction(1, 100)), Fraction(1, 100), 1200)
     assert zcdp.rho() <= Fraction(1, 100)
-    assert zcdp.scale < Currency("pure", Fraction(1, 100)).draws_event(Fraction(1, 100), 1200).scale
+    assert (
+        zcdp.scale < draws_event(Currency("pure", Fraction(1, 100)), Fraction(1, 100), 1200).scale
+    )
     with pytest.raises(ValueError, match="Gaussian curve"):
-        Currency("gaussian", Fraction(1)).draws_event(Fraction(1), 5)
+        draws_event(Currency("gaussian", Fraction(1)), Fraction(1), 5)
     for wrong in (0, -1):
         with pytest.raises(ValueError, match="positive"):
-            pure.draws_event(Fraction(wrong), 5)
+            draws_event(pure, Fraction(wrong), 5)
         with pytest.raises(ValueError, match="at least 1"):
             PerturbedDrawsEvent(Fraction(1), wrong)
 

@@ -27,7 +27,7 @@ PLACES = {
     "coding": "dp_core.confidential.coding.Coding.add",
     "discretize": "dp_core.confidential.coding.left_by_validation",
     "count": "tasks.counting.dask_counter._count_chunk",  # in a task of Dask
-    "basics": "dp_core.kernel.noise.granted_noise.add",  # charged, not drawn
+    "basics": "dp_core.kernel.mechanisms.additive_noise.add",  # charged, not drawn
     "select": "dp_core.kernel.questions.table_distance.TableDistance.compute",
     "measure": "dp_core.bundle.files.marginals_file.write_marginals",
     "reconstruct": "tasks.stages.reconstruct._write_tables",

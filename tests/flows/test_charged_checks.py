@@ -76,12 +76,12 @@ def test_without_noise_they_are_the_distances_and_the_bundle_verifies(
 ):
     from dp_core.kernel import curator
 
-    real = curator.granted_noise.add
+    real = curator.additive_noise.add
 
     def exactly_for_checks(exact, grant):
         return exact if grant.step.stage == "checks" else real(exact, grant)
 
-    monkeypatch.setattr(curator.granted_noise, "add", exactly_for_checks)
+    monkeypatch.setattr(curator.additive_noise, "add", exactly_for_checks)
     project.write_spec(CHECKS + more, method=method, privacy="{epsilon: 2, delta: 1e-6}")
     monkeypatch.setattr("flows.release.tidy", lambda _run: None)
     run = project.release()

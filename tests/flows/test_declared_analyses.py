@@ -327,10 +327,10 @@ def test_questions_follow_from_committed_tables_only(project):
 
 def failing_draw(step):
     """Return a function that makes a release whose draw of a step fails."""
-    from dp_core.kernel.noise import granted_noise
+    from dp_core.kernel.mechanisms import additive_noise
 
     def make(project):
-        right = granted_noise.add
+        right = additive_noise.add
 
         def broken(values, grant):
             if grant.step.name == step:
@@ -338,7 +338,7 @@ def failing_draw(step):
             return right(values, grant)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(granted_noise, "add", broken)
+            patch.setattr(additive_noise, "add", broken)
             project.release()
 
     return make

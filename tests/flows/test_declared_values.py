@@ -17,7 +17,7 @@ from dp_core.analysis.regression import regression_inference
 from dp_core.analysis.regression.regression_inference import infer
 from dp_core.bundle.reading import read_bundle
 from dp_core.kernel.cost.composition import Terms
-from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.mechanisms import additive_noise
 from tests.flows.conftest import Project
 from tests.full import at_full_size, some
 from tests.plain_judge import PlainJudge, users
@@ -137,7 +137,7 @@ def exact(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for module in users():
             patch.setattr(module, "SuiteJudge", PlainJudge)
-        patch.setattr(granted_noise, "add", lambda values, _grant: values.copy())
+        patch.setattr(additive_noise, "add", lambda values, _grant: values.copy())
         patch.delenv("DP_RELEASE_LEDGER", raising=False)
 
         def make(schema=SCHEMA, rows=None, unit="row"):

@@ -143,7 +143,7 @@ def test_every_preset_goes_from_schema_to_a_bundle_that_verifies(
 def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(project, monkeypatch):
     from dp_core.kernel import curator
 
-    monkeypatch.setattr(curator.granted_noise, "add", lambda exact, _grant: exact + 3)
+    monkeypatch.setattr(curator.additive_noise, "add", lambda exact, _grant: exact + 3)
     for name, seed in (("one", 7), ("two", 7), ("three", 8)):
         project.write_spec(
             f"synthesize: {{sets: 2, seed: {seed}}}\n",
@@ -166,7 +166,7 @@ def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
     from dp_core.methods.reconstruction import reconstructor
     from tasks.drawing import drawn_pieces
 
-    monkeypatch.setattr(curator.granted_noise, "add", lambda exact, _grant: exact + 3)
+    monkeypatch.setattr(curator.additive_noise, "add", lambda exact, _grant: exact + 3)
     monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 5 * 70)
     for name, threads in (("one", 1), ("four", 4)):
         monkeypatch.setattr(drawn_pieces, "threads", lambda threads=threads: threads)

@@ -81,8 +81,8 @@ def frozen(monkeypatch):
         rng = np.random.default_rng(grant.number)
         return rng.integers(0, sizes, size=grant.step.shape, dtype=np.int64)
 
-    monkeypatch.setattr(curator.granted_noise, "add", noisy)
-    monkeypatch.setattr(curator.granted_noise, "choose", chosen)
+    monkeypatch.setattr(curator.additive_noise, "add", noisy)
+    monkeypatch.setattr(curator.private_choice, "choose", chosen)
     monkeypatch.setattr(curator.stability, "release", kept)
     monkeypatch.setattr(curator.perturbed_draws, "draw", drawn)
     monkeypatch.setattr(curator.drawn_cells, "draw", of_cells)
@@ -415,7 +415,7 @@ def test_files_that_differ_in_one_household_leave_equal_files(
         assert values.shape == exact.shape
         return SHARES * values.astype(np.int64)
 
-    monkeypatch.setattr(curator.granted_noise, "add", noisy)
+    monkeypatch.setattr(curator.additive_noise, "add", noisy)
     found = linked_tables()
     others = (another_household(found, neighbours, vacant=vacant) for vacant in (False, True))
     made = partial(make_linked, configuration=configuration, neighbours=neighbours)

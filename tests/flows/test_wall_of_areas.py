@@ -98,7 +98,7 @@ def test_nothing_outside_depends_on_a_household_with_areas_totals_and_counted_me
         drawn = np.random.default_rng(grant.number).integers(0, 40, size=grant.step.shape)
         return SHARES * drawn.astype(np.int64)
 
-    monkeypatch.setattr(curator.granted_noise, "add", noisy)
+    monkeypatch.setattr(curator.additive_noise, "add", noisy)
     every = linked_tables()
     adult = every["people"].age.astype(int) >= 18
     homes_with = adult.groupby(every["people"].home_id).any()

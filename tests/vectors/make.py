@@ -19,21 +19,17 @@ from typing import Any
 import numpy as np
 
 from dp_core.kernel.cost.composition import Amount, Terms
-from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
+from dp_core.kernel.cost.currency import Currency, Kind, choice_event, largest_limit
 from dp_core.kernel.cost.curves import gaussian_epsilon, gaussian_limit, zcdp_epsilon
-from dp_core.kernel.cost.events import (
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-    NoisyMaxEvent,
-    PerturbedDrawsEvent,
-    PolyaUrnEvent,
-    StabilityEvent,
-)
 from dp_core.kernel.cost.guarantee import implied, second, tightest
 from dp_core.kernel.cost.loss_distribution import tightest_epsilon
-from dp_core.kernel.curator import choice_event
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
+from dp_core.kernel.extensions.thresholds import StabilityEvent
 from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_hash
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Neighbours, Privacy, Relation
 
 FOLDER = Path(__file__).parent

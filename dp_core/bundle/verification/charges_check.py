@@ -17,29 +17,19 @@ from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.verification.claims import GARBAGE, Charge, Claims
 from dp_core.errors import BadInput
-from dp_core.kernel.cost.events import (
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-    NoisyMaxEvent,
-    PerturbedDrawsEvent,
-    PolyaUrnEvent,
-    StabilityEvent,
-)
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
 from dp_core.kernel.counting.household_values import scale_in_households, stored_shares
 from dp_core.kernel.counting.sparse_cells import sparse_result
 from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, drawn_from_cells
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, differing_draws
+from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
 from dp_core.kernel.ledger.receipts import result_hash
-from dp_core.kernel.ledger.session import (
-    DRAWN_CELLS,
-    DRAWN_RECORDS,
-    SPARSE_TABLE,
-    TABLE,
-    differing_draws,
-    drawn_from_cells,
-    sparse_asks,
-)
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.mechanisms.grant import TABLE
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.vetted import SUMS, required

@@ -13,7 +13,6 @@ from dp_core.bundle.statement.sections import MEASUREMENTS
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.analysed_values import with_analysed_values
 from dp_core.kernel.cost.currency import Currency, Kind
-from dp_core.kernel.cost.events import Event, event_from_json
 from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.counting.linked_columns import household_shares
 from dp_core.kernel.document import UNIT_KEYS
@@ -22,6 +21,8 @@ from dp_core.kernel.ledger.entries import signed_message
 from dp_core.kernel.ledger.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.kernel.ledger.receipts import Receipt
 from dp_core.kernel.ledger.signatures import is_signed
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.privacy import Neighbours, Relation
 from dp_core.methods.bin_density.stated import with_statement as with_stated_densities
 from dp_core.plan.chosen_domain import read_statement, with_choices

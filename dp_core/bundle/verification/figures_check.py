@@ -22,11 +22,11 @@ from dp_core.bundle.quality.table_fit import TableFit, check_fit, columns_of, co
 from dp_core.bundle.verification.claims import Charge, Claims
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.household_rows import pair_row_pieces
 from dp_core.kernel.ledger.receipts import result_hash
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.questions.table_checks import checks_asked
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.metrics.marginal_error import HouseholdTally, Tally

@@ -1,6 +1,5 @@
-"""The privacy cost of events, and how costs add up.
+"""How the costs of events add up, in a release and in an account.
 
-Read `events` (each use of a mechanism), `sensitivity`, `currency` (the sum within one release) and
-`composition` (the sum over the releases of an account), in this order. `guarantee` computes the
-published guarantee.
+Read `sensitivity`, `currency` (the sum within one release) and `composition` (the sum over the
+releases of an account), in this order. `guarantee` computes the published guarantee.
 """

@@ -21,8 +21,8 @@ from typing import Literal, get_args
 
 from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
 from dp_core.kernel.cost.curves import zcdp_epsilon, zcdp_limit
-from dp_core.kernel.cost.events import Event
 from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.mechanisms.event import Event
 
 Composition = Literal["basic", "zcdp"]
 

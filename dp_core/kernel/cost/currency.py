@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from dp_core.kernel.cost.covered_choices import choice_cost, covered
+from dp_core.kernel.cost.covered_choices import choice_cost, choice_rho, covered
 from dp_core.kernel.cost.curves import (
     SMOOTHING,
     gaussian_epsilon,
@@ -33,18 +33,10 @@ from dp_core.kernel.cost.curves import (
     zcdp_epsilon,
     zcdp_limit,
 )
-from dp_core.kernel.cost.events import (
-    LARGEST_SCALE,
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-    NoisyMaxEvent,
-    PerturbedDrawsEvent,
-    PolyaUrnEvent,
-    StabilityEvent,
-)
-from dp_core.kernel.cost.stability_thresholds import threshold_for
 from dp_core.kernel.errors import BadInput
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.event import LARGEST_SCALE, Event
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Noise
 
 Kind = Literal["pure", "zcdp", "gaussian", "mixed"]
@@ -62,19 +54,6 @@ THEOREMS = {
         " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
     ),
 }
-
-VIRTUAL_PARTS = 1024
-"""Number of virtual records of `PerturbedDrawsEvent`: a multiple of 1 / `VIRTUAL_PARTS`."""
-
-URN_PARTS = 1 << 20
-"""Number of virtual records of `PolyaUrnEvent`: a multiple of 1 / `URN_PARTS`."""
-
-LEAST_DRAW = 1e-18
-"""Smallest epsilon of one draw; `log_one_plus_inverse` computes its cost down to 1e-20."""
-
-_ENOUGH = 64
-"""Upper bound on the epsilon or rho used for one draw; it suffices for the fewest virtual records,
-1 / `VIRTUAL_PARTS`, and its exponential does not overflow."""
 
 OWN_DELTA = (
     "; the probabilities with which thresholds fail are summed beside it (Dwork et al. 2006)"
@@ -175,107 +154,11 @@ class Currency:
         if cost <= 0:
             raise ValueError(f"A cost must be positive, not {cost}.")
         if self.kind == "pure":
-            return LaplaceEvent(_at_least(l1 / cost), l1)
+            return LaplaceEvent(at_least(l1 / cost), l1)
         variance = Fraction(l2_squared) / (2 * cost)
         if self.kind != "zcdp":
             variance += SMOOTHING
-        return GaussianEvent(_root_at_least(variance), l2_squared)
-
-    def threshold_event(
-        self,
-        cost: Fraction,
-        delta: Fraction,
-        *,
-        l1: int,
-        rows: int = 1,
-        threshold: int | None = None,
-    ) -> StabilityEvent:
-        """Return the stability-based histogram that costs at most `cost` and `delta`.
-
-        Args:
-            cost: Part of `limit`, positive.
-            delta: Part of `own_delta`, positive.
-            l1: L1 sensitivity of the table of counts.
-            rows: Largest number of rows of one unit of privacy; 1 by default.
-            threshold: Least noisy count that is kept, records; None (the default) for the least
-                that `delta` allows.
-
-        Raises:
-            ValueError: if the cost is not positive, the currency is neither pure nor zcdp, no
-                threshold is known for `delta`, or the given threshold is below the least one.
-        """
-        if cost <= 0:
-            raise ValueError(f"A cost must be positive, not {cost}.")
-        if self.kind not in ("pure", "zcdp"):
-            raise ValueError("A threshold has no cost on the Gaussian curve; use pure or zcdp.")
-        # zCDP: rho = epsilon^2/2, so the scale l1/epsilon is l1/sqrt(2 rho).
-        scale = (
-            _at_least(l1 / cost)
-            if self.kind == "pure"
-            else _root_at_least(Fraction(l1**2) / (2 * cost))
-        )
-        least = threshold_for(scale, delta, rows)
-        if threshold is not None and threshold < least:
-            raise ValueError(f"A threshold of {threshold} is too low; it must be at least {least}.")
-        return StabilityEvent(scale, l1, threshold or least, rows)
-
-    def draws_event(self, cost: Fraction, draws: int, rows: int = 1) -> PerturbedDrawsEvent:
-        """Return the event of drawing codes independently, with the fewest virtual records.
-
-        Args:
-            cost: Part of `limit`, positive; the event costs at most this.
-            draws: Largest number of draws whose probabilities differ between two files that differ
-                in one row.
-            rows: Largest number of rows of one unit of privacy; 1 by default.
-
-        Raises:
-            ValueError: if the cost is not positive, the currency is neither pure nor zcdp, or the
-                epsilon of one draw is below `LEAST_DRAW`.
-        """
-        if cost <= 0:
-            raise ValueError(f"A cost must be positive, not {cost}.")
-        if self.kind not in ("pure", "zcdp"):
-            raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
-        # A larger cost would not reduce the virtual records, and its exponential would overflow.
-        each = float(min(cost / draws, Fraction(_ENOUGH)))
-        each = (each if self.kind == "pure" else math.sqrt(2 * each)) / rows
-        if each < LEAST_DRAW:
-            raise ValueError(f"A draw needs an epsilon of {LEAST_DRAW:g} or more.")
-        # Floating point only guesses; the event's own cost decides.
-        parts = max(1, math.ceil(VIRTUAL_PARTS / math.expm1(each)))
-        while (
-            self.cost(event := PerturbedDrawsEvent(Fraction(parts, VIRTUAL_PARTS), draws, rows))
-            > cost
-        ):
-            parts += max(1, parts >> 40)
-        return event
-
-    def urn_event(self, cost: Fraction, records: int, rows: int = 1) -> PolyaUrnEvent:
-        """Return the event of drawing records from one urn, with the fewest virtual records.
-
-        Args:
-            cost: Part of `limit`, positive; the event costs at most this.
-            records: Number of draws.
-            rows: Largest number of rows of one unit of privacy; 1 by default.
-
-        Raises:
-            ValueError: if the cost is not positive, the currency is neither pure nor zcdp, or the
-                epsilon is below `LEAST_DRAW`.
-        """
-        if cost <= 0:
-            raise ValueError(f"A cost must be positive, not {cost}.")
-        if self.kind not in ("pure", "zcdp"):
-            raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
-        # A larger cost would not reduce the virtual records, and its exponential would overflow.
-        whole = float(min(cost, Fraction(_ENOUGH**2)))
-        whole = min((whole if self.kind == "pure" else math.sqrt(2 * whole)) / rows, _ENOUGH)
-        if whole < LEAST_DRAW:
-            raise ValueError(f"An urn needs an epsilon of {LEAST_DRAW:g} or more.")
-        # Floating point only guesses; the event's own cost decides.
-        parts = max(1, math.ceil(URN_PARTS * records / math.expm1(whole)))
-        while self.cost(event := PolyaUrnEvent(Fraction(parts, URN_PARTS), records, rows)) > cost:
-            parts += max(1, parts >> 40)
-        return event
+        return GaussianEvent(root_at_least(variance), l2_squared)
 
     def noise(self, cost: Fraction, *, l1: int, l2_squared: int) -> NoiseScale:
         """Return kind and scale of the noise of `noise_event`, which has the same arguments."""
@@ -404,7 +287,30 @@ def threshold_currency(epsilon: Fraction, delta: Fraction) -> Currency:
     return Currency("pure", epsilon, delta)
 
 
-def _at_least(value: Fraction) -> Fraction:
+def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyMaxEvent:
+    """Return the event of a private choice that costs at most `cost`.
+
+    Args:
+        currency: Currency of the release.
+        cost: Budget of the choice, positive.
+        sensitivity: Largest change of any one score.
+
+    Raises:
+        ValueError: if the currency cannot pay for a choice.
+    """
+    if currency.kind == "gaussian":
+        raise ValueError("The Gaussian curve cannot pay for a private choice; use zcdp or mixed.")
+    gumbel = currency.kind != "pure"
+    rho = choice_rho(cost) if currency.kind == "mixed" else cost
+    # zCDP: epsilon^2/8 = rho, so epsilon = sqrt(8 rho); scale = 2 sensitivity / epsilon.
+    squared = Fraction(2 * sensitivity) ** 2 / (8 * rho if gumbel else cost**2)
+    scale = Fraction(float(squared) ** 0.5)
+    while scale**2 < squared:
+        scale = Fraction(math.nextafter(float(scale), math.inf))
+    return NoisyMaxEvent(scale, sensitivity, gumbel)
+
+
+def at_least(value: Fraction) -> Fraction:
     """Return the smallest float not below `value`, as an exact fraction.
 
     Raises:
@@ -416,7 +322,7 @@ def _at_least(value: Fraction) -> Fraction:
     return Fraction(scale)
 
 
-def _root_at_least(value: Fraction) -> Fraction:
+def root_at_least(value: Fraction) -> Fraction:
     """Return a float whose square is not below `value`, as an exact fraction.
 
     Raises:

@@ -32,8 +32,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.events import Event
 from dp_core.kernel.cost.losses import Atoms, Loss, Response, loss_of
+from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.privacy import Relation
 
 MARGIN = 1e-11
@@ -78,7 +78,7 @@ def tightest_epsilon(
         ValueError: if an event has no known loss (`loss_of`), delta is outside its range, the
             events have more than `MOST_DIFFERENT` kinds of noise, or the loss is too spread out.
 
-    >>> from dp_core.kernel.cost.events import GaussianEvent
+    >>> from dp_core.kernel.mechanisms.additive_noise import GaussianEvent
     >>> table = GaussianEvent(Fraction(6), 1), {"name": "table"}
     >>> round(float(tightest_epsilon([table], Relation("add-remove"), Fraction("1e-9"))), 3)
     0.913

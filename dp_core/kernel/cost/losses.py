@@ -19,8 +19,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.events import Event, GaussianEvent, LaplaceEvent
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.privacy import Relation
 
 CONTINUOUS_FROM = 256.0

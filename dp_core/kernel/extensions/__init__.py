@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS = "sparse-table", "drawn-records", "drawn-cells"
+"""Questions whose mechanism does more than add noise."""
+
 EXTENSIONS: Mapping[str, str] = {
     "class-minimiser": "exact minimum of a perturbed objective",
     "cosine-tails": "distances of a histogram from its first cosines",
-    "drawn-cells": "records drawn by counts",
-    "drawn-records": "records drawn column by column",
+    DRAWN_CELLS: "records drawn by counts",
+    DRAWN_RECORDS: "records drawn column by column",
     "f-score": "PrivBayes' score F",
     "indif": "distances of pairs from independence",
     "mutual-information": "mutual information of columns",
     "r-score": "PrivBayes' score R",
-    "sparse-table": "table of the cells above a threshold",
+    SPARSE_TABLE: "table of the cells above a threshold",
 }
 """What each extension asks, by the `name` of the question in a receipt."""

@@ -17,9 +17,10 @@ from typing import Any, assert_never, cast, get_args
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.events import Event, event_from_json
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.ledger.receipts import AccountKind, Receipt
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.privacy import Neighbours
 
 OF_ACCOUNT: tuple[AccountKind, ...] = get_args(AccountKind)

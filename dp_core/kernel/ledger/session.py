@@ -6,159 +6,18 @@ notebooks, benchmarks and tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.events import Event
-from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.errors import BudgetRefused
-from dp_core.kernel.privacy import Neighbours, Relation, Stage
-
-TABLE: Mapping[str, object] = {"name": "table"}
-"""`Step.asks` of a table of counts; for another statistic it is the result of its `to_json`."""
-
-
-SPARSE_TABLE = "sparse-table"
-"""The `name` in `Step.asks` of a table with a threshold."""
-
-
-def sparse_asks(domain: Domain, capacity: int) -> dict[str, object]:
-    """Return `Step.asks` of a table with a threshold.
-
-    Args:
-        domain: Columns of the table and their numbers of codes.
-        capacity: Largest number of cells that are kept.
-    """
-    return {
-        "name": SPARSE_TABLE,
-        "columns": list(domain.columns),
-        "sizes": list(domain.sizes),
-        "capacity": capacity,
-    }
-
-
-DRAWN_RECORDS = "drawn-records"
-"""The `name` in `Step.asks` of records that are drawn column by column."""
-
-
-def drawn_asks(cliques: Sequence[Sequence[str]], records: int, sweeps: int) -> dict[str, object]:
-    """Return `Step.asks` of records that are drawn column by column.
-
-    Args:
-        cliques: For each column its table: the column, then the columns it is drawn conditionally
-            on.
-        records: Number of records.
-        sweeps: Number of times each column of a record is drawn.
-    """
-    tables = [list(clique) for clique in cliques]
-    return {"name": DRAWN_RECORDS, "tables": tables, "records": records, "sweeps": sweeps}
-
-
-def differing_draws(asks: Mapping[str, Any], relation: Relation) -> int:
-    """Return a bound on the draws whose probabilities differ between files that differ in one row.
-
-    Args:
-        asks: The result of `drawn_asks`, possibly read from an untrusted receipt.
-        relation: Neighbouring relation of the release; its `steps` are changes of one row.
-
-    Raises:
-        ValueError: if the numbers are not positive integers.
-        LookupError, TypeError: if `asks` has another structure.
-
-    Privacy:
-        Within one record, a column is drawn from the counts at most once for each combination of
-        the other columns. Later draws for that combination are uniform and equal on all files. A
-        row that is added or removed is in one combination of each column's table. A replaced row
-        and its replacement are in at most two.
-    """
-    records, sweeps, columns = asks["records"], asks["sweeps"], len(asks["tables"])
-    if any(type(number) is not int or number < 1 for number in (records, sweeps, columns)):
-        raise ValueError("Numbers of records, sweeps and columns must be positive integers.")
-    return int(records * columns * min(sweeps, 2 if "replace-one" in relation.steps else 1))
-
-
-DRAWN_CELLS = "drawn-cells"
-"""The `name` in `Step.asks` of records that are drawn from the cells of one table."""
-
-
-def drawn_cells_asks(
-    columns: Sequence[str], edges: Sequence[Sequence[int] | None], records: int
-) -> dict[str, object]:
-    """Return `Step.asks` of records that are drawn from the cells of one table.
-
-    Args:
-        columns: Columns of the table.
-        edges: For each column, the first code of every bin and then the number of codes; None for
-            a column without bins. Public.
-        records: Number of records.
-    """
-    bins = [None if each is None else list(each) for each in edges]
-    return {"name": DRAWN_CELLS, "columns": list(columns), "edges": bins, "records": records}
-
-
-def drawn_from_cells(asks: Mapping[str, Any]) -> int:
-    """Return the number of records that are drawn from the cells of one table.
-
-    Args:
-        asks: The result of `drawn_cells_asks`, possibly read from an untrusted receipt.
-
-    Raises:
-        ValueError: if the number is not a positive integer.
-        LookupError, TypeError: if `asks` has another structure.
-
-    Privacy:
-        All draws use the same table. So under both neighbouring relations the probabilities of all
-        these draws can differ between neighbouring files, and nothing else can.
-    """
-    records = asks["records"]
-    if type(records) is not int or records < 1:
-        raise ValueError("The number of records must be a positive integer.")
-    return records
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One planned event: what is asked of the data, with which noise, at which cost.
-
-    Attributes:
-        stage: Stage whose share of the budget pays.
-        name: Name of the step, unique within the release and stage.
-        cost: Budget for the step, in the release's currency; the event costs at most this.
-        event: The mechanism and its parameters.
-        shape: Shape of the noisy result, fixed before the draw.
-        asks: Plain JSON values that describe what is computed from the data. They determine the
-            sensitivity, so anyone can check the calibration of the event. By default a table of
-            counts.
-    """
-
-    stage: Stage
-    name: str
-    cost: Fraction
-    event: Event
-    shape: tuple[int, ...]
-    asks: Mapping[str, object] = field(default_factory=lambda: TABLE)
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """Permission, already paid for, to carry out one event once.
-
-    Only a session makes grants.
-
-    Attributes:
-        number: Number of the charge's receipt within the release.
-        step: The step that was paid for.
-    """
-
-    number: int
-    step: Step
-
+from dp_core.kernel.mechanisms.grant import Grant, Step
+from dp_core.kernel.privacy import Neighbours, Relation
 
 Draw: TypeAlias = Callable[[Sequence[Grant]], Sequence[NDArray[np.int64]]]
 """Reads the data and returns the noisy result of each grant, with the shape of its step."""

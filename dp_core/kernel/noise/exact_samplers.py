@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.events import LARGEST_SCALE
+from dp_core.kernel.mechanisms.event import LARGEST_SCALE
 from dp_core.kernel.noise.exact_bernoulli import occurs
 from dp_core.kernel.noise.system_randomness import below
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.ledger.session import Grant
+from dp_core.kernel.mechanisms.grant import Grant
 
 Add = Callable[[NDArray[np.int64], Grant], NDArray[np.int64]]
 PIECE_CELLS = 4096

@@ -11,6 +11,8 @@ import numpy as np
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.extensions.cell_draws import draw_cells
+from dp_core.kernel.extensions.column_draws import draws_event
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.released import Records, Released
 from dp_core.methods.method_inputs import MethodInputs
@@ -52,14 +54,15 @@ class BetaBinomial(TableDraws):
     ) -> float:
         """Return the part of each drawn column that is independent of a file of `rows` records."""
         each = cost / len(variables)
-        virtual = 2 * float(currency.draws_event(each, rows, max_rows).scale)
+        virtual = 2 * float(draws_event(currency, each, rows, max_rows).scale)
         return virtual / (virtual + rows)
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         curator = inputs.curator
         records = number_of_records(inputs.rows)
         columns = [
-            curator.draw_cells(
+            draw_cells(
+                curator,
                 "measure",
                 f"column-{number}",
                 (name,),

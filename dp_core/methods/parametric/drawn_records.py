@@ -13,6 +13,8 @@ import numpy as np
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.extensions.cell_draws import draw_cells, urn_event
+from dp_core.kernel.extensions.column_draws import draws_event
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.released import Records, Released, tables_of
 from dp_core.methods.method_inputs import MethodInputs
@@ -141,9 +143,9 @@ class TableDraws(Synthesizer):
             max_rows: Largest number of records of one person, 1 by default.
         """
         event = (
-            currency.draws_event(cost, rows, max_rows)
+            draws_event(currency, cost, rows, max_rows)
             if self.kind == "independent"
-            else currency.urn_event(cost, rows, max_rows)
+            else urn_event(currency, cost, rows, max_rows)
         )
         virtual = number_of_cells(variables) * float(event.scale)
         return virtual / (virtual + rows)
@@ -152,7 +154,8 @@ class TableDraws(Synthesizer):
         curator = inputs.curator
         records = number_of_records(inputs.rows)
         edges = edges_of(variables)
-        drawn = curator.draw_cells(
+        drawn = draw_cells(
+            curator,
             "measure",
             "records",
             variables.domain.columns,

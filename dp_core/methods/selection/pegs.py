@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.ledger.session import differing_draws, drawn_asks
+from dp_core.kernel.extensions.column_draws import differing_draws, draw_records, drawn_asks
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
@@ -79,7 +79,8 @@ class Pegs(FeatureChoice, Selector):
 
     def select(self, inputs: MethodInputs) -> Selection:
         cliques = self.tables_of_each(inputs)
-        drawn = inputs.curator.draw_records(
+        drawn = draw_records(
+            inputs.curator,
             "measure",
             "records",
             cliques,

@@ -18,15 +18,15 @@ from dp_core.confidential.linked import key_links
 from dp_core.confidential.panel import person_records
 from dp_core.kernel import curator as curator_module
 from dp_core.kernel.coding import stored_texts
-from dp_core.kernel.cost import currency as currency_module
 from dp_core.kernel.cost import sensitivity
-from dp_core.kernel.cost.events import PolyaUrnEvent
-from dp_core.kernel.cost.stability_thresholds import threshold_for
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.extensions import cell_draws, column_draws, thresholds
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.indif import InDif
-from dp_core.kernel.noise import granted_noise, perturbed_draws, stability
+from dp_core.kernel.extensions.thresholds import threshold_for
+from dp_core.kernel.mechanisms import additive_noise
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions import vetted
 from dp_core.kernel.questions.limited_sums import LimitedSums
@@ -95,9 +95,9 @@ def test_the_same_seed_finds_the_same():
 
 
 def test_the_samplers_are_back_after_an_audit():
-    before = (granted_noise.add, granted_noise.add_noise, stability.release, perturbed_draws.draw)
+    before = (additive_noise.add, additive_noise.add_noise, thresholds.release, column_draws.draw)
     audited(["fdh", "pegs"], ROWS[:1])
-    after = (granted_noise.add, granted_noise.add_noise, stability.release, perturbed_draws.draw)
+    after = (additive_noise.add, additive_noise.add_noise, thresholds.release, column_draws.draw)
     assert before == after
 
 
@@ -166,31 +166,31 @@ def forget_the_two(patch):
 
 
 def forget_the_person_of_an_urn(patch):
-    right = currency_module.Currency.urn_event
+    right = cell_draws.urn_event
 
-    def for_one_row(self, cost, records, rows=1):
-        event = right(self, cost, records)
+    def for_one_row(currency, cost, records, rows=1):
+        event = right(currency, cost, records)
         assert isinstance(event, PolyaUrnEvent)
         return dataclasses.replace(event, rows=1 if rows else 0)
 
-    patch.setattr(currency_module.Currency, "urn_event", for_one_row)
+    patch.setattr(cell_draws, "urn_event", for_one_row)
 
 
 def count_half_of_the_draws(patch):
-    right = curator_module.differing_draws
-    patch.setattr(curator_module, "differing_draws", lambda *of: max(1, right(*of) // 2))
+    right = column_draws.differing_draws
+    patch.setattr(column_draws, "differing_draws", lambda *of: max(1, right(*of) // 2))
 
 
 def too_low_a_threshold(patch):
-    patch.setattr(currency_module, "threshold_for", lambda *of: max(of[2], threshold_for(*of) - 40))
-    patch.setattr(stability.StabilityEvent, "own_delta", lambda _self: Fraction(1, 10**6))
+    patch.setattr(thresholds, "threshold_for", lambda *of: max(of[2], threshold_for(*of) - 40))
+    patch.setattr(thresholds.StabilityEvent, "own_delta", lambda _self: Fraction(1, 10**6))
 
 
 def half_of_the_noise(patch):
     def add(values, grant):
-        return granted_noise.add_noise("laplace", values, grant.step.event.scale / 2)
+        return additive_noise.add_noise("laplace", values, grant.step.event.scale / 2)
 
-    patch.setattr(granted_noise, "add", add)
+    patch.setattr(additive_noise, "add", add)
 
 
 def keep_all_rows(patch):

@@ -11,14 +11,11 @@ import pytest
 
 from dp_core.audit.changes import Mismatch, used_bounds
 from dp_core.audit.frozen_noise import Cells, Conditionals, Noisy, Scores
-from dp_core.kernel.cost.events import (
-    GaussianEvent,
-    LaplaceEvent,
-    NoisyMaxEvent,
-    PerturbedDrawsEvent,
-    PolyaUrnEvent,
-    StabilityEvent,
-)
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
+from dp_core.kernel.extensions.thresholds import StabilityEvent
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 
 SCALE = Fraction(3, 2)
 

@@ -19,13 +19,13 @@ from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
-from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.document import document_hash
 from dp_core.kernel.ledger.ledger_position import Place, Total
 from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_hash
-from dp_core.kernel.ledger.session import TABLE
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.grant import TABLE
 from dp_core.kernel.privacy import Noise, Privacy
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.vetted import sensitivities

@@ -12,19 +12,16 @@ from dp_core.bundle.verification.charges_check import check_charges
 from dp_core.bundle.verification.claims import currency, read_charge
 from dp_core.bundle.verification.guarantee_check import check_guarantee
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.events import (
-    GaussianEvent,
-    LaplaceEvent,
-    NoisyMaxEvent,
-    PerturbedDrawsEvent,
-    PolyaUrnEvent,
-    StabilityEvent,
-)
 from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import A_ROW, document_hash
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, drawn_cells_asks
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, drawn_asks
+from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
 from dp_core.kernel.ledger.receipts import Receipt
-from dp_core.kernel.ledger.session import TABLE, drawn_asks, drawn_cells_asks, sparse_asks
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.grant import TABLE
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import CellSums
 from dp_core.kernel.questions.vetted import required

@@ -11,10 +11,9 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.kernel.canonical import digest
-from dp_core.kernel.cost.events import StabilityEvent
 from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
 from dp_core.kernel.ledger.receipts import make_receipt
-from dp_core.kernel.ledger.session import sparse_asks
 from tests.dp_core.bundle.conftest import written
 from tests.dp_core.bundle.forgery import (
     edit_table,

@@ -21,8 +21,8 @@ from dp_core.bundle.statement.release_json import (
 )
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.guarantee import Guarantee, implied
+from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
 from dp_core.kernel.ledger.ledger_position import Total
-from dp_core.kernel.ledger.session import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
 from dp_core.kernel.privacy import Privacy
 from dp_core.kernel.questions.vetted import VETTED
 from tests.dp_core.bundle.conftest import make_published

@@ -14,8 +14,8 @@ import pytest
 from dp_core.bundle.published import Published
 from dp_core.bundle.verification.claims import read_charge
 from dp_core.bundle.verification.verify import Check, verify
-from dp_core.kernel.cost.events import Event
 from dp_core.kernel.cost.guarantee import PLD, Guarantee, implied, second, tightest
+from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.privacy import Relation
 from dp_core.plan.fixed_plan import fixed_beforehand
 from tests.dp_core.bundle.conftest import make_published, write

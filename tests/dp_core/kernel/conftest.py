@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.mechanisms import additive_noise, private_choice
 
 
 @pytest.fixture
 def no_noise(monkeypatch):
     """Mechanisms that add nothing: what is left is the exact answer."""
-    monkeypatch.setattr(granted_noise, "add", lambda values, _: values)
-    monkeypatch.setattr(granted_noise, "choose", lambda values, _: int(np.argmax(values)))
+    monkeypatch.setattr(additive_noise, "add", lambda values, _: values)
+    monkeypatch.setattr(private_choice, "choose", lambda values, _: int(np.argmax(values)))

@@ -10,14 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.errors import BudgetRefused
-from dp_core.kernel.cost.currency import Currency, largest_limit
+from dp_core.kernel.cost.currency import Currency, choice_event, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.curator import Curator, choice_event
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.extensions import cell_draws, column_draws, thresholds
 from dp_core.kernel.extensions.indif import InDif
-from dp_core.kernel.ledger.session import Grant, MemorySession
-from dp_core.kernel.noise import drawn_cells, granted_noise, perturbed_draws, stability
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.mechanisms import additive_noise, private_choice
+from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.questions.linear_questions import CellSums
 from tests.conftest import DatasetCounter
 
@@ -183,17 +185,17 @@ def test_noise_refuses_a_grant_for_another_mechanism():
     curator.measure("measure", [("a",)], [Fraction(1)])
     (grant,) = session.charges
     with pytest.raises(TypeError, match="LaplaceEvent"):
-        granted_noise.choose(np.zeros(2, dtype=np.int64), grant)
+        private_choice.choose(np.zeros(2, dtype=np.int64), grant)
     other = dataclasses.replace(grant.step, event=choice_event(session.currency, Fraction(1), 1))
     with pytest.raises(TypeError, match="NoisyMaxEvent"):
-        granted_noise.add(np.zeros(2, dtype=np.int64), Grant(1, other))
+        additive_noise.add(np.zeros(2, dtype=np.int64), Grant(1, other))
     with pytest.raises(TypeError, match="int64"):
-        granted_noise.add(np.zeros(2), grant)
+        additive_noise.add(np.zeros(2), grant)
     counts = np.zeros(2, dtype=np.int64)
     for draw in (
-        lambda: perturbed_draws.draw([counts], [()], 1, grant),
-        lambda: drawn_cells.draw(np.array([[0]]), counts[:1], (2,), grant),
-        lambda: stability.release(np.array([[0]], np.uint16), counts[:1] + 1, (2,), grant),
+        lambda: column_draws.draw([counts], [()], 1, grant),
+        lambda: cell_draws.draw(np.array([[0]]), counts[:1], (2,), grant),
+        lambda: thresholds.release(np.array([[0]], np.uint16), counts[:1] + 1, (2,), grant),
     ):
         with pytest.raises(TypeError, match="LaplaceEvent"):
             draw()

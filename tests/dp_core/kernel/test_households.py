@@ -13,7 +13,6 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency, largest_limit
-from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
 from dp_core.kernel.counting.coarse_counter import CoarseCounter
 from dp_core.kernel.counting.dataset import Dataset
@@ -23,13 +22,18 @@ from dp_core.kernel.counting.household_values import in_households, stored_share
 from dp_core.kernel.counting.linked_columns import MOST_MEMBERS, household_shares
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.document import ProtectedUnit
+from dp_core.kernel.extensions.cell_draws import draw_cells
+from dp_core.kernel.extensions.column_draws import draw_records
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.extensions.f_score import FScore
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.r_score import RScore
+from dp_core.kernel.extensions.thresholds import threshold_table
 from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import MOST_ROWS, Privacy, Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.cuts import CutDeviations
@@ -366,10 +370,12 @@ def test_thresholds_and_draws_are_refused_before_a_charge():
     curator, session = curator_of([], currency)
     clique = ("h", "p")
     for ask in (
-        lambda: curator.threshold("measure", clique, Fraction(1), Fraction(1, 10), capacity=4),
-        lambda: curator.draw_records("measure", "x", [clique], Fraction(1), records=3),
-        lambda: curator.draw_cells(
-            "measure", "x", clique, Fraction(1), records=3, kind="independent"
+        lambda: threshold_table(
+            curator, "measure", clique, Fraction(1), Fraction(1, 10), capacity=4
+        ),
+        lambda: draw_records(curator, "measure", "x", [clique], Fraction(1), records=3),
+        lambda: draw_cells(
+            curator, "measure", "x", clique, Fraction(1), records=3, kind="independent"
         ),
     ):
         with pytest.raises(BadInput, match="not possible where households are the units"):

@@ -16,7 +16,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.ledger.session import MemorySession
-from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.mechanisms import additive_noise
 from tasks.counting.dask_counter import DaskCounter
 from tasks.support import dask_cluster as cluster_module
 from tests.full import some
@@ -55,14 +55,14 @@ def drawn_and_stored(monkeypatch, stored=None):
     drawn = {}
     with monkeypatch.context() as patch:
 
-        def perturb(exact, grant, original=granted_noise.add):
+        def perturb(exact, grant, original=additive_noise.add):
             name = grant.step.name
             assert name not in drawn, "drawn twice"
             noisy = original(exact, grant) if stored is None else exact + stored[name]
             drawn[name] = noisy - exact
             return noisy
 
-        patch.setattr(granted_noise, "add", perturb)
+        patch.setattr(additive_noise, "add", perturb)
         yield drawn
 
 

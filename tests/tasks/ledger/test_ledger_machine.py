@@ -29,7 +29,7 @@ from dp_core.kernel.cost.curves import gaussian_limit, zcdp_limit
 from dp_core.kernel.ledger import rules
 from dp_core.kernel.ledger.audit import audit
 from dp_core.kernel.ledger.receipts import first_bad_link
-from dp_core.kernel.ledger.session import Step
+from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import Plan
 from dp_core.policies.approval import CAUSES, DECISIONS
 from dp_core.policies.budget_periods import Calendar

@@ -8,7 +8,9 @@ import pytest
 from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.kernel.cost.composition import NOTHING, Amount
 from dp_core.kernel.cost.currency import Currency, threshold_currency
-from dp_core.kernel.ledger.session import MemorySession, Step
+from dp_core.kernel.extensions.thresholds import threshold_event
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.mechanisms.grant import Step
 from tasks.ledger import release_writer as writer_module
 from tests.ledgers import HOME, basic, begin, open_town, zcdp
 from tests.specs import plan_of
@@ -29,7 +31,7 @@ def plan_with_threshold(tmp_path, **changes):
 
 
 def table(currency, cost, delta, name="sparse", stage="measure"):
-    event = currency.threshold_event(cost, delta, l1=1)
+    event = threshold_event(currency, cost, delta, l1=1)
     assert currency.cost(event) <= cost
     assert 0 < event.own_delta() <= delta
     return Step(stage, name, cost, event, (10, 2))

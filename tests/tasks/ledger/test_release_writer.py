@@ -8,10 +8,10 @@ import pytest
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.composition import NOTHING, RHO_UNITS
-from dp_core.kernel.cost.events import GaussianEvent
 from dp_core.kernel.ledger.entries import charge_key
 from dp_core.kernel.ledger.receipts import PUBLISHED, first_bad_link
-from dp_core.kernel.ledger.session import Step
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent
+from dp_core.kernel.mechanisms.grant import Step
 from tasks.ledger import release_writer as writer_module
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import MOST_DRAWS

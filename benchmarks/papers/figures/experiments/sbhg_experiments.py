@@ -21,8 +21,8 @@ from benchmarks.papers.figures.experiment import Context, Experiment, Setting, V
 from benchmarks.papers.figures.experiments.census_like import census_like
 from benchmarks.papers.threshold_error import expected_l1
 from dp_core.errors import StageFailed
-from dp_core.kernel.cost.stability_thresholds import continuous_threshold
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.extensions.thresholds import continuous_threshold
 from dp_core.kernel.released import SparseTable
 
 FILES = {"dense": 3, "sparse": 10}

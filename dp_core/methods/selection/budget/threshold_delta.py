@@ -7,10 +7,14 @@ from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias
 
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.events import StabilityEvent
 from dp_core.kernel.cost.sensitivity import count_l1
-from dp_core.kernel.cost.stability_thresholds import continuous_threshold
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.extensions import thresholds
+from dp_core.kernel.extensions.thresholds import (
+    StabilityEvent,
+    continuous_threshold,
+    threshold_event,
+)
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.released import SparseTable
 from dp_core.methods.method_inputs import MethodInputs
@@ -73,7 +77,7 @@ def planned_threshold(
 def _event(
     currency: Currency, cost: Fraction, delta: Fraction, relation: Relation
 ) -> StabilityEvent:
-    return currency.threshold_event(cost, delta, l1=count_l1(relation), rows=relation.max_rows)
+    return threshold_event(currency, cost, delta, l1=count_l1(relation), rows=relation.max_rows)
 
 
 def _delta(currency: Currency, cost: Fraction, *, shared: bool) -> Fraction:
@@ -112,7 +116,8 @@ def threshold_table(
     least = _least(event, delta, form)
     cells = curator.domain.size(clique)
     room = expected_cells(rows, least, float(delta)) + SPARE_CELLS
-    return curator.threshold(
+    return thresholds.threshold_table(
+        curator,
         "measure",
         clique,
         cost,

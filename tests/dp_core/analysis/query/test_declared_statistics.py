@@ -9,7 +9,7 @@ from scipy import stats
 
 import dp_core as dp
 from dp_core.errors import BadInput
-from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.mechanisms import additive_noise
 
 INDUSTRIES = [f"i{place}" for place in range(6)]
 SCHEMA = {
@@ -71,7 +71,7 @@ FIRMS = firms(6000, 1)
 def exact():
     """A release without noise."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(granted_noise, "add", lambda values, _grant: values.copy())
+        patch.setattr(additive_noise, "add", lambda values, _grant: values.copy())
         return dp.release(
             FIRMS,
             SCHEMA,

@@ -10,7 +10,8 @@ from dp_core.kernel.cost.account_curve import gaussian_statement
 from dp_core.kernel.cost.composition import NO_CHARGES, Terms
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.curves import gaussian_delta
-from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 
 ZCDP = Terms("zcdp", Fraction(2), Fraction("1e-6"))
 GAUSSIAN = Currency("gaussian", ZCDP.limit.main)

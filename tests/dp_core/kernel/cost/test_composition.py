@@ -17,10 +17,10 @@ from dp_core.kernel.cost.composition import (
     of_kind,
     tally_of,
 )
-from dp_core.kernel.cost.currency import Currency, largest_limit
+from dp_core.kernel.cost.currency import Currency, choice_event, largest_limit
 from dp_core.kernel.cost.curves import zcdp_epsilon, zcdp_limit
-from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
-from dp_core.kernel.curator import choice_event
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 
 NANO = Fraction(1, 10**9)
 BASIC = Terms("basic", Fraction(10), Fraction(1, 10**6))

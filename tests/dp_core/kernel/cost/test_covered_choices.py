@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 
 from dp_core.errors import BudgetRefused
 from dp_core.kernel.cost.covered_choices import COVER, choice_cost, choice_rho, covered
-from dp_core.kernel.cost.currency import Currency, choose_currency, largest_limit
+from dp_core.kernel.cost.currency import Currency, choice_event, choose_currency, largest_limit
 from dp_core.kernel.cost.curves import gaussian_delta
-from dp_core.kernel.cost.events import (
-    GaussianEvent,
-    LaplaceEvent,
-    NoisyMaxEvent,
-    PerturbedDrawsEvent,
-)
-from dp_core.kernel.curator import choice_event
-from dp_core.kernel.ledger.session import MemorySession, Step
+from dp_core.kernel.extensions.cell_draws import urn_event
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, draws_event
+from dp_core.kernel.extensions.thresholds import threshold_event
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.grant import Step
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from tests.full import examples
 
 BILLIONTH = Fraction(1, 10**9)
@@ -171,11 +170,11 @@ def test_other_mechanisms_have_no_cost_on_the_curve():
         with pytest.raises(ValueError, match="Gaussian curve"):
             mixed.cost(event)
     with pytest.raises(ValueError, match="threshold"):
-        mixed.threshold_event(Fraction(1), BILLIONTH, l1=1)
+        threshold_event(mixed, Fraction(1), BILLIONTH, l1=1)
     with pytest.raises(ValueError, match="Draws"):
-        mixed.draws_event(Fraction(1), 3)
+        draws_event(mixed, Fraction(1), 3)
     with pytest.raises(ValueError, match="Draws"):
-        mixed.urn_event(Fraction(1), 3)
+        urn_event(mixed, Fraction(1), 3)
 
 
 def choice_step(currency, cost):

@@ -7,21 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.kernel.cost.currency import (
+from dp_core.kernel.cost.currency import Currency, choose_currency, largest_limit
+from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
+from dp_core.kernel.extensions.column_draws import (
     LEAST_DRAW,
     VIRTUAL_PARTS,
-    Currency,
-    choose_currency,
-    largest_limit,
-)
-from dp_core.kernel.cost.events import (
-    GaussianEvent,
-    LaplaceEvent,
-    NoisyMaxEvent,
     PerturbedDrawsEvent,
-    event_from_json,
+    draws_event,
 )
-from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.event_reading import event_from_json
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
 
 costs = st.fractions(min_value=Fraction(1, 10**6), max_value=10, max_denominator=10**9)
@@ -134,7 +130,7 @@ def test_draws_cost_at_most_what_was_given_and_nearly_that_down_to_one_virtual_p
     """Without end: of what a draw costs beyond log(1025), at one part of a record, much is left."""
     cost = draws * (Fraction(each) if kind == "pure" else Fraction(each) ** 2 / 2)
     currency = Currency(kind, cost)
-    event = currency.draws_event(cost, draws)
+    event = draws_event(currency, cost, draws)
     assert event.draws == draws
     assert currency.cost(event) <= cost
     fewer = event.scale * Fraction(10**6 - 1, 10**6) - Fraction(1, VIRTUAL_PARTS)
@@ -146,4 +142,4 @@ def test_draws_cost_at_most_what_was_given_and_nearly_that_down_to_one_virtual_p
 def test_draws_that_could_not_be_told_from_even_ones_are_refused(each):
     for kind, cost in (("pure", each * 3), ("zcdp", each**2 / 2 * 3)):
         with pytest.raises(ValueError, match="1e-18 or more"):
-            Currency(kind, cost).draws_event(cost, 3)
+            draws_event(Currency(kind, cost), cost, 3)

@@ -11,14 +11,6 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.cost.curves import gaussian_delta, zcdp_epsilon
-from dp_core.kernel.cost.events import (
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-    NoisyMaxEvent,
-    PolyaUrnEvent,
-    StabilityEvent,
-)
 from dp_core.kernel.cost.loss_distribution import (
     MOST_DIFFERENT,
     UNIT,
@@ -27,6 +19,11 @@ from dp_core.kernel.cost.loss_distribution import (
     tightest_epsilon,
 )
 from dp_core.kernel.cost.losses import CONTINUOUS_FROM, HISTOGRAMS, Gaussian, Response, loss_of
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
+from dp_core.kernel.extensions.thresholds import StabilityEvent
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
 
 BILLIONTH = Fraction(1, 10**9)
@@ -267,7 +264,7 @@ def test_noise_of_a_histogram_below_its_sensitivity_is_refused(kind):
 
 
 def test_the_histograms_are_the_questions_whose_every_record_is_in_one_entry():
-    from dp_core.kernel.ledger.session import TABLE as ASKED
+    from dp_core.kernel.mechanisms.grant import TABLE as ASKED
     from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts
 
     assert {ASKED["name"], BinnedCounts.NAME, CellCounts.NAME} == HISTOGRAMS

@@ -9,17 +9,23 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.events import (
-    PerturbedDrawsEvent,
-    PolyaUrnEvent,
-    StabilityEvent,
-    event_from_json,
-)
 from dp_core.kernel.cost.sensitivity import count_bounds, of_unit
-from dp_core.kernel.cost.stability_thresholds import kept_by_chance, survival
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, urn_event
+from dp_core.kernel.extensions.column_draws import (
+    PerturbedDrawsEvent,
+    differing_draws,
+    drawn_asks,
+    draws_event,
+)
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.mutual_information import MutualInformation
-from dp_core.kernel.ledger.session import differing_draws, drawn_asks
+from dp_core.kernel.extensions.thresholds import (
+    StabilityEvent,
+    kept_by_chance,
+    survival,
+    threshold_event,
+)
+from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.privacy import MOST_ROWS, Relation
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.linear_questions import CellSums
@@ -257,9 +263,9 @@ def test_an_urn_keeps_its_epsilon_for_every_person(k):
 def test_what_is_bought_for_a_person_costs_no_more_than_was_paid(kind, k):
     currency, cost = Currency(kind, Fraction(2), Fraction(1, 10**6)), Fraction(1, 2)
     events = (
-        currency.draws_event(cost, 30, k),
-        currency.urn_event(cost, 30, k),
-        currency.threshold_event(cost, Fraction(1, 10**6), l1=k, rows=k),
+        draws_event(currency, cost, 30, k),
+        urn_event(currency, cost, 30, k),
+        threshold_event(currency, cost, Fraction(1, 10**6), l1=k, rows=k),
     )
     for event in events:
         assert event.rows == k

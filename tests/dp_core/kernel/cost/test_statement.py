@@ -6,7 +6,6 @@ from fractions import Fraction
 import pytest
 
 from dp_core.kernel.cost.currency import THEOREMS, Currency, largest_limit
-from dp_core.kernel.cost.events import Event, LaplaceEvent, NoisyMaxEvent
 from dp_core.kernel.cost.guarantee import (
     PLD,
     SECOND_DELTA,
@@ -17,6 +16,9 @@ from dp_core.kernel.cost.guarantee import (
     tightest,
 )
 from dp_core.kernel.cost.loss_distribution import tightest_epsilon
+from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Privacy, Relation
 
 BILLIONTH = Fraction(1, 10**9)

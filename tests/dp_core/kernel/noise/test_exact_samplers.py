@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.kernel.cost.events import LARGEST_SCALE
+from dp_core.kernel.mechanisms.event import LARGEST_SCALE
 from dp_core.kernel.noise import exact_samplers
 from dp_core.kernel.noise.exact_samplers import (
     add_noise,

@@ -12,9 +12,9 @@ from itertools import count
 import numpy as np
 import pytest
 
-from dp_core.kernel.cost.events import PerturbedDrawsEvent
-from dp_core.kernel.ledger.session import Grant, Step
-from dp_core.kernel.noise import drawn_cells, perturbed_draws
+from dp_core.kernel.extensions import cell_draws, column_draws
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
+from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.noise.exact_samplers import add_noise, noisy_max
 from dp_core.kernel.noise.system_randomness import LARGEST_RANGE, below
 
@@ -107,13 +107,13 @@ sys.stderr.write("end\\n")
     assert between.count("getrandom(") >= 50
 
 
-@pytest.mark.parametrize("draw", [drawn_cells.draw, perturbed_draws.draw])
+@pytest.mark.parametrize("draw", [cell_draws.draw, column_draws.draw])
 def test_records_are_drawn_from_the_systems_bytes(draw, monkeypatch):
     """`secrets` reads `os.urandom` and keeps nothing."""
     read = []
     system = os.urandom
     monkeypatch.setattr("random._urandom", lambda size: read.append(size) or system(size))
-    if draw is drawn_cells.draw:
+    if draw is cell_draws.draw:
         drawn_records(draw, np.array([[0], [1]]), np.array([3, 4]), (5,))
     else:
         drawn_records(draw, [np.array([3, 4, 0])], [()], 1)

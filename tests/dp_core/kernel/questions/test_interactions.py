@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent
 from dp_core.kernel.cost.losses import MOST_MOVED, loss_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import LARGEST, MOST_ENTRIES, CellCounts, Interaction
 from dp_core.kernel.questions.vetted import bounds
@@ -207,7 +207,7 @@ def curator_of(kind="zcdp", neighbours="add-remove", *, max_rows=1, limit=Fracti
 
 @pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
 def test_without_noise_they_are_exact_and_of_one_count(kind, monkeypatch):
-    monkeypatch.setattr("dp_core.kernel.noise.granted_noise.add", lambda values, _: values)
+    monkeypatch.setattr("dp_core.kernel.mechanisms.additive_noise.add", lambda values, _: values)
     curator, counter, session = curator_of(kind)
     cliques = [("a", "b"), ("c", "a"), ("c",), ("a", "b", "c")]
     found = curator.interactions("measure", cliques, [Fraction(1, 4)] * 4, replicate=2, round=3)

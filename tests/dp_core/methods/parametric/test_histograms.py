@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
-from dp_core.kernel.cost.events import LaplaceEvent, NoisyMaxEvent
+from dp_core.kernel.cost.currency import choice_event
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import choice_event
+from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.quantile import Quantile
 from dp_core.kernel.questions.vetted import required

@@ -10,7 +10,7 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.methods.selection.aim import Aim
 from dp_core.methods.selection.candidates.model_errors import (
     GRID,
@@ -76,8 +76,8 @@ def test_cells_are_drawn_in_one_by_one():
 def test_aim_takes_a_small_table_before_a_large_one_of_which_noise_would_leave_nothing(
     monkeypatch,
 ):
-    monkeypatch.setattr(granted_noise, "add", lambda values, _: values)
-    monkeypatch.setattr(granted_noise, "choose", lambda values, _: int(np.argmax(values)))
+    monkeypatch.setattr(additive_noise, "add", lambda values, _: values)
+    monkeypatch.setattr(private_choice, "choose", lambda values, _: int(np.argmax(values)))
     draw = np.random.default_rng(0)
     domain = Domain(("a", "b", "c", "d"), (2, 2, 20, 20))
     a, c, d = (draw.integers(0, size, 1000) for size in (2, 20, 20))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.kernel.cost.events import GaussianEvent, LaplaceEvent
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.selection.auto import Auto

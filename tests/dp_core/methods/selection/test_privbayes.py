@@ -7,10 +7,10 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import largest_limit
-from dp_core.kernel.cost.events import NoisyMaxEvent
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.noise import granted_noise
+from dp_core.kernel.mechanisms import private_choice
+from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.methods.selection import privbayes
 from dp_core.methods.selection.privbayes import PrivBayes, tables
 from tests.measured import curator_of, method_inputs
@@ -122,7 +122,7 @@ def test_tables_of_other_columns_have_no_more_cells_than_are_useful():
 
 @pytest.mark.parametrize("score", ["r", "f", "mi"])
 def test_every_score_finds_the_chain(score, monkeypatch):
-    monkeypatch.setattr(granted_noise, "choose", lambda values, _: int(np.argmax(values)))
+    monkeypatch.setattr(private_choice, "choose", lambda values, _: int(np.argmax(values)))
     selection, _ = choose(
         chain(BINARY, 5000), neighbours="replace-one", total=False, degree=1, score=score
     )

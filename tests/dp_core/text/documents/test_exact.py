@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 from dp_core.kernel.cost.composition import Amount
-from dp_core.kernel.cost.events import event_from_json
 from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.mechanisms.event_reading import event_from_json
 
 
 @pytest.mark.parametrize("value", [Fraction(0), Fraction(-3, 7), Fraction(10**400, 3)])

@@ -13,12 +13,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.kernel import curator as curator_module
 from dp_core.kernel.cost.currency import Currency, threshold_currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.extensions import thresholds
+from dp_core.kernel.extensions.thresholds import threshold_table
 from dp_core.kernel.ledger.session import MemorySession
-from dp_core.kernel.noise import stability
 from tests.distributions.audited_files import Column
 from tests.full import some
 from tests.statistical import (
@@ -43,8 +43,14 @@ def kept(counts, neighbours, epsilon, delta, *, least=None, kind="pure"):
     session = MemorySession(currency, neighbours)
     domain = Domain(("a",), (len(counts),))
     curator = Curator(domain, Column(counts), session)
-    table = curator.threshold(
-        "measure", ("a",), currency.limit, currency.own_delta, capacity=len(counts), least=least
+    table = threshold_table(
+        curator,
+        "measure",
+        ("a",),
+        currency.limit,
+        currency.own_delta,
+        capacity=len(counts),
+        least=least,
     )
     found = np.zeros(len(counts), dtype=np.int64)
     found[table.cells[:, 0]] = table.values
@@ -53,12 +59,12 @@ def kept(counts, neighbours, epsilon, delta, *, least=None, kind="pure"):
 
 def careless(monkeypatch, change):
     """Let the release look at other counts than the file's."""
-    release = stability.release
+    release = thresholds.release
 
     def wrong(cells, counts, sizes, grant):
         return release(cells, change(counts), sizes, grant)
 
-    monkeypatch.setattr(curator_module.stability, "release", wrong)
+    monkeypatch.setattr(thresholds, "release", wrong)
 
 
 def appearance(neighbours, epsilon=1, delta=Fraction(1, 12)):

@@ -1,0 +1,87 @@
+"""Questions of extensions whose mechanism does more than add noise to the answer."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.mechanisms.grant import Grant
+from dp_core.kernel.privacy import Relation
+
+_KINDS = {
+    SPARSE_TABLE: ("thresholds", "ThresholdTable"),
+    DRAWN_RECORDS: ("column_draws", "ColumnDraws"),
+    DRAWN_CELLS: ("cell_draws", "CellDraws"),
+}
+"""Module and class of each question, by its name; loaded where it is asked."""
+_PLAIN = (int, str, Fraction, type(None))
+
+
+class DrawnQuestion(ABC):
+    """A question whose answer an extension draws: a frozen dataclass of plain public values.
+
+    Attributes:
+        NAME: `name` of the question in a receipt.
+        WHAT: What it does, at the beginning of a sentence.
+        INSTEAD: What to do where households are the units.
+    """
+
+    __slots__ = ()
+
+    NAME: ClassVar[str]
+    WHAT: ClassVar[str]
+    INSTEAD: ClassVar[str]
+
+    @abstractmethod
+    def event(self, currency: Currency, cost: Fraction, relation: Relation) -> Event:
+        """Return the event, which costs at most `cost`."""
+
+    @abstractmethod
+    def shape(self, domain: Domain) -> tuple[int, ...]:
+        """Return the shape of what is drawn, which does not depend on the data."""
+
+    @abstractmethod
+    def asks(self, domain: Domain) -> dict[str, object]:
+        """Return `Step.asks`: what anyone needs to check the cost."""
+
+    @abstractmethod
+    def draw(self, counter: Counter, domain: Domain, grant: Grant) -> NDArray[np.int64]:
+        """Return what is drawn from the counts of the file, as it is stored and published."""
+
+
+def rebuilt_extension(question: DrawnQuestion) -> DrawnQuestion:
+    """Return the question of an extension that has the name and the plain values of an object.
+
+    Args:
+        question: The object of a method; only the plain values of its fields are used.
+
+    Raises:
+        ValueError: if no extension has these.
+    """
+    # privacy: an object of a method could claim any event, or draw something else.
+    found = _KINDS.get(str(question.NAME))
+    if found is None:
+        raise ValueError("No extension has a question of that name.")
+    kind = getattr(importlib.import_module(f"dp_core.kernel.extensions.{found[0]}"), found[1])
+    values = {field.name: _plain(getattr(question, field.name)) for field in fields(kind)}
+    made: DrawnQuestion = kind(**values)
+    return made
+
+
+def _plain(value: object) -> object:
+    if type(value) is tuple:
+        return tuple(map(_plain, value))
+    if type(value) not in _PLAIN:
+        raise ValueError(f"A question has plain values, not {type(value).__name__}.")
+    return value

@@ -1,0 +1,338 @@
+"""Records drawn from the cells of a table, each with added virtual records."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.drawn_question import DrawnQuestion
+from dp_core.kernel.extensions import DRAWN_CELLS
+from dp_core.kernel.extensions.column_draws import (
+    ENOUGH,
+    LEAST_DRAW,
+    PerturbedDrawsEvent,
+    draws_event,
+    log_one_plus_inverse,
+)
+from dp_core.kernel.mechanisms.event import ScaledEvent, check_positive
+from dp_core.kernel.mechanisms.grant import Grant
+from dp_core.kernel.privacy import Relation, Stage
+from dp_core.kernel.step_names import step_name
+
+if TYPE_CHECKING:
+    from dp_core.kernel.curator import Curator
+
+URN_PARTS = 1 << 20
+"""Number of virtual records of `PolyaUrnEvent`: a multiple of 1 / `URN_PARTS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolyaUrnEvent(ScaledEvent):
+    """Records drawn from a Polya urn that starts with all records plus virtual ones in every cell.
+
+    Each draw takes a cell with probability proportional to its number of records, plus a = `scale`
+    virtual records, plus the number of times the cell was drawn before. Together the draws are one
+    multinomial sample whose proportions come from Dirichlet(n + a) and are not published (Blackwell
+    & MacQueen 1973): the Multinomial-Dirichlet synthesizer of Abowd & Vilhuber (2008).
+
+    Attributes:
+        scale: Virtual records added to each cell, exact.
+        records: Largest number of records drawn from one urn.
+        rows: Largest number of rows of one unit of privacy; 1 by default.
+
+    Raises:
+        ValueError: if the scale is not positive, or `records` or `rows` is below 1.
+
+    Privacy:
+        *Notation.* There are K cells and N records. Cell i holds n_i records and is drawn c_i times
+        in k draws. A sequence of draws has probability prod_i (n_i + a)^(c_i) / (N + K a)^(k), with
+        the rising factorial x^(c) = x (x + 1) ... (x + c - 1), which satisfies
+        (x + 1)^(c) / x^(c) = (x + c)/x.
+
+        *One record added to cell i* multiplies the probability by (n_i + a + c_i)/(n_i + a), which
+        is between 1 and 1 + k/a, and by (N + K a)/(N + K a + k), which is between 1/(1 + k/(K a))
+        and 1. The product is at most 1 + k/a, and at least 1/(1 + k/a) because K >= 1.
+
+        *One record moved from cell i to cell j* leaves N unchanged. It multiplies the probability
+        by (n_j + a + c_j)/(n_j + a), which is between 1 and 1 + k/a, and divides it by
+        (n_i - 1 + a + c_i)/(n_i - 1 + a), which is between 1 and 1 + k/a. The result is between
+        1/(1 + k/a) and 1 + k/a.
+
+        So a sample of k records is log(1 + k/a)-private under both neighbouring relations. The
+        bound is tight for moved records: take all k draws from a cell whose only record is in
+        another cell on the neighbouring file. Publishing the proportions would have no bound.
+
+        A unit of several rows is protected by group privacy, as in `PerturbedDrawsEvent`.
+    """
+
+    mechanism: ClassVar[str] = "polya-urn"
+    records: int
+    rows: int = 1
+
+    def __post_init__(self) -> None:
+        check_positive(self.scale, self.records)
+        check_positive(self.scale, self.rows)
+
+    def epsilon(self) -> Fraction:
+        """Rows times log(1 + records/scale), rounded up."""
+        return self.rows * log_one_plus_inverse(self.scale / self.records)
+
+    def rho(self) -> Fraction:
+        """Half of epsilon squared (Bun & Steinke 2016, Proposition 1.4)."""
+        return self.epsilon() ** 2 / 2
+
+
+def urn_event(currency: Currency, cost: Fraction, records: int, rows: int = 1) -> PolyaUrnEvent:
+    """Return the event of drawing records from one urn, with the fewest virtual records.
+
+    Args:
+        currency: Currency of the release.
+        cost: Part of `limit`, positive; the event costs at most this.
+        records: Number of draws.
+        rows: Largest number of rows of one unit of privacy; 1 by default.
+
+    Raises:
+        ValueError: if the cost is not positive, the currency is neither pure nor zcdp, or the
+            epsilon is below `LEAST_DRAW`.
+    """
+    if cost <= 0:
+        raise ValueError(f"A cost must be positive, not {cost}.")
+    if currency.kind not in ("pure", "zcdp"):
+        raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
+    # A larger cost would not reduce the virtual records, and its exponential would overflow.
+    whole = float(min(cost, Fraction(ENOUGH**2)))
+    whole = min((whole if currency.kind == "pure" else math.sqrt(2 * whole)) / rows, ENOUGH)
+    if whole < LEAST_DRAW:
+        raise ValueError(f"An urn needs an epsilon of {LEAST_DRAW:g} or more.")
+    # Floating point only guesses; the event's own cost decides.
+    parts = max(1, math.ceil(URN_PARTS * records / math.expm1(whole)))
+    while currency.cost(event := PolyaUrnEvent(Fraction(parts, URN_PARTS), records, rows)) > cost:
+        parts += max(1, parts >> 40)
+    return event
+
+
+@dataclass(frozen=True, slots=True)
+class CellDraws(DrawnQuestion):
+    """Records drawn from the cells of a table.
+
+    Attributes:
+        clique: Columns of the table.
+        records: Number of records.
+        kind: `independent` draws each record independently from the counts plus virtual records;
+            `urn` draws one multinomial sample with proportions from their posterior.
+        edges: For each column, the first code of every bin, from 0, and then the number of codes;
+            None for a column without bins.
+    """
+
+    NAME: ClassVar[str] = DRAWN_CELLS
+    WHAT: ClassVar[str] = "Drawing records from counts"
+    INSTEAD: ClassVar[str] = "measure tables"
+
+    clique: Clique
+    records: int
+    kind: Literal["independent", "urn"]
+    edges: tuple[tuple[int, ...] | None, ...]
+
+    def event(
+        self, currency: Currency, cost: Fraction, relation: Relation
+    ) -> PerturbedDrawsEvent | PolyaUrnEvent:
+        of_kind = draws_event if self.kind == "independent" else urn_event
+        return of_kind(currency, cost, self.records, relation.max_rows)
+
+    def shape(self, domain: Domain) -> tuple[int, int]:  # noqa: ARG002
+        return self.records, len(self.clique)
+
+    def asks(self, domain: Domain) -> dict[str, object]:  # noqa: ARG002
+        return drawn_cells_asks(self.clique, self.edges, self.records)
+
+    def binned(self, domain: Domain) -> Domain:
+        """Return the domain of what is drawn: bins of the columns that have them.
+
+        Raises:
+            ValueError: if edges do not ascend from 0 to the number of codes.
+        """
+        own = domain.project(self.clique)
+        sizes = [
+            size if each is None else _number_of_bins(each, size)
+            for size, each in zip(own.sizes, self.edges, strict=True)
+        ]
+        return Domain(own.columns, tuple(sizes))
+
+    def draw(self, counter: Counter, domain: Domain, grant: Grant) -> NDArray[np.int64]:
+        cells, counts = counter.observed(self.clique)
+        codes = cells.astype(np.int64)
+        for column, each in enumerate(self.edges):
+            if each is not None:
+                codes[:, column] = np.searchsorted(each, codes[:, column], side="right") - 1
+        return draw(codes, counts, self.binned(domain).sizes, grant)
+
+
+def draw_cells(
+    curator: Curator,
+    stage: Stage,
+    step: str,
+    clique: Clique,
+    cost: Fraction,
+    *,
+    records: int,
+    kind: Literal["independent", "urn"],
+    edges: Sequence[Sequence[int] | None] | None = None,
+    replicate: int = 0,
+) -> Dataset:
+    """Return records drawn from the cells of a table, each with added virtual records.
+
+    It visits records only, so the table may have any number of cells.
+
+    Args:
+        curator: The curator of the release.
+        stage: Stage that pays.
+        step: Name of the step, unique within its stage and replicate.
+        clique: Columns of the table.
+        cost: Budget of all records together, in the release's currency.
+        records: Number of records; public.
+        kind: `independent` or `urn`; see `CellDraws`.
+        edges: Bins of each column; see `CellDraws`. By default no column has bins. Public.
+        replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+
+    Returns:
+        Codes of the clique's columns; for a column with bins, the number of the bin.
+
+    Raises:
+        ValueError: if edges do not ascend from 0 to the number of codes, the currency is
+            `gaussian`, or the budget of one draw is too small.
+        BadInput: if households are the units.
+
+    Privacy:
+        One event of at most `cost`; see `PerturbedDrawsEvent`, `PolyaUrnEvent` and
+        `drawn_from_cells`.
+    """
+    bins = (None,) * len(clique) if edges is None else tuple(edges)
+    plain = tuple(None if each is None else tuple(map(int, each)) for each in bins)
+    asked = CellDraws(tuple(clique), records, kind, plain)
+    binned = asked.binned(curator.domain)
+    name = step_name(step, replicate, 0)
+    _, drawn = curator.draw(asked, stage, name, cost, batch=step, replicate=replicate)
+    return Dataset(binned, np.ascontiguousarray(drawn.T.astype(binned.code_type)))
+
+
+def drawn_cells_asks(
+    columns: Sequence[str], edges: Sequence[Sequence[int] | None], records: int
+) -> dict[str, object]:
+    """Return `Step.asks` of records that are drawn from the cells of one table.
+
+    Args:
+        columns: Columns of the table.
+        edges: For each column, the first code of every bin and then the number of codes; None for
+            a column without bins. Public.
+        records: Number of records.
+    """
+    bins = [None if each is None else list(each) for each in edges]
+    return {"name": CellDraws.NAME, "columns": list(columns), "edges": bins, "records": records}
+
+
+def drawn_from_cells(asks: Mapping[str, Any]) -> int:
+    """Return the number of records that are drawn from the cells of one table.
+
+    Args:
+        asks: The result of `drawn_cells_asks`, possibly read from an untrusted receipt.
+
+    Raises:
+        ValueError: if the number is not a positive integer.
+        LookupError, TypeError: if `asks` has another structure.
+
+    Privacy:
+        All draws use the same table. So under both neighbouring relations the probabilities of all
+        these draws can differ between neighbouring files, and nothing else can.
+    """
+    records = asks["records"]
+    if type(records) is not int or records < 1:
+        raise ValueError("The number of records must be a positive integer.")
+    return records
+
+
+def draw(
+    cells: NDArray[np.int64], counts: NDArray[np.int64], sizes: Sequence[int], grant: Grant
+) -> NDArray[np.int64]:
+    """Return records drawn from the counts of cells plus virtual records.
+
+    Draws are exact: they use uniform integers from the operating system's entropy. Only cells that
+    hold a record are visited. Every cell has the same number of virtual records, so drawing a
+    virtual record means drawing a cell uniformly from all cells.
+
+    Args:
+        cells: Codes of the cells that hold a record, shape (cells, columns); a cell may occur
+            several times. Confidential.
+        counts: Number of records in each cell, shape (cells,). Confidential.
+        sizes: Number of codes of each column; the product may be any number.
+        grant: Paid-for `PerturbedDrawsEvent` for independent draws, or `PolyaUrnEvent` for one
+            multinomial sample; the shape of its step is (records, columns).
+
+    Returns:
+        Codes, shape (records, columns).
+
+    Raises:
+        TypeError: if the grant is for another kind of event.
+        ValueError: if the grant paid for fewer records than its shape has.
+
+    Privacy:
+        See the event. The guarantee holds under both neighbouring relations.
+    """
+    event = grant.step.event
+    if isinstance(event, PerturbedDrawsEvent):
+        paid, urn = event.draws, False
+    elif isinstance(event, PolyaUrnEvent):
+        paid, urn = event.records, True
+    else:
+        raise TypeError(f"The grant is for {type(event).__name__}, not for drawn records.")
+    records, columns = grant.step.shape
+    # privacy: every draw adds to the privacy loss.
+    if records > paid:
+        raise ValueError(f"The grant is for {paid:,} draws, not for {records:,}.")
+    assert columns == len(sizes)
+    # In units of 1/parts of a record, all weights are integers.
+    virtual, parts = event.scale.numerator, event.scale.denominator
+    ends = np.cumsum(counts).tolist()
+    real = (ends[-1] if ends else 0) * parts
+    both = real + math.prod(sizes) * virtual
+    found = np.empty((records, columns), dtype=np.int64)
+    for record in range(records):
+        # privacy: an urn also holds a copy of every record drawn before; independent draws do not.
+        place = secrets.randbelow(both + record * parts if urn else both)
+        if place < real:
+            found[record] = cells[bisect_right(ends, place // parts)]
+        elif place < both:
+            found[record] = _cell((place - real) // virtual, sizes)
+        else:
+            found[record] = found[(place - both) // parts]
+    return found
+
+
+def _cell(number: int, sizes: Sequence[int]) -> list[int]:
+    """Return the codes of the cell with a row-by-row number, an integer of any size."""
+    codes = [0] * len(sizes)
+    for column in range(len(sizes) - 1, -1, -1):
+        number, codes[column] = divmod(number, sizes[column])
+    return codes
+
+
+def _number_of_bins(edges: Sequence[int], size: int) -> int:
+    """Return the number of bins of a column.
+
+    Raises:
+        ValueError: if the edges do not ascend from 0 to the column's number of codes.
+    """
+    if len(edges) < 2 or edges[0] != 0 or edges[-1] != size or any(np.diff(edges) <= 0):
+        raise ValueError(f"Bin edges must ascend from 0 to {size}, not {edges!r:.60}.")
+    return len(edges) - 1

@@ -1,0 +1,443 @@
+"""Tables of the observed cells whose noisy count reaches a threshold; from Laplace noise.
+
+The histogram adds discrete Laplace noise Z of scale b to the count of each *observed* cell and
+keeps the cells with count + Z >= T. Unobserved cells are never published. So a cell with a single
+record, which is unobserved on the file without that record, must be kept with a very small
+probability only. With a = e^(-1/b), that probability is
+
+    P(1 + Z >= T) = a^(T - 1) / (1 + a)    for T >= 1,
+
+and it is the whole delta of the histogram under both neighbouring relations. A person with up to k
+rows may have all k in one cell without other records, or one in each of k such cells;
+`kept_by_chance` covers both. `StabilityEvent` has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.canonical import digest
+from dp_core.kernel.codes import Codes
+from dp_core.kernel.cost.currency import Currency, at_least, root_at_least
+from dp_core.kernel.cost.sensitivity import count_l1
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.counting.sparse_cells import read_sparse_result, sparse_result, words
+from dp_core.kernel.drawn_question import DrawnQuestion
+from dp_core.kernel.extensions import SPARSE_TABLE
+from dp_core.kernel.mechanisms.event import ScaledEvent, check_positive
+from dp_core.kernel.mechanisms.grant import Grant
+from dp_core.kernel.noise.exact_samplers import add_noise
+from dp_core.kernel.privacy import Relation, Stage
+from dp_core.kernel.released import SparseTable
+from dp_core.kernel.step_names import table_step
+
+if TYPE_CHECKING:
+    from dp_core.kernel.curator import Curator
+
+Form = Literal["sharp", "text", "algorithm"]
+"""Formula for the threshold of continuous noise; see `continuous_threshold`."""
+
+_PRECISE = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
+"""Decimal arithmetic whose operations, including `exp`, are exact to one unit of the 60th digit."""
+
+_DIGITS = 20
+"""Number of digits to which a probability is rounded up."""
+
+_MARGIN = Decimal("1." + 40 * "0" + "1")
+"""Safety factor, far larger than 60-digit errors and far smaller than the rounding up."""
+
+_MOST = 2000
+"""Largest exponent used; e^-2000 is an upper bound for larger ones and has few digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class StabilityEvent(ScaledEvent):
+    """Stability-based histogram: noisy counts of the observed cells that reach a threshold.
+
+    The mechanism adds discrete Laplace noise to the count of every cell that holds a record and
+    leaves out each cell whose noisy count is below the threshold. The number of cells of the table
+    does not matter. Each record counts in exactly one cell (Korolova et al. 2009; Bun, Nissim &
+    Stemmer 2016; Vadhan 2016, Theorem 3.5).
+
+    Attributes:
+        scale: Exact parameter of the sampler, records.
+        l1_sensitivity: L1 sensitivity of the table of counts, for the release's neighbours.
+        threshold: Least noisy count that is kept, records; at least `rows`.
+        rows: Largest number of rows of one unit of privacy (k in the proof); 1 by default.
+
+    Raises:
+        ValueError: if the scale is not positive, the sensitivity or `rows` is below 1, or the
+            threshold is below `rows`.
+
+    Privacy:
+        *Notation.* Two neighbouring files share the records R. In cell x, one file holds a_x
+        further records of the unit, and the other file holds b_x. The sum of a and the sum of b
+        are at most k (add-remove: b = 0). P and Q are the distributions of the output on the two
+        files. Let s(c) = P(c + Z >= threshold) be the probability that a cell of c records is kept,
+        and d = max(s(k), k s(1)) = `kept_by_chance(scale, threshold, k)`. Cells have independent
+        noise, and a cell without a record is never published.
+
+        *Which cells can fail.* First take the cells that hold a record on both files. Such a count
+        changes by |a_x - b_x| and costs |a_x - b_x| / scale, because the threshold is
+        post-processing. Together they cost e' <= epsilon, because the sum of |a_x - b_x| is at most
+        the L1 sensitivity. Every other cell that changes holds no common record and is observed on
+        one file only, say with a_x >= 1 records. On that file it is published with probability
+        s(a_x), on the other file never. So P publishes some such cell with probability
+        d_P <= sum of s(a_x), and Q with probability d_Q <= sum of s(b_x).
+
+        *Both are at most d.* Let such cells hold c_1, ..., c_m records, each at least 1 and at most
+        k in total. For c up to the threshold, s(c) = e^((c - threshold)/scale)/(1 + e^(-1/scale)),
+        which is increasing and convex. So for fixed m the sum of s(c_i) is largest at a vertex,
+        where all but one of the c_i are 1. Its value there, h(m) = s(k - m + 1) + (m - 1) s(1), is
+        convex in m and therefore largest at m = 1 or m = k, where it is s(k) or k s(1).
+
+        *(epsilon, d)-privacy.* Let p and q be P and Q conditional on no such cell being published;
+        their probabilities differ by a factor of at most e^e'. For any set S of outputs let
+        u = p(S). Then q(S) >= e^-e' u, P(S) <= (1 - d_P) u + d_P, and Q(S) >= (1 - d_Q) q(S), so
+
+            P(S) - e^epsilon Q(S) <= d_P + u [(1 - d_P) - e^(epsilon - e') (1 - d_Q)].
+
+        The right-hand side is linear in u. It is d_P at u = 0 and at most 1 - (1 - d_Q) = d_Q at
+        u = 1, and both are at most d. The argument is symmetric in the two files. Replace-one does
+        not double d, because each of P and Q fails only with cells of its own file. The pair p, q
+        also shows d-approximate (epsilon^2/2)-zCDP (Bun & Steinke 2016, Definition 8.1).
+    """
+
+    mechanism: ClassVar[str] = "stability-histogram"
+    l1_sensitivity: int
+    threshold: int
+    rows: int = 1
+
+    def __post_init__(self) -> None:
+        check_positive(self.scale, self.l1_sensitivity)
+        check_positive(self.scale, self.rows)
+        # privacy: with a threshold below 1, cells without records would need noise too; below
+        # `rows`, `kept_by_chance` is not a bound.
+        if self.threshold < self.rows:
+            raise ValueError(f"The threshold must be at least {self.rows}, not {self.threshold}.")
+
+    def epsilon(self) -> Fraction:
+        """L1 sensitivity over scale, holding except with probability `own_delta`."""
+        return self.l1_sensitivity / self.scale
+
+    def rho(self) -> Fraction:
+        """Epsilon^2/2, holding except with `own_delta` (Bun & Steinke 2016, Lemma 8.8)."""
+        return self.epsilon() ** 2 / 2
+
+    def own_delta(self) -> Fraction:
+        """Probability that a cell with records of one unit only is kept, rounded up."""
+        return kept_by_chance(self.scale, self.threshold, self.rows)
+
+
+def threshold_event(
+    currency: Currency,
+    cost: Fraction,
+    delta: Fraction,
+    *,
+    l1: int,
+    rows: int = 1,
+    threshold: int | None = None,
+) -> StabilityEvent:
+    """Return the stability-based histogram that costs at most `cost` and `delta`.
+
+    Args:
+        currency: Currency of the release.
+        cost: Part of `limit`, positive.
+        delta: Part of `own_delta`, positive.
+        l1: L1 sensitivity of the table of counts.
+        rows: Largest number of rows of one unit of privacy; 1 by default.
+        threshold: Least noisy count that is kept, records; None (the default) for the least
+            that `delta` allows.
+
+    Raises:
+        ValueError: if the cost is not positive, the currency is neither pure nor zcdp, no
+            threshold is known for `delta`, or the given threshold is below the least one.
+    """
+    if cost <= 0:
+        raise ValueError(f"A cost must be positive, not {cost}.")
+    if currency.kind not in ("pure", "zcdp"):
+        raise ValueError("A threshold has no cost on the Gaussian curve; use pure or zcdp.")
+    # zCDP: rho = epsilon^2/2, so the scale l1/epsilon is l1/sqrt(2 rho).
+    scale = (
+        at_least(l1 / cost)
+        if currency.kind == "pure"
+        else root_at_least(Fraction(l1**2) / (2 * cost))
+    )
+    least = threshold_for(scale, delta, rows)
+    if threshold is not None and threshold < least:
+        raise ValueError(f"A threshold of {threshold} is too low; it must be at least {least}.")
+    return StabilityEvent(scale, l1, threshold or least, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdTable(DrawnQuestion):
+    """The observed cells of a table whose noisy count reaches a threshold.
+
+    Attributes:
+        clique: Columns of the table.
+        capacity: Largest number of cells that are kept; if more reach the threshold, those with
+            the smallest noisy counts are dropped.
+        delta: Part of the delta that the release sets aside.
+        least: Threshold: least noisy count that is kept, records; None for the least that `delta`
+            allows.
+    """
+
+    NAME: ClassVar[str] = SPARSE_TABLE
+    WHAT: ClassVar[str] = "A table with a threshold"
+    INSTEAD: ClassVar[str] = "measure the whole table"
+
+    clique: Clique
+    capacity: int
+    delta: Fraction
+    least: int | None
+
+    def event(self, currency: Currency, cost: Fraction, relation: Relation) -> StabilityEvent:
+        return threshold_event(
+            currency,
+            cost,
+            self.delta,
+            l1=count_l1(relation),
+            rows=relation.max_rows,
+            threshold=self.least,
+        )
+
+    def shape(self, domain: Domain) -> tuple[int, int]:
+        return self.capacity, len(words(domain.project(self.clique).sizes)) + 1
+
+    def asks(self, domain: Domain) -> dict[str, object]:
+        return sparse_asks(domain.project(self.clique), self.capacity)
+
+    def draw(self, counter: Counter, domain: Domain, grant: Grant) -> NDArray[np.int64]:
+        cells, counts = counter.observed(self.clique)
+        return release(cells, counts, domain.project(self.clique).sizes, grant)
+
+
+def threshold_table(
+    curator: Curator,
+    stage: Stage,
+    clique: Clique,
+    cost: Fraction,
+    delta: Fraction,
+    *,
+    capacity: int,
+    least: int | None = None,
+    replicate: int = 0,
+    round: int = 0,
+) -> SparseTable:
+    """Return noisy counts of the observed cells that reach a threshold.
+
+    It visits records only, so the clique may have any number of cells.
+
+    Args:
+        curator: The curator of the release.
+        stage: Stage that pays.
+        clique: Columns of the table.
+        cost: Budget, in the release's currency.
+        delta: Part of the delta that the release sets aside.
+        capacity: Largest number of cells that are kept. Public, and fixed before the draw.
+        least: Threshold, records; by default the least that `delta` allows.
+        replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+        round: Number of the round, from 1; 0 (the default) if the method has no rounds.
+
+    Raises:
+        ValueError: if the currency is `gaussian`, or `least` is lower than `delta` allows.
+        BadInput: if households are the units.
+
+    Privacy:
+        One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
+    """
+    domain = curator.domain.project(clique)
+    asked = ThresholdTable(tuple(clique), capacity, delta, least)
+    name = table_step(clique, replicate, round)
+    batch = digest(list(clique))[:16]
+    grant, stored = curator.draw(
+        asked, stage, name, cost, batch=batch, replicate=replicate, round=round
+    )
+    event = grant.step.event
+    assert isinstance(event, StabilityEvent)
+    cells, values = read_sparse_result(stored, domain.sizes)
+    return SparseTable(
+        domain=domain,
+        cells=cells,
+        values=values,
+        threshold=event.threshold,
+        capacity=capacity,
+        noise="laplace",
+        scale=float(event.scale),
+        stage=stage,
+        replicate=replicate,
+        grant=grant.number,
+        round=round,
+    )
+
+
+def sparse_asks(domain: Domain, capacity: int) -> dict[str, object]:
+    """Return `Step.asks` of a table with a threshold.
+
+    Args:
+        domain: Columns of the table and their numbers of codes.
+        capacity: Largest number of cells that are kept.
+    """
+    return {
+        "name": ThresholdTable.NAME,
+        "columns": list(domain.columns),
+        "sizes": list(domain.sizes),
+        "capacity": capacity,
+    }
+
+
+def release(
+    cells: Codes, counts: NDArray[np.int64], sizes: Sequence[int], grant: Grant
+) -> NDArray[np.int64]:
+    """Return the cells whose noisy counts reach the threshold, in the stored form.
+
+    Args:
+        cells: Codes of every cell that holds a record, each once, ascending, shape (cells,
+            columns). Confidential.
+        counts: Exact numbers of records, shape (cells,), all positive. Confidential.
+        sizes: Number of codes of each column.
+        grant: Paid-for `StabilityEvent`; the first number of its step's shape is the capacity. If
+            more cells reach the threshold, those with the largest noisy counts are kept; among
+            equal counts, the first ones.
+
+    Returns:
+        A `sparse_result` that always has `capacity` rows.
+
+    Raises:
+        TypeError: if the grant is for another kind of event.
+
+    Privacy:
+        (epsilon, own delta)-DP with the values of the event, for the neighbours of its sensitivity.
+        Korolova, Kenthapadi, Mishra & Ntoulas (2009); Bun, Nissim & Stemmer (2016).
+    """
+    event = grant.step.event
+    if not isinstance(event, StabilityEvent):
+        raise TypeError(f"The grant is for {type(event).__name__}, not for a histogram.")
+    # privacy: the proof is for distinct cells that hold a record. With noise on empty cells, more
+    # cells could appear than the own delta accounts for.
+    assert counts.min(initial=1) > 0
+    noisy = add_noise("laplace", counts, event.scale)
+    kept = np.flatnonzero(noisy >= event.threshold)
+    # privacy: from here on only noisy counts and kept cells are used.
+    capacity = grant.step.shape[0]
+    if len(kept) > capacity:
+        largest = np.argsort(-noisy[kept], kind="stable")[:capacity]
+        kept = kept[np.sort(largest)]
+    return sparse_result(cells[kept], noisy[kept], sizes, capacity)
+
+
+def survival(scale: Fraction, threshold: int) -> Fraction:
+    """Return an upper bound on the probability that a cell of one record is kept.
+
+    The bound is the exact probability rounded up to 20 digits, in decimal arithmetic that gives the
+    same result on every machine.
+
+    Args:
+        scale: Scale of the discrete Laplace noise, records; positive.
+        threshold: Least noisy count that is kept, records; at least 1.
+
+    Raises:
+        ValueError: if an argument is outside its range.
+
+    >>> float(survival(Fraction(4), 35))
+    0.0001143851357313443
+    """
+    return kept_by_chance(scale, threshold, 1)
+
+
+def kept_by_chance(scale: Fraction, threshold: int, rows: int) -> Fraction:
+    """Return an upper bound on the probability that a cell with one unit's records only is kept.
+
+    The bound holds for any distribution of the unit's records over such cells. It is the larger of
+    two probabilities, rounded up to 20 digits: that of one cell with all k records, and k times
+    that of a cell with one record.
+
+    Args:
+        scale: Scale of the discrete Laplace noise, records; positive.
+        threshold: Least noisy count that is kept, records; at least `rows`.
+        rows: Largest number of records of a unit (k), at least 1.
+
+    Raises:
+        ValueError: if an argument is outside its range.
+
+    >>> [float(kept_by_chance(Fraction(scale), 60, 4)) for scale in (1, 4)]
+    [3.495112756275616e-25, 8.832610335821661e-07]
+    """
+    if scale <= 0 or rows < 1 or threshold < rows:
+        raise ValueError(
+            f"The threshold must be at least {rows} and the scale positive, not {threshold} and"
+            f" {scale}."
+        )
+    spread = _PRECISE.multiply(Decimal(rows), _power(Fraction(threshold - 1) / scale))
+    passed = max(spread, _power(Fraction(threshold - rows) / scale))
+    bound = _PRECISE.divide(passed, _PRECISE.add(Decimal(1), _power(1 / scale)))
+    bound = _PRECISE.multiply(bound, _MARGIN)
+    return Fraction(bound.normalize(Context(_DIGITS, ROUND_CEILING, MIN_EMIN, MAX_EMAX)))
+
+
+def threshold_for(scale: Fraction, delta: Fraction, rows: int = 1) -> int:
+    """Return the least threshold whose `kept_by_chance` is at most `delta`.
+
+    Args:
+        scale: Scale of the discrete Laplace noise, records; positive.
+        delta: From 1e-800 to below 1.
+        rows: Largest number of records of a unit; 1 by default.
+
+    Raises:
+        ValueError: if the scale or delta is outside its range.
+
+    >>> threshold_for(Fraction(4), Fraction(1, 10_000))
+    36
+    """
+    if scale <= 0 or not Fraction(1, 10**800) <= delta < 1:
+        raise ValueError(
+            f"A threshold needs a positive scale and a delta from 1e-800 to below 1, not {scale}"
+            f" and {delta}."
+        )
+    log_delta = math.log(delta.numerator) - math.log(delta.denominator)
+    rate = float(1 / scale)
+    reach = (-log_delta - math.log1p(math.exp(-rate))) * float(scale)
+    found = math.floor(max(1 + reach + math.log(rows) * float(scale), rows + reach, rows))
+    # Floating point gives a starting value; the exact bound decides.
+    while kept_by_chance(scale, found, rows) > delta:
+        found += 1
+    while found > rows and kept_by_chance(scale, found - 1, rows) <= delta:
+        found -= 1
+    return found
+
+
+def continuous_threshold(scale: float, delta: float, form: Form) -> float:
+    """Return the threshold of continuous Laplace noise, records.
+
+    With Laplace noise of scale b a cell of one record reaches t = 1 + b log(c/delta) with
+    probability delta / (2c).
+
+    Args:
+        scale: Scale of the noise, records: sensitivity (2 if a record is replaced) over epsilon.
+        delta: Largest allowed probability that the cell is kept.
+        form: `sharp` (c = 1/2) uses delta exactly. `text` (c = 1) and `algorithm` (c = 2) are the
+            formulas of Li, Karwa, Slavkovic & Steorts (2018), section 2.2 and Algorithm 1; they use
+            a half and a quarter of delta.
+
+    >>> forms = ("algorithm", "text", "sharp")
+    >>> [round(continuous_threshold(4.0, 1e-4, form), 6) for form in forms]
+    [40.61395, 37.841361, 35.068773]
+    """
+    factor = {"sharp": 0.5, "text": 1.0, "algorithm": 2.0}[form]
+    return 1 + scale * math.log(factor / delta)
+
+
+def _power(exponent: Fraction) -> Decimal:
+    """Return e^-exponent to 60 digits; an exponent above `_MOST` counts as `_MOST`."""
+    least = min(exponent, Fraction(_MOST))
+    quotient = _PRECISE.divide(Decimal(least.numerator), Decimal(least.denominator))
+    return _PRECISE.exp(quotient.copy_negate())
