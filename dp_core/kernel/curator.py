@@ -36,7 +36,7 @@ from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic, check_codes
 from dp_core.kernel.questions.table_checks import TableChecks
-from dp_core.kernel.questions.vetted import asked_in_shares, bounds
+from dp_core.kernel.questions.vetted import Asked, asked_in_shares, bounds, rebuilt
 from dp_core.kernel.released import Answers, Charged, Measurement, Totals
 from dp_core.kernel.step_names import batch_name, interaction_step, step_name, table_step
 
@@ -107,7 +107,7 @@ class Curator:
         Raises:
             BadInput: if the statistic cannot be asked of linked tables.
         """
-        return self._noise(cost, self._bounds_in_shares(self._asked(statistic)))
+        return self._noise(cost, self._bounds_in_shares(asked_in_shares(statistic, self.relation)))
 
     def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
         """Return the scale of the noise that `choose` adds, in units of the scores. Public.
@@ -119,7 +119,7 @@ class Curator:
         Raises:
             BadInput: if the statistic cannot be asked of linked tables.
         """
-        change = self._bounds_in_shares(self._asked(statistic))[0]
+        change = self._bounds_in_shares(asked_in_shares(statistic, self.relation))[0]
         scale = choice_event(self.currency, cost, change).scale
         return scale_in_households(scale, self.relation.shares)
 
@@ -218,7 +218,7 @@ class Curator:
             )
         steps = []
         for of, cost in zip(asked, costs, strict=True):
-            _, l1, l2_squared = self._bounds(self._asked(of))
+            _, l1, l2_squared = self._bounds(asked_in_shares(of, self.relation))
             steps.append(
                 Step(
                     stage=stage,
@@ -271,11 +271,11 @@ class Curator:
         Privacy:
             One event of exactly `cost`, at the queries' own L1 and L2 sensitivities.
         """
-        grant, values = self._perturb(
-            stage, step, QueryCounts(queries), cost, replicate=replicate, round=round
+        asked, grant, values = self._perturb(
+            QueryCounts, QueryCounts(queries), stage, step, cost, replicate=replicate, round=round
         )
         return Answers(
-            queries=queries,
+            queries=asked.queries,
             values=self._in_units(values),
             **self._paid(grant, replicate, round),
         )
@@ -303,16 +303,24 @@ class Curator:
             round: Number of the round, from 1; 0 if the method has no rounds.
 
         Raises:
-            TypeError: if the sum is not on the list of vetted statistics.
-            ValueError: if its bounds assume other columns or codes than the file has.
+            ValueError: if the sum is not on the list of vetted statistics, or its bounds assume
+                other columns or codes than the file has.
             BadInput: if the sum cannot be asked of linked tables.
 
         Privacy:
             One event of exactly `cost`, at the sum's own L1 and L2 sensitivities.
         """
-        grant, values = self._perturb(stage, step, sum, cost, replicate=replicate, round=round)
+        asked, grant, values = self._perturb(
+            Sum,  # type: ignore[type-abstract]
+            sum,
+            stage,
+            step,
+            cost,
+            replicate=replicate,
+            round=round,
+        )
         return Totals(
-            of=sum,
+            of=asked,
             values=self._in_units(values),
             **self._paid(grant, replicate, round),
         )
@@ -384,14 +392,22 @@ class Curator:
             replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
 
         Raises:
-            TypeError: if the statistic is not on the list of vetted statistics.
-            ValueError: if its bounds assume other columns or codes than the file has.
+            ValueError: if the statistic is not on the list of vetted statistics, or its bounds
+                assume other columns or codes than the file has.
             BadInput: if the statistic cannot be asked of linked tables.
 
         Privacy:
             One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
         """
-        found = self._perturb(stage, step, statistic, cost, replicate=replicate, round=0)[1]
+        *_, found = self._perturb(
+            Statistic,  # type: ignore[type-abstract]
+            statistic,
+            stage,
+            step,
+            cost,
+            replicate=replicate,
+            round=0,
+        )
         return self._in_units(found)
 
     def check(self, step: str, statistic: TableChecks, cost: Fraction) -> tuple[Charged, ...]:
@@ -403,19 +419,18 @@ class Curator:
             cost: Budget of all tables together, in the release's currency.
 
         Raises:
-            TypeError: if the statistic is of another kind.
-            ValueError: if the reference counts are not in shares where the file's counts are.
+            ValueError: if the statistic is of another kind, or the reference counts are not in
+                shares where the file's counts are.
 
         Privacy:
             One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
         """
-        if not isinstance(statistic, TableChecks):
-            # Before the charge, which cannot be taken back.
-            raise TypeError(f"A check asks for TableChecks, not for {type(statistic).__name__}.")
-        grant, values = self._perturb("checks", step, statistic, cost, replicate=0, round=0)
+        asked, grant, values = self._perturb(
+            TableChecks, statistic, "checks", step, cost, replicate=0, round=0
+        )
         return tuple(
             Charged(grant, clique, int(value), self.relation.shares)
-            for clique, value in zip(statistic.cliques, values, strict=True)
+            for clique, value in zip(asked.cliques, values, strict=True)
         )
 
     def choose(
@@ -441,8 +456,8 @@ class Curator:
             curve, exponential noise under pure epsilon.
 
         Raises:
-            TypeError: if the statistic is not on the list of vetted statistics.
-            ValueError: if the release pays in `gaussian`, which cannot pay for a choice.
+            ValueError: if the statistic is not on the list of vetted statistics, or the release
+                pays in `gaussian`, which cannot pay for a choice.
             BadInput: if the statistic cannot be asked of linked tables.
         """
         return self.choose_several(stage, step, statistic, [cost], replicate=replicate)[0]
@@ -474,17 +489,17 @@ class Curator:
             One event of at most its cost for each choice; see `choose`.
 
         Raises:
-            TypeError: if the statistic is not on the list of vetted statistics.
-            ValueError: if the release pays in `gaussian`, which cannot pay for a choice.
+            ValueError: if the statistic is not on the list of vetted statistics, or the release
+                pays in `gaussian`, which cannot pay for a choice.
             BadInput: if the statistic cannot be asked of linked tables.
         """
-        asked = self._asked(statistic)
+        asked = self._asked(TableStatistic, statistic)  # type: ignore[type-abstract]
         sensitivity = self._bounds(asked)[0]
         name, several = step_name(step, replicate, 0), len(costs) > 1
         events = {cost: choice_event(self.currency, cost, sensitivity) for cost in set(costs)}
         # The receipt identifies the list of candidates, so that the index is never applied to
         # another list after a change of the program.
-        asks = {**asked.to_json(), "among": digest([*map(list, statistic.cliques)])}
+        asks = {**asked.to_json(), "among": digest([*map(list, asked.cliques)])}
         steps = [
             Step(
                 stage=stage,
@@ -508,16 +523,17 @@ class Curator:
 
     def _perturb(
         self,
+        kind: type[Asked],
+        question: Statistic,
         stage: Stage,
         step: str,
-        question: Statistic,
         cost: Fraction,
         *,
         replicate: int,
         round: int,
-    ) -> tuple[Grant, NDArray[np.int64]]:
-        """Return the grant, and the noisy values as they are stored: in shares."""
-        asked = self._asked(question)
+    ) -> tuple[Asked, Grant, NDArray[np.int64]]:
+        """Return what was asked, the grant, and the noisy values as stored: in shares."""
+        asked = self._asked(kind, question)
         _, l1, l2_squared = self._bounds(asked)
         planned = Step(
             stage=stage,
@@ -536,17 +552,16 @@ class Curator:
 
         batch = f"{batch_name(stage, replicate, round)}-{step}"
         ((grant, values),) = self._session.perform(batch, [planned], draw)
-        return grant, values
+        return asked, grant, values
 
-    def _asked(self, statistic: Statistic) -> Statistic:
+    def _asked(self, kind: type[Asked], question: Statistic) -> Asked:
         """Return a question as it is put to the counter: in shares, if a unit has several."""
-        # privacy: a class that is not on the list may not even say what it is in shares.
-        bounds(statistic, self.relation)
-        return asked_in_shares(statistic, self.relation)
+        # privacy: from here on nothing of the object that a method brought is used.
+        return asked_in_shares(rebuilt(kind, question), self.relation)
 
     def _bounds(self, asked: Statistic) -> Bounds:
         """Return the proven sensitivities of a statistic of the counter's counts. Public."""
-        # privacy: only vetted statistics have proven sensitivities, for the codes that they claim.
+        # privacy: the sensitivities are proven for the codes that the statistic claims.
         found = self._bounds_in_shares(asked)
         check_codes(asked, self._domain)
         return found

@@ -243,7 +243,8 @@ def _check_columns(columns: Any, unit: ProtectedUnit) -> None:
     from dp_core.kernel.coding.coding_rule import coding_rule  # needs pyarrow, which no plan loads
 
     for each in columns:
-        coding_rule(each)
+        if coding_rule(each).nobody and unit.word != "household":
+            raise wrong_document("columns")
 
 
 def _check_budget(currency: Any, stages: Any) -> None:

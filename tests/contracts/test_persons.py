@@ -29,7 +29,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def charges_of(name, relation):
-    """Return what a method is charged for a file, and its plan."""
+    """Return what a method is charged for a file, and the file's domain."""
     codes = np.random.default_rng(4).integers(0, 2, (3, 3000)).astype(np.uint16)
     options = OPTIONS.get(name, {})
     delta = Fraction(1, 10**6) if name in ("sba", "sbhg") else Fraction(0)
@@ -58,18 +58,18 @@ def charges_of(name, relation):
             asks=dict(grant.step.asks),
         )
         for grant in session.charges
-    ]
+    ], outcome.plan.spec.schema.domain
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("name", PRESETS)
 def test_noise_of_every_method_is_for_all_rows_of_a_person(name, neighbours):
     relation = Relation(neighbours, 3)
-    charges = charges_of(name, relation)
+    charges, domain = charges_of(name, relation)
 
     def enough(held: Relation) -> list[bool | None]:
         claims: Any = SimpleNamespace(relation=held, records=None)
-        return [_sensitive_enough(charge, claims) for charge in charges]
+        return [_sensitive_enough(charge, claims, domain) for charge in charges]
 
     assert charges
     assert all(enough(relation))

@@ -101,6 +101,22 @@ def with_a_cost(document):
     relink(document)
 
 
+def with_another_document(document):
+    document["ledger"]["receipts"][0]["body"]["document"] = "0" * 64
+    relink(document)
+
+
+def of_another_document(document):
+    section = {"ledger": document["measurements"]}
+    section["ledger"]["receipts"][0]["body"]["document"] = "0" * 64
+    relink(section)
+
+
+def on_an_unknown_term(document):
+    document["ledger"]["receipts"][0]["body"]["only_women"] = True
+    relink(document)
+
+
 def with_a_stronger_guarantee(document):
     document["guarantee"]["tightest"]["epsilon"] = {"exact": "1/2", "decimal": 0.5}
 
@@ -119,6 +135,9 @@ def without_the_section(document):
         (of_another_account, "measurements"),
         (of_another_plan, "measurements"),
         (with_a_cost, "measurements"),
+        (with_another_document, "measurements"),
+        (on_an_unknown_term, "measurements"),
+        (of_another_document, "guarantee"),
         (with_a_stronger_guarantee, "guarantee"),
         (without_the_section, "charges"),
     ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.verification.claims import GARBAGE, Charge, Claims
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
+from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_values import scale_in_households, stored_shares
 from dp_core.kernel.counting.sparse_cells import sparse_result
 from dp_core.kernel.exact import exact_fraction
@@ -46,6 +48,7 @@ def check_charges(claims: Claims) -> str | tuple[str, ...]:
     }
     spent: dict[str, Fraction] = dict.fromkeys(costs, Fraction(0))
     left = claims.currency.limit
+    domain_of = cache(claims.domain_of)
     for charge in claims.charges:
         left -= charge.cost
         spent[charge.stage] = spent.get(charge.stage, Fraction(0)) + charge.cost
@@ -61,7 +64,7 @@ def check_charges(claims: Claims) -> str | tuple[str, ...]:
         # privacy: on the Gaussian curve a choice is private only with what is left after it.
         if not claims.currency.allows(charge.event, left):
             wrong.append(f"Receipt {charge.number} leaves too little of what was reserved.")
-        enough = _sensitive_enough(charge, claims)
+        enough = _sensitive_enough(charge, claims, domain_of(charge.stage))
         if enough is None:
             wrong.append(
                 f"Receipt {charge.number} is for a question whose sensitivity this program does not"
@@ -153,10 +156,11 @@ def _has_noise_of(event: Event, item: Measured, shares: int) -> bool:
     return scale_in_households(found[1], shares) == item.scale
 
 
-def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
+def _sensitive_enough(charge: Charge, claims: Claims, domain: Domain) -> bool | None:
     """Return whether an event is calibrated to the effect of one record on its query.
 
-    None if the receipt describes no query whose sensitivity is proven.
+    None if the receipt describes no query whose sensitivity is proven for the file's columns and
+    codes.
     """
     relation, name = claims.relation, None
     try:
@@ -174,7 +178,7 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
         elif name == DRAWN_CELLS:
             change = l1 = l2_squared = drawn_from_cells(charge.asks)
         else:
-            change, l1, l2_squared = required(charge.asks, relation)
+            change, l1, l2_squared = required(charge.asks, relation, domain)
     except (*GARBAGE, BadInput):
         return None
     most = relation.max_rows

@@ -14,6 +14,7 @@ from dp_core.errors import BadInput
 from dp_core.inference.formulas.analysed_values import with_analysed_values
 from dp_core.kernel.cost.currency import Currency, Kind
 from dp_core.kernel.cost.guarantee import Guarantee
+from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.linked_columns import household_shares
 from dp_core.kernel.document import UNIT_KEYS
 from dp_core.kernel.exact import exact_fraction
@@ -145,15 +146,26 @@ class Claims(Facts):
     @property
     def document(self) -> dict[str, Any]:
         """The kernel's document that schema and plan give."""
-        declared = self.plan["spec"].get("analyses", {}).get("formulas", ())
         return kernel_document(
-            with_analysed_values(self.schema, declared) if declared else self.schema,
+            self.analysed,
             release=self.name,
             neighbours=self.relation.neighbours,
             currency=self.plan["currency"],
             costs=self.plan["costs"],
             extensions=self.plan["extensions"],
         )
+
+    @property
+    def analysed(self) -> Schema:
+        """The schema, with columns stored on the grids that declared analyses need."""
+        declared = self.plan["spec"].get("analyses", {}).get("formulas", ())
+        return with_analysed_values(self.schema, declared) if declared else self.schema
+
+    def domain_of(self, stage: str) -> Domain:
+        """Return the columns and their numbers of codes that the questions of a stage are about."""
+        if stage in ("domain", "analyses"):
+            return self.analysed.stored.domain
+        return (self.schema.coarse or self.schema if stage == "checks" else self.schema).domain
 
     @property
     def receipts_signed(self) -> bool:

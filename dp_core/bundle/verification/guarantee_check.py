@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,7 @@ from dp_core.kernel.cost.guarantee import PLD, shown
 from dp_core.kernel.document import UNIT_KEYS, check_document, document_hash
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.extensions import EXTENSIONS
+from dp_core.kernel.ledger.account_terms import unknown_terms
 from dp_core.kernel.privacy import TABLE_STAGES
 from dp_core.plan.fixed_plan import fixed_beforehand
 
@@ -35,25 +36,7 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
     wrong: list[str] = []
     if (epsilon, delta) != (exact_fraction(body["epsilon"]), exact_fraction(body["delta"])):
         wrong.append("The stated (epsilon, delta) is not the one that was reserved.")
-    reserved_unit = {name: body[name] for name in UNIT_KEYS if name in body}
-    if (claims.relation.neighbours, claims.unit) != (body["neighbours"], reserved_unit):
-        wrong.append("The stated neighbours or unit are not those that were reserved.")
-    # privacy: rows above the limit are dropped by what the schema states; the shares of a household
-    # follow from its most members.
-    if claims.unit != claims.schema.unit.stated:
-        wrong.append("The stated unit is not that of the schema.")
-    # privacy: the file is coded, and units are limited, by the document that was reserved.
-    try:
-        check_document(claims.document)
-    except BadInput:
-        wrong.append("Schema and plan compile to a document that contradicts itself.")
-    if document_hash(claims.document) != body["document"]:
-        wrong.append("The document that was reserved is not that of the schema and the plan.")
-    if list(body.get("extensions", ())) != claims.plan["extensions"]:
-        wrong.append("The reserved extensions are not those of the plan.")
-    if named := {str(charge.asks["name"]) for charge in claims.charges} & {*EXTENSIONS}:
-        named -= {*body.get("extensions", ())}
-        wrong += [f"It asked {name!r}, an extension that it did not reserve." for name in named]
+    wrong += contradicted_terms(claims)
     reserved = currency(*(body["currency"][name] for name in ("kind", "limit", "own_delta")))
     if reserved != claims.currency:
         wrong.append("The stated currency or total is not the one that was reserved.")
@@ -89,6 +72,33 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
         what = "whether its plan fixed all noise beforehand, as the stated guarantee requires,"
         return undecided_by_method(unknown, claims.program, what)
     return tuple(wrong) or " ".join(sentences)
+
+
+def contradicted_terms(claims: Claims) -> Iterator[str]:
+    """Yield how unit and document of a reservation differ from those of schema and plan."""
+    body: Mapping[str, Any] = claims.reserve.body
+    if unknown := unknown_terms(claims.reserve):
+        yield f"The reservation has terms that this program does not know: {unknown[0]!r:.40}."
+    reserved_unit = {name: body[name] for name in UNIT_KEYS if name in body}
+    if (claims.relation.neighbours, claims.unit) != (body["neighbours"], reserved_unit):
+        yield "The stated neighbours or unit are not those that were reserved."
+    # privacy: rows above the limit are dropped by what the schema states; the shares of a household
+    # follow from its most members.
+    if claims.unit != claims.schema.unit.stated:
+        yield "The stated unit is not that of the schema."
+    # privacy: the file is coded, and units are limited, by the document that was reserved.
+    try:
+        check_document(claims.document)
+    except BadInput:
+        yield "Schema and plan compile to a document that contradicts itself."
+    if document_hash(claims.document) != body["document"]:
+        yield "The document that was reserved is not that of the schema and the plan."
+    reserved = list(body.get("extensions", ()))
+    if reserved != claims.plan["extensions"]:
+        yield "The reserved extensions are not those of the plan."
+    asked = {str(charge.asks["name"]) for charge in claims.charges} & {*EXTENSIONS}
+    for name in sorted(asked - {*reserved}):
+        yield f"It asked {name!r}, an extension that it did not reserve."
 
 
 def _noise_implies(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:

@@ -20,6 +20,7 @@ from dp_core.bundle.statement.release_json import STATEMENT, currency_json
 from dp_core.bundle.statement.sections import MEASUREMENTS, measurements_statement
 from dp_core.bundle.verification.charges_check import mode_contradictions
 from dp_core.bundle.verification.claims import Claims, read_claims
+from dp_core.bundle.verification.guarantee_check import contradicted_terms
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.exact import exact_fraction
@@ -96,6 +97,7 @@ def _not_connected(document: Mapping[str, Any], claims: Claims, earlier: Claims)
     for key in ("schema", *MEASURING):
         if canonical_json(spec.get(key)) != canonical_json(earlier.plan["spec"].get(key)):
             yield f"The plan states {key!r} unlike the plan of {name}."
+    yield from contradicted_terms(claims)
     promised = [body["epsilon"], body["delta"], body["currency"]["limit"]]
     promised += [body["currency"]["own_delta"], *body["costs"].values()]
     if any(exact_fraction(amount) for amount in promised) or claims.charges or claims.committed:

@@ -117,6 +117,11 @@ class CodingRule:
         return self.bins if self.missing == "level" else None
 
     @property
+    def nobody(self) -> bool:
+        """Whether a further code, the last, stands for no member of a household."""
+        return self.codes > self.bins + (self.missing == "level")
+
+    @property
     def span(self) -> tuple[int, int] | None:
         """The first and the last value there are; None without limits."""
         if self.kind == "date":
@@ -207,10 +212,16 @@ def coding_rule(values: Mapping[str, Any]) -> CodingRule:
 
 def _check(rule: CodingRule) -> None:
     """Raise if what a rule says is contradictory."""
-    # One more code may stand for no member of a household.
     if rule.bins < 1 or not 0 <= rule.codes - rule.bins - (rule.missing == "level") <= 1:
         raise _wrong(rule.name, "codes")
+    # A text has one code.
+    if {*rule.texts} & {*rule.missing_values}:
+        raise _wrong(rule.name, "missing_values")
     if not rule.is_levels:
+        if not rule.continuous and any(
+            each.denominator > 1 for each in (*rule.edges, rule.low, rule.high)
+        ):
+            raise _wrong(rule.name, "edges")
         if any(low >= high for low, high in zip(rule.edges, rule.edges[1:], strict=False)):
             raise _wrong(rule.name, "edges")
         if not rule.edges[0] <= rule.low <= rule.high <= rule.edges[-1]:

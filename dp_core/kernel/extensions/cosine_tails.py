@@ -21,13 +21,12 @@ from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import (
     GRID,
-    MOST_BINS,
     CosineSums,
     check_edges,
     cosines,
 )
 from dp_core.kernel.questions.statistic import TableStatistic, alike
-from dp_core.kernel.questions.whole_numbers import MOST, saturated
+from dp_core.kernel.questions.whole_numbers import MOST, check_work, saturated
 
 _BLOCK = 256
 
@@ -73,8 +72,7 @@ class CosineTails(TableStatistic):
 
     def __post_init__(self) -> None:
         check_edges(self.edges, self.edges[-1])
-        if len(self.edges) > MOST_BINS + 1:
-            raise ValueError(f"A histogram has at most {MOST_BINS:,} bins.")
+        check_work((len(self.edges) - 1) ** 2)
         if not 1 <= len(self.prices) <= len(self.edges) - 1:
             raise ValueError("A histogram of n bins needs 1 to n prices.")
         if any(not 0 <= price <= MOST for price in self.prices):

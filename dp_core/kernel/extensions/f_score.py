@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.extensions.parent_candidates import (
-    Candidate,
-    by_parents,
-    check_candidates,
-    tables_of,
-)
+from dp_core.kernel.extensions.parent_candidates import CandidateScores, by_parents
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.statistic import TableStatistic, alike
 
 
 @dataclass(frozen=True, slots=True)
-class FScore(TableStatistic):
+class FScore(CandidateScores):
     """2 n F of PrivBayes: how closely the parents determine a binary child, in records.
 
     Divide the combinations of the parents' codes into two groups. Let k0 be the number of records
@@ -40,19 +33,6 @@ class FScore(TableStatistic):
     NOT_IN_SHARES: ClassVar[str] = (
         "it takes time in proportion to the number of shares. Use the R score (`r-score`)."
     )
-
-    candidates: tuple[Candidate, ...]
-
-    def __post_init__(self) -> None:
-        check_candidates(self.candidates)
-
-    @property
-    def length(self) -> int:
-        return len(self.candidates)
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        return tables_of(self.candidates)
 
     def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
         """2, under either relation.
@@ -77,13 +57,6 @@ class FScore(TableStatistic):
             [-_least_missing(by_parents(counts, each)) for each in self.candidates],
             dtype=np.int64,
         )
-
-    def to_json(self) -> dict[str, object]:
-        return {"name": self.NAME, "length": self.length}
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        return alike(cls(()).largest_change(neighbours), document)
 
 
 def _least_missing(table: NDArray[np.int64]) -> int:

@@ -12,18 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.extensions.exact_minimum import minimise
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.regressions.features import ONE, Features
-from dp_core.kernel.questions.statistic import ClaimedCodes, Sum
+from dp_core.kernel.questions.regressions.features import ONE
+from dp_core.kernel.questions.regressions.gradients import OfClasses
 from dp_core.kernel.questions.whole_numbers import cut
 
 _FINENESS = 12  # bits by which the grid is finer than the move of the minimiser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassMinimiser(Sum):
+class ClassMinimiser(OfClasses):
     """Coefficients of a multinomial logistic regression with a penalty, on a public grid.
 
     Chaudhuri & Monteleoni (2009), Algorithm 1, and Chaudhuri, Monteleoni & Sarwate (2011),
@@ -33,10 +32,6 @@ class ClassMinimiser(Sum):
     feature; the first class has coefficients 0.
 
     Attributes:
-        column: Column whose codes are the classes.
-        classes: Number of classes, at least 2.
-        missing_from: As in `ClassGradient`; 0 (the default) for a column of levels.
-        features: The predictors.
         ridge: Weight of the penalty, at least 1.
     """
 
@@ -46,27 +41,12 @@ class ClassMinimiser(Sum):
         " (`class-gradient`)."
     )
 
-    column: str
-    classes: int
-    missing_from: int = 0
-    features: Features
     ridge: int
 
     def __post_init__(self) -> None:
-        if self.column in self.features.names:
-            raise ValueError("A column cannot predict itself.")
-        if self.classes < 2 or self.missing_from < 0 or (self.missing_from and self.classes != 2):
-            raise ValueError("There must be at least two classes, and exactly two for missing.")
+        OfClasses.__post_init__(self)
         if not 1 <= self.ridge <= 2**48:
             raise ValueError("The penalty's weight must be from 1 to 2^48.")
-
-    @property
-    def length(self) -> int:
-        return (self.classes - 1) * self.features.width
-
-    @property
-    def clique(self) -> Clique:
-        return (*self.features.names, self.column)
 
     @property
     def _bits(self) -> int:
@@ -84,11 +64,9 @@ class ClassMinimiser(Sum):
         return (1 if self.classes == 2 else 2) * self.features.norm
 
     def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        codes = cells[:, -1]
-        classes = (codes >= self.missing_from).astype(np.int64) if self.missing_from else codes
         found = minimise(
             self.features.matrix(cells[:, :-1]) / ONE,
-            classes.astype(np.int64),
+            self.codes(cells[:, -1]).astype(np.int64),
             counts,
             classes=self.classes,
             ridge=self.ridge,
@@ -134,9 +112,3 @@ class ClassMinimiser(Sum):
         """
         entries = self.length
         return (self._move(neighbours) + isqrt(entries - 1) + 1) ** 2
-
-    def claimed_codes(self) -> list[ClaimedCodes]:
-        own = ClaimedCodes(
-            self.column, self.missing_from or self.classes, or_missing=bool(self.missing_from)
-        )
-        return [own, *self.features.claimed_codes()]

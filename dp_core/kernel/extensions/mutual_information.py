@@ -18,14 +18,12 @@ from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.extensions.parent_candidates import (
-    Candidate,
+    CandidateScores,
     by_parents,
-    check_candidates,
-    tables_of,
 )
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.descriptions import whole
-from dp_core.kernel.questions.statistic import TableStatistic, alike
+from dp_core.kernel.questions.statistic import alike
 from dp_core.kernel.questions.whole_numbers import saturated
 
 _PLACES = 30
@@ -36,7 +34,7 @@ _SLACK = 40
 
 
 @dataclass(frozen=True, slots=True)
-class MutualInformation(TableStatistic):
+class MutualInformation(CandidateScores):
     """Mutual information of child and parents in bits, in units of 1/grid bit.
 
     Only under replace-one: its sensitivity depends on n, which must be public. Zhang et al. (2017),
@@ -56,24 +54,14 @@ class MutualInformation(TableStatistic):
         "it does not grow in proportion to the counts. Use the R score (`r-score`)."
     )
 
-    candidates: tuple[Candidate, ...]
     rows: int
     grid: int
     binary: bool = False
 
     def __post_init__(self) -> None:
-        check_candidates(self.candidates)
-        for number in (self.rows, self.grid):
-            if not isinstance(number, int | np.integer) or number < 1:
-                raise ValueError(f"Rows and grid are whole numbers of at least 1, got {number}.")
-
-    @property
-    def length(self) -> int:
-        return len(self.candidates)
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        return tables_of(self.candidates)
+        CandidateScores.__post_init__(self)
+        if min(self.rows, self.grid) < 1:
+            raise ValueError("Rows and grid are at least 1.")
 
     def largest_change(self, neighbours: Neighbours) -> int:
         """Return grid times the sensitivity of I in bits, and of its rounding, rounded up.
@@ -104,7 +92,7 @@ class MutualInformation(TableStatistic):
         Raises:
             BadInput: under add-remove.
         """
-        return _change(int(self.rows), int(self.grid), bool(self.binary), neighbours)
+        return _change(self.rows, self.grid, self.binary, neighbours)
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         """Return the exact values rounded to the grid, the same on every machine.
@@ -128,22 +116,22 @@ class MutualInformation(TableStatistic):
             raise ValueError("The file has another number of rows than was stated.")
         if self.binary and min(table.shape) > 2:
             raise ValueError("A child and its parents have more than two codes each.")
-        weights: dict[int, int] = {int(self.rows): int(self.rows)}
+        weights: dict[int, int] = {self.rows: self.rows}
         for sign, cells in ((1, table), (-1, table.sum(axis=1)), (-1, table.sum(axis=0))):
             for count, times in zip(*np.unique(cells, return_counts=True), strict=True):
                 each = int(count)
                 weights[each] = weights.get(each, 0) + sign * each * int(times)
         total = sum(weight * _log(count) for count, weight in weights.items() if count)
-        whole_bit = int(self.rows) * _log(2)
-        return (2 * int(self.grid) * total + whole_bit) // (2 * whole_bit)
+        whole_bit = self.rows * _log(2)
+        return (2 * self.grid * total + whole_bit) // (2 * whole_bit)
 
     def to_json(self) -> dict[str, object]:
         return {
             "name": self.NAME,
             "length": self.length,
-            "rows": int(self.rows),
-            "grid": int(self.grid),
-            "binary": bool(self.binary),
+            "rows": self.rows,
+            "grid": self.grid,
+            "binary": self.binary,
         }
 
     @classmethod

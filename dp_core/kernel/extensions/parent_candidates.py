@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.statistic import TableStatistic, alike
 
 Candidate: TypeAlias = tuple[str, Clique]
 """Name of a child column, and the names of its parents, which may be empty."""
 
 
-def check_candidates(candidates: Sequence[Candidate]) -> None:
-    """Check that no candidate names a column twice.
+@dataclass(frozen=True, slots=True)
+class CandidateScores(TableStatistic):
+    """A score of each candidate, computed from the table of the child and then its parents.
 
-    Raises:
-        ValueError: if one does; the message names it.
+    Attributes:
+        candidates: Children with their parents.
     """
-    for child, parents in candidates:
-        if len({child, *parents}) != len(parents) + 1:
-            raise ValueError(f"A column is repeated in {child!r} with parents {parents}.")
 
+    candidates: tuple[Candidate, ...]
 
-def tables_of(candidates: Sequence[Candidate]) -> tuple[Clique, ...]:
-    """Return the table that each candidate is scored from: the child, then its parents."""
-    return tuple((child, *parents) for child, parents in candidates)
+    def __post_init__(self) -> None:
+        for child, parents in self.candidates:
+            if len({child, *parents}) != len(parents) + 1:
+                raise ValueError(f"A column is repeated in {child!r} with parents {parents}.")
+
+    @property
+    def length(self) -> int:
+        return len(self.candidates)
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return tuple((child, *parents) for child, parents in self.candidates)
+
+    def to_json(self) -> dict[str, object]:
+        return {"name": self.NAME, "length": self.length}
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        return alike(cls(()).largest_change(neighbours), document)
 
 
 def by_parents(counts: Mapping[Clique, Marginal], candidate: Candidate) -> NDArray[np.int64]:

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.extensions.indif import from_independence
-from dp_core.kernel.extensions.parent_candidates import (
-    Candidate,
-    by_parents,
-    check_candidates,
-    tables_of,
-)
+from dp_core.kernel.extensions.parent_candidates import CandidateScores, by_parents
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.statistic import TableStatistic, alike
 
 
 @dataclass(frozen=True, slots=True)
-class RScore(TableStatistic):
+class RScore(CandidateScores):
     """2 n R of PrivBayes: distance of child and parents from independence, in records.
 
     R is half of the L1 distance between Pr[X, P] and Pr[X] Pr[P] (Zhang et al. 2017),
@@ -37,19 +30,6 @@ class RScore(TableStatistic):
 
     NAME: ClassVar[str] = "r-score"
     IN_SHARES: ClassVar[bool] = True
-
-    candidates: tuple[Candidate, ...]
-
-    def __post_init__(self) -> None:
-        check_candidates(self.candidates)
-
-    @property
-    def length(self) -> int:
-        return len(self.candidates)
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        return tables_of(self.candidates)
 
     def largest_change(self, neighbours: Neighbours) -> int:
         """4 under add-remove, 6 under replace-one; n is the file's own number of rows.
@@ -65,10 +45,3 @@ class RScore(TableStatistic):
             [from_independence(by_parents(counts, each)) for each in self.candidates],
             dtype=np.int64,
         )
-
-    def to_json(self) -> dict[str, object]:
-        return {"name": self.NAME, "length": self.length}
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        return alike(cls(()).largest_change(neighbours), document)

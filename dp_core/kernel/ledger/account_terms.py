@@ -17,6 +17,7 @@ from typing import Any, assert_never, cast, get_args
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.document import UNIT_KEYS
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.ledger.receipts import AccountKind, Receipt
 from dp_core.kernel.mechanisms.event import Event
@@ -189,6 +190,17 @@ def _opened(receipt: Receipt, day: datetime.date) -> Charter:
         opened=day,
         core_only=body.get("core_only", False),
     )
+
+
+_RESERVED = (
+    *("epsilon", "delta", "neighbours", *UNIT_KEYS, "plan", "document", "sets", "mode"),
+    *("measurements", "extensions", "schema", "revises", "publish", "currency", "costs"),
+)
+
+
+def unknown_terms(receipt: Receipt) -> list[str]:
+    """Return the keys of a reservation that this program does not know, in order."""
+    return sorted({*receipt.body} - {*_RESERVED})
 
 
 def promise_of(position: int, receipt: Receipt) -> Promise:

@@ -20,6 +20,7 @@ from dp_core.kernel.ledger.account_terms import (
     amended,
     charged_event,
     promise_of,
+    unknown_terms,
 )
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.ledger_position import broken_adoption, whereabouts
@@ -215,6 +216,9 @@ def _broken_by_terms(entry: Entry, charter: Charter, book: Book) -> str | None:
 
 
 def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | None:
+    # privacy: a term that this program does not know could be one that it does not enforce.
+    if unknown_terms(receipt):
+        return f"reserves on unknown terms ({', '.join(unknown_terms(receipt)):.60})"
     if book.is_used(promise.release):
         return "reserves under a name that is used"
     costs = promise.costs.values()

@@ -8,51 +8,25 @@ move at once is proven here, for both neighbouring relations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from math import comb
-from typing import Any, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.descriptions import of_type
 from dp_core.kernel.questions.linear import Block, largest, units
+from dp_core.kernel.questions.statistic import ClaimedCodes, claims
+from dp_core.kernel.questions.whole_numbers import check_work, frozen
 
 ENUMERATED_COLUMNS = 20
 """Largest number of columns for which the sensitivity of parities is found by enumeration."""
-
-
-class Queries(Protocol):
-    """A list of 0/1-valued counting queries."""
-
-    @property
-    def length(self) -> int:
-        """Number of queries."""
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        """Distinct cliques whose tables the counts are computed from."""
-
-    def count(self, tables: Mapping[Clique, NDArray[Any]]) -> NDArray[Any]:
-        """Return each query's count, shape (length,); whole numbers in, whole numbers out.
-
-        Args:
-            tables: Of every clique in `cliques`, with its axes in the clique's order: exact counts,
-                or a model's.
-        """
-
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return a bound on the sum of the changes that one row makes to all counts, at least 1."""
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return a bound on the sum of the squares of these changes, at least 1."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain values that define the queries; `queries_from_json` reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,61 +38,95 @@ class Cells:
         codes: For each query the cell, one code for each column of its clique.
     """
 
+    NAME: ClassVar[str] = "cells"
+
     of: tuple[Clique, ...]
     codes: tuple[tuple[int, ...], ...]
-    _by_clique: dict[Clique, tuple[NDArray[np.int64], tuple[NDArray[np.int64], ...]]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
 
     def __post_init__(self) -> None:
         if len(self.of) != len(self.codes):
             raise ValueError(f"{len(self.of)} tables but {len(self.codes)} cells.")
+        for clique in self.cliques:
+            if len(set(clique)) != len(clique):
+                raise ValueError(f"A column of {clique} is repeated.")
         for clique, cell in zip(self.of, self.codes, strict=True):
-            if len(clique) != len(cell) or len(set(clique)) != len(clique):
+            if len(clique) != len(cell):
                 raise ValueError(f"{cell} is no cell of the columns {clique}.")
-            if any(code < 0 for code in cell):
-                raise ValueError(f"Codes are not negative, got {cell}.")
-        groups: dict[Clique, list[int]] = {}
-        for index, clique in enumerate(self.of):
-            groups.setdefault(clique, []).append(index)
-        for clique, queries in groups.items():
-            cells = np.array([self.codes[index] for index in queries], dtype=np.int64)
-            self._by_clique[clique] = np.array(queries), tuple(cells.T)
+        if min(chain.from_iterable(self.codes), default=0) < 0:
+            raise ValueError("Codes are not negative.")
 
     @property
     def length(self) -> int:
+        """Number of queries."""
         return len(self.of)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        return tuple(self._by_clique)
+        """Distinct cliques whose tables the counts are computed from."""
+        return tuple(dict.fromkeys(self.of))
 
     def count(self, tables: Mapping[Clique, NDArray[Any]]) -> NDArray[Any]:
-        used = {clique: np.asarray(tables[clique]) for clique in self.cliques}
+        """Return each query's count, shape (length,); whole numbers in, whole numbers out.
+
+        Args:
+            tables: Of every clique in `cliques`, with its axes in the clique's order: exact counts,
+                or a model's.
+        """
+        queries: dict[Clique, list[int]] = {clique: [] for clique in self.cliques}
+        for index, clique in enumerate(self.of):
+            queries[clique].append(index)
+        used = {clique: np.asarray(tables[clique]) for clique in queries}
         kind = np.result_type(*used.values()) if used else np.dtype(np.int64)
         counts = np.empty(self.length, dtype=kind)
-        for clique, (queries, cells) in self._by_clique.items():
-            counts[queries] = used[clique][cells]
+        for clique, own in queries.items():
+            cells = np.array([self.codes[index] for index in own], dtype=np.int64)
+            counts[own] = used[clique][tuple(cells.T)]
         return counts
 
     def l1(self, neighbours: Neighbours) -> int:
-        """Return the bound of the linear family: a row is in one cell of each set of columns."""
+        """Return a bound on the sum of the changes that one row makes to all counts, at least 1.
+
+        It is that of the linear family: a row is in one cell of each set of columns.
+        """
         return _largest_of_cells(self, neighbours)[0]
 
     def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return the bound of the linear family."""
+        """Return a bound on the sum of the squares of these changes; see `l1`."""
         return _largest_of_cells(self, neighbours)[1]
 
-    def to_json(self) -> dict[str, object]:
+    def claimed_codes(self) -> Iterable[ClaimedCodes]:
+        """Return none: a row is in one cell of a table, however many there are."""
+        return ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that define the queries; `from_json` reads them."""
         number = {clique: index for index, clique in enumerate(self.cliques)}
         return {
-            "name": "cells",
-            "cliques": [list(clique) for clique in number],
+            "name": self.NAME,
+            "cliques": [*map(list, number)],
             "cells": [
-                [number[clique], *map(int, cell)]
-                for clique, cell in zip(self.of, self.codes, strict=True)
+                [number[clique], *cell] for clique, cell in zip(self.of, self.codes, strict=True)
             ],
         }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Cells:
+        """Return the queries that `to_json` described.
+
+        Raises:
+            ValueError: or another error of `GARBAGE`, if it is not what `to_json` returns.
+        """
+        rows = document["cells"]
+        if type(rows) is not list or not {*map(type, rows)} <= {list}:
+            raise ValueError("Cells are lists of whole numbers.")
+        # privacy: True is 1 to Python, and -1 the last table: other cells than those written.
+        if (
+            not {*map(type, chain.from_iterable(rows))} <= {int}
+            or min(map(min, rows), default=0) < 0
+        ):
+            raise ValueError("Cells are given by whole numbers from 0.")
+        cliques = of_type(tuple[Clique, ...], document["cliques"])
+        return cls(tuple(cliques[row[0]] for row in rows), tuple(tuple(row[1:]) for row in rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,8 @@ class Parities:
         cliques: Columns of each query, no two with the same columns; `()` counts all rows.
     """
 
+    NAME: ClassVar[str] = "parities"
+
     cliques: tuple[Clique, ...]
 
     def __post_init__(self) -> None:
@@ -143,22 +153,15 @@ class Parities:
 
     @property
     def length(self) -> int:
+        """Number of queries."""
         return len(self.cliques)
 
     def count(self, tables: Mapping[Clique, NDArray[Any]]) -> NDArray[Any]:
-        """Add up the cells with an even number of ones.
-
-        Raises:
-            ValueError: if a column has more than two codes.
-        """
+        """Add up the cells with an even number of ones of columns of two codes at most."""
         used = [np.asarray(tables[clique]) for clique in self.cliques]
         kind = np.result_type(*used) if used else np.dtype(np.int64)
         counts = np.empty(self.length, dtype=kind)
         for index, table in enumerate(used):
-            if any(size > 2 for size in table.shape):
-                raise ValueError(
-                    f"A parity is of binary columns; one of {self.cliques[index]} has more codes."
-                )
             counts[index] = table[_even(table.shape)].sum()
         return counts
 
@@ -182,36 +185,23 @@ class Parities:
         """Return `l1`: every changed count changes by 1, and 1 squared is 1."""
         return self.l1(neighbours)
 
-    def to_json(self) -> dict[str, object]:
-        return {"name": "parities", "cliques": [list(clique) for clique in self.cliques]}
+    def claimed_codes(self) -> Iterable[ClaimedCodes]:
+        """Return one code, or two, for each column."""
+        columns = dict.fromkeys(chain.from_iterable(self.cliques))
+        return claims(columns, [1] * len(columns), or_missing=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that define the queries."""
+        return {"name": self.NAME, "cliques": [*map(list, self.cliques)]}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Parities:
+        """Return the queries that `to_json` described."""
+        return cls(of_type(tuple[Clique, ...], document["cliques"]))
 
 
-def queries_from_json(document: Mapping[str, Any]) -> Queries:
-    """Return the queries that `to_json` described.
-
-    Raises:
-        ValueError: or another error of its kind, if it is not what `to_json` returns.
-    """
-    cliques = tuple(_clique(columns) for columns in document["cliques"])
-    if document["name"] == "parities":
-        return Parities(cliques)
-    if document["name"] != "cells":
-        raise ValueError("No queries of that name are known.")
-    rows = [tuple(_whole(number) for number in row) for row in document["cells"]]
-    return Cells(tuple(cliques[row[0]] for row in rows), tuple(row[1:] for row in rows))
-
-
-def _clique(columns: object) -> Clique:
-    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-        raise ValueError("A clique is a list of names.")
-    return tuple(columns)
-
-
-def _whole(number: object) -> int:
-    # True is an int to Python, and would be another column or cell than the one written.
-    if type(number) is not int or number < 0:
-        raise ValueError("Cells are given by whole numbers.")
-    return number
+Queries: TypeAlias = Cells | Parities
+"""A list of 0/1-valued counting queries."""
 
 
 @lru_cache(maxsize=64)
@@ -222,7 +212,9 @@ def _largest_of_cells(queries: Cells, neighbours: Neighbours) -> tuple[int, int]
     query names are one further code.
     """
     sizes: dict[str, int] = {}
+    # The n-th of equal queries is in the n-th term of its columns.
     asked: dict[Clique, Counter[tuple[int, ...]]] = {}
+    terms: dict[tuple[Clique, int], list[tuple[int, ...]]] = {}
     for clique, cell in zip(queries.of, queries.codes, strict=True):
         for name, code in zip(clique, cell, strict=True):
             sizes[name] = max(sizes.get(name, 0), int(code) + 2)
@@ -230,13 +222,11 @@ def _largest_of_cells(queries: Cells, neighbours: Neighbours) -> tuple[int, int]
         names, codes = (
             zip(*sorted(zip(clique, cell, strict=True)), strict=True) if clique else ((), ())
         )
-        asked.setdefault(names, Counter())[codes] += 1
-    terms = []
-    for names, cells in asked.items():
-        for equal in range(max(cells.values())):
-            several = [cell for cell, times in cells.items() if times > equal]
-            terms.append((_cells_block(names, several),) if names else ())
-    return largest(terms, sizes, neighbours)
+        counted = asked.setdefault(names, Counter())
+        terms.setdefault((names, counted[codes]), []).append(codes)
+        counted[codes] += 1
+    blocks = [(_cells_block(names, cells),) if names else () for (names, _), cells in terms.items()]
+    return largest(blocks, sizes, neighbours)
 
 
 def _cells_block(names: Clique, cells: list[tuple[int, ...]]) -> Block:
@@ -256,14 +246,22 @@ def _even(shape: tuple[int, ...]) -> NDArray[np.bool_]:
     ones = np.zeros(shape, dtype=np.int64)
     for axis, size in enumerate(shape):
         ones += np.arange(size).reshape([-1 if other == axis else 1 for other in range(len(shape))])
-    return np.asarray(ones % 2 == 0)
+    return frozen(ones % 2 == 0)
 
 
 @lru_cache(maxsize=64)
 def _most_odd(cliques: Sequence[Clique]) -> int:
     """Return a bound on the number of cliques that meet one set of columns in an odd number."""
     # Columns that no clique joins, not even through others, may be in t or not independently.
-    return sum(_most_odd_together(part) for part in _parts(cliques))
+    parts = _parts(cliques)
+    columns = [len(set(chain.from_iterable(part))) for part in parts]
+    check_work(
+        sum(
+            2**d if d <= ENUMERATED_COLUMNS else d * sum(k * k for k in {*map(len, part)})
+            for d, part in zip(columns, parts, strict=True)
+        )
+    )
+    return sum(map(_most_odd_together, parts))
 
 
 def _parts(cliques: Sequence[Clique]) -> list[list[Clique]]:

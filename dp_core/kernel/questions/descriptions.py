@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from dp_core.kernel.questions.whole_numbers import frozen
 
 Described = TypeVar("Described")
 
@@ -24,7 +29,7 @@ def whole(document: Mapping[str, Any], key: str, *, least: int = 0) -> int:
 
 
 def fields_json(question: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass, with lists instead of tuples."""
+    """Return the fields of a dataclass, with lists instead of tuples; arrays stay arrays."""
     each = dataclasses.fields(question)
     return {field.name: _plain(getattr(question, field.name)) for field in each}
 
@@ -33,8 +38,9 @@ def fields_from_json(kind: type[Described], values: Mapping[str, Any]) -> Descri
     """Return the dataclass whose fields `fields_json` returned.
 
     Args:
-        kind: A dataclass with fields of texts, whole numbers, truth values, tuples, and dataclasses
-            of such or with an own `from_json`.
+        kind: A dataclass with fields of texts, whole numbers, truth values, tuples, arrays of
+            64-bit whole numbers, which are copied, and dataclasses of such or with an own
+            `from_json`.
         values: Its fields, and maybe the `name` of a question.
 
     Raises:
@@ -47,21 +53,56 @@ def fields_from_json(kind: type[Described], values: Mapping[str, Any]) -> Descri
     return kind(**{name: of_type(hints[name], values[name]) for name in fields})
 
 
+def rebuilt(kind: type[Described], question: object) -> Described:
+    """Return the dataclass with the fields of another object, as read from their plain values.
+
+    Raises:
+        ValueError: as `fields_from_json` (or another error of its kind).
+    """
+    hints = get_type_hints(kind)
+    values = {
+        field.name: getattr(question, field.name) for field in dataclasses.fields(cast(Any, kind))
+    }
+    return kind(
+        **{
+            name: (_reread if dataclasses.is_dataclass(value) else _read)(hints[name], value)
+            for name, value in values.items()
+        }
+    )
+
+
+def _read(hint: Any, value: Any) -> Any:
+    return of_type(hint, _plain(value))
+
+
+_reread = lru_cache(maxsize=8)(_read)
+"""Methods ask about the same list of queries in every round. Whatever an object claims to be equal
+to, what is returned was read from plain values."""
+
+
 def of_type(hint: Any, value: Any) -> Any:
     """Return a value of a field of this type from its JSON; see `fields_from_json`."""
     inner = get_args(hint)
     if get_origin(hint) is tuple:
         if type(value) is not list:
             raise ValueError("Expected a list.")
+        if inner == (*{*map(type, value)}, ...):
+            return tuple(value)
         kinds = inner[:1] * len(value) if inner[-1:] == (...,) else inner
         return tuple(of_type(*pair) for pair in zip(kinds, value, strict=True))
     if get_origin(hint) is UnionType:
         if value is None and NoneType in inner:
             return None
         kinds = tuple(each for each in inner if each is not NoneType)
-        # Of several dataclasses it is the one with these fields.
-        fits = [each for each in kinds if len(kinds) == 1 or {*get_type_hints(each)} == {*value}]
-        return of_type(fits[0] if fits else kinds[0], value)
+        if len(kinds) > 1 and isinstance(value, Mapping):
+            # Of several dataclasses it is the one with this name, or with these fields.
+            kinds = (*(each for each in kinds if _fits(each, value)), *kinds)
+        return of_type(kinds[0], value)
+    if get_origin(hint) is np.ndarray:
+        # privacy: a copy that nobody else can change between the charge and the answer.
+        if type(value) is not np.ndarray or value.dtype != np.int64:
+            raise ValueError("Expected an array of 64-bit whole numbers.")
+        return frozen(value.copy())
     if dataclasses.is_dataclass(hint):
         own = getattr(hint, "from_json", None)
         return own(value) if own else fields_from_json(cast(Any, hint), value)
@@ -71,9 +112,15 @@ def of_type(hint: Any, value: Any) -> Any:
     return value
 
 
+def _fits(kind: Any, value: Mapping[str, Any]) -> bool:
+    return getattr(kind, "NAME", "") == value.get("name") or {*get_type_hints(kind)} == {*value}
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [*map(_plain, value)]
+    if isinstance(value, np.integer):
+        return int(value)
     if dataclasses.is_dataclass(value):
         return value.to_json() if hasattr(value, "to_json") else fields_json(value)
     return value

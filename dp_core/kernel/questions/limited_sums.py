@@ -22,6 +22,7 @@ from dp_core.kernel.questions.linear_questions import (
     binned,
     binned_shape,
     check_bins,
+    check_columns,
 )
 from dp_core.kernel.questions.statistic import ClaimedCodes, Sum, claims
 from dp_core.kernel.questions.whole_numbers import (
@@ -75,13 +76,9 @@ class LimitedSums(Sum):
     factors: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if len({*self.by, self.column}) != len(self.by) + 1:
-            raise ValueError("The columns of a sum must be different.")
-        if len(self.by) != len(self.sizes):
-            raise ValueError("Every column of a sum needs a size, and edges or None.")
+        check_columns(self.by, self.sizes)
+        check_columns((self.column,), (self.positions,), most=MOST_POSITIONS, others=self.by)
         check_bins(self.sizes, self.edges)
-        if not 1 <= self.positions <= MOST_POSITIONS:
-            raise ValueError(f"A number has 1 to {MOST_POSITIONS:,} positions.")
         starts = self.runs[::3]
         if (
             len(self.runs) % 3

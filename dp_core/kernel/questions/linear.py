@@ -27,14 +27,12 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.statistic import ClaimedCodes, Sum
-from dp_core.kernel.questions.whole_numbers import MOST, cut
+from dp_core.kernel.questions.whole_numbers import MOST, MOST_CELLS, cut
 
 MOST_JOINT_CELLS = 65_536
 """Largest number of joint cells whose vectors are enumerated."""
 MOST_COMPARED = 2**20
 """Largest number of entries that are compared pair by pair; intervals bound what has more."""
-MOST_CELLS = 2**26
-"""Largest number of cells of a table; its counts need half a gigabyte, its noise ten minutes."""
 _MOST_IN_MEMORY = 2**22
 _MOST_IN_FLOATS = 2**53
 
@@ -126,14 +124,13 @@ def matrix(rows: NDArray[np.int64]) -> Rows:
     )
 
 
-@lru_cache(maxsize=1024)
-def contrasts(weights: tuple[int, ...]) -> Rows:
+def contrasts(weights: NDArray[np.int64]) -> Rows:
     """Return Helmert's contrasts of a column's codes, each times a positive weight w_j.
 
     Row x has the entry -x w_x in contrast x, w_j in every contrast j > x, and 0 before, for
     contrasts j = 1, 2, ... (row 0 has no entry of its own).
     """
-    w, steps = np.array(weights, dtype=np.int64), np.arange(1, len(weights) + 1)
+    w, steps = weights, np.arange(1, len(weights) + 1)
 
     def of(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         own = numbers[:, None]
@@ -144,18 +141,17 @@ def contrasts(weights: tuple[int, ...]) -> Rows:
         before = np.cumsum(table, axis=0)[:-1]
         return np.asarray(w.reshape(along) * (before - steps.reshape(along) * table[1:]))
 
-    norms = _norms_of_contrasts(weights)
     return Rows(
-        count=len(weights) + 1,
-        width=len(weights),
+        count=len(w) + 1,
+        width=len(w),
         reach=int((w * steps).max()),
-        norms=lambda: norms,
+        norms=lambda: _norms_of_contrasts(w),
         of=of,
         times=times,
     )
 
 
-def _norms_of_contrasts(weights: tuple[int, ...]) -> Norms:
+def _norms_of_contrasts(weights: NDArray[np.int64]) -> Norms:
     """Return the norms of contrasts, exactly, in time proportional to their number.
 
     For rows x < y, with S(y) the sum of w_j^2 over j > y:
@@ -164,27 +160,23 @@ def _norms_of_contrasts(weights: tuple[int, ...]) -> Norms:
         u(x)u(y) = S(y) - y w_y^2
         |u(x) - u(y)|_1 = x w_x + (the sum of w_j over x < j < y) + (y + 1) w_y
     """
-    w = (0, *weights)
-    own: list[int] = []
-    own_l1: list[int] = []
-    with_lower: list[int] = []
-    l1_after = l2_after = 0  # sums over j > x of the weights, and of their squares
-    for x in range(len(weights), -1, -1):
-        own.append((x * w[x]) ** 2 + l2_after)
-        own_l1.append(x * w[x] + l1_after)
-        with_lower.append(l2_after - x * w[x] ** 2)
-        l1_after += w[x]
-        l2_after += w[x] ** 2
-    own.reverse()
-    with_lower.reverse()
-    l1_apart = l2_squared_apart = 0
-    below_l1, below, passed = 0, own[0], 0  # largest over x < y; sum of the weights up to y - 1
-    for y in range(1, len(w)):
-        l1_apart = max(l1_apart, below_l1 + passed + (y + 1) * w[y])
-        l2_squared_apart = max(l2_squared_apart, below + own[y] - 2 * with_lower[y])
-        passed += w[y]
-        below_l1, below = max(below_l1, y * w[y] - passed), max(below, own[y])
-    return Norms(max(own_l1), max(own), min(with_lower[1:]), l1_apart, l2_squared_apart)
+    x = np.arange(len(weights) + 1)
+    w: NDArray[Any] = np.concatenate([[0], weights])
+    # No sum is larger: w_j is at most the largest j w_j, divided by j.
+    if 8 * int((x * w).max()) ** 2 >= MOST:
+        w = w.astype(object)
+    own_l1, squares, passed = x * w, w**2, np.cumsum(w)
+    after = squares.sum() - np.cumsum(squares)
+    own, with_lower = own_l1**2 + after, after - x * squares
+    below_l1 = np.maximum.accumulate(own_l1 - passed)[:-1]
+    below = np.maximum.accumulate(own)[:-1]
+    return Norms(
+        int((own_l1 + passed[-1] - passed).max()),
+        int(own.max()),
+        int(with_lower[1:].min()),
+        int((below_l1 + passed[:-1] + (own_l1 + w)[1:]).max()),
+        int((below + own[1:] - 2 * with_lower[1:]).max()),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -317,7 +309,7 @@ def norms_of(rows: NDArray[np.int64]) -> Norms:
     Args:
         rows: At least one row of 64-bit integers.
     """
-    if len(rows) == 1 or (rows[:-1] * (rows[-1] != 0)).any():
+    if len(rows) == 1 or rows[:-1, rows[-1] != 0].any():
         return _norms_of_all(rows)
     others, last = _norms_of_all(rows[:-1]), _norms_of_all(rows[-1:])
     return Norms(
@@ -330,8 +322,12 @@ def norms_of(rows: NDArray[np.int64]) -> Norms:
 
 
 def _norms_of_all(rows: NDArray[np.int64]) -> Norms:
-    sizes = _exactly(np.abs(rows))
-    l1, l2_squared = int(sizes.sum(axis=1).max()), int((sizes**2).sum(axis=1).max())
+    l1 = l2_squared = 0
+    step = max(1, MOST_COMPARED // max(1, rows.shape[1]))
+    for start in range(0, len(rows), step):
+        sizes = _exactly(np.abs(rows[start : start + step]))
+        l1 = max(l1, int(sizes.sum(axis=1).max()))
+        l2_squared = max(l2_squared, int((sizes**2).sum(axis=1).max()))
     if rows.size * len(rows) <= MOST_COMPARED:
         each = _exactly(rows)
         apart = np.abs(each[:, None] - each)

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.questions.linear import (
-    MOST_CELLS,
     Block,
     Linear,
     Term,
@@ -33,15 +32,21 @@ from dp_core.kernel.questions.linear import (
     units,
 )
 from dp_core.kernel.questions.statistic import ClaimedCodes, claims
-from dp_core.kernel.questions.whole_numbers import MOST_CODES, MOST_POSITIONS, cut
+from dp_core.kernel.questions.whole_numbers import (
+    MOST_CELLS,
+    MOST_CODES,
+    MOST_POSITIONS,
+    MOST_WORK,
+    check_work,
+    cut,
+    frozen,
+)
 
-MOST_BOXES = 4096
+MOST_BOXES = isqrt(MOST_WORK)
 """Largest number of boxes; they are compared pair by pair."""
 _PART = 256  # boxes that are compared with all others at a time
 MOST_WEIGHT = 2**16
 """Largest weight of a kernel."""
-MOST_BINS = 4096
-"""Largest number of bins of a kernel or a histogram with rows of their own."""
 GRID = 2**20
 """Units in 1 of a cosine."""
 LARGEST = 2**33
@@ -183,8 +188,6 @@ class BinnedCounts(_OfColumns):
     def __post_init__(self) -> None:
         check_columns(self.columns, self.sizes)
         check_bins(self.sizes, self.edges)
-        if self.length > MOST_CELLS:
-            raise ValueError(f"A table has at most {MOST_CELLS} cells.")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -211,8 +214,6 @@ def check_bins(sizes: Sequence[int], edges: Edges) -> None:
     if len(sizes) != len(edges):
         raise ValueError("Every column needs a size, and edges or None.")
     for size, each in zip(sizes, edges, strict=True):
-        if not 1 <= size <= MOST_CODES:
-            raise ValueError(f"A column has 1 to {MOST_CODES:,} codes.")
         if each is not None:
             check_edges(each, size)
 
@@ -267,8 +268,9 @@ class BoxCounts(_OfColumns):
         if not self.columns:
             raise ValueError("Boxes need columns.")
         check_columns(self.columns, self.sizes)
-        if not 1 <= len(self.boxes) <= MOST_BOXES:
-            raise ValueError(f"There are 1 to {MOST_BOXES:,} boxes.")
+        check_work(len(self.boxes) ** 2)
+        if not self.boxes:
+            raise ValueError("There is at least one box.")
         if any(len(box) != 2 * len(self.columns) for box in self.boxes):
             raise ValueError("A box has two numbers for each column.")
         for box in self.boxes:
@@ -412,7 +414,7 @@ class KernelCounts(Linear):
         column: Column of numbers.
         positions: Number of its grid positions; a larger code means missing.
         edges: First position of every bin, from 0, and then the number of positions; at most
-            `MOST_BINS` bins.
+            4,096 bins (`MOST_WORK`).
         weights: Weight at each distance in bins, from distance 0; nonnegative integers, the first
             at least 1, and at most as many as bins.
     """
@@ -427,8 +429,7 @@ class KernelCounts(Linear):
     def __post_init__(self) -> None:
         check_columns((self.column,), (self.positions,), most=MOST_POSITIONS)
         check_edges(self.edges, self.positions)
-        if self.bins > MOST_BINS:
-            raise ValueError(f"There are 1 to {MOST_BINS:,} bins.")
+        check_work(self.bins**2)
         if not 1 <= len(self.weights) <= self.bins:
             raise ValueError("There are weights for distances from 0, at most one for each bin.")
         if self.weights[0] < 1 or any(not 0 <= each <= MOST_WEIGHT for each in self.weights):
@@ -456,7 +457,7 @@ def _kernel(bins: int, weights: tuple[int, ...]) -> NDArray[np.int64]:
     rows = np.zeros((bins + 1, bins + 1), dtype=np.int64)
     rows[:-1, :-1] = by_distance[np.abs(places[:, None] - places)]
     rows[-1, -1] = weights[0]
-    return rows
+    return frozen(rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -490,7 +491,8 @@ class CosineSums(Linear):
     def __post_init__(self) -> None:
         check_columns((self.column,), (self.size,))
         check_edges(self.edges, self.size, self.size - 1)
-        if not 1 <= self.kept <= self.bins <= MOST_BINS:
+        check_work(self.bins**2)
+        if not 1 <= self.kept <= self.bins:
             raise ValueError(f"A histogram of {self.bins} bins has 1 to {self.bins} coefficients.")
 
     @property
@@ -534,10 +536,10 @@ def _first_cosines(bins: int, kept: int) -> NDArray[np.int64]:
     return _cosine_table(bins, -(-kept // 256) * 256)[:kept]
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def _cosine_table(bins: int, kept: int) -> NDArray[np.int64]:
     # Methods ask for the sensitivities of every number of coefficients.
-    return cosines(bins, np.arange(kept))
+    return frozen(cosines(bins, np.arange(kept)))
 
 
 def cosines(bins: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -570,7 +572,7 @@ def _of_angles(bins: int) -> NDArray[np.int64]:
             size = (size * square >> 100) // (step * (step - 1))
         quarter.append((2 * GRID * found + one) // (2 * one))
     half = [*quarter, *(-value for value in quarter[-2::-1])]
-    return np.array([*half, *half[-2:0:-1]], dtype=np.int64)
+    return frozen(np.array([*half, *half[-2:0:-1]], dtype=np.int64))
 
 
 # -- interactions
@@ -684,7 +686,7 @@ class Interaction(_OfColumns):
         for axis, size in enumerate(self.sizes):
             along = (-1, *[1] * (table.ndim - 1))
             steps = np.arange(1, size).reshape(along)
-            weights = np.array(_weights(size, len(self.sizes))).reshape(along)
+            weights = _weights(size, len(self.sizes)).reshape(along)
             part = np.moveaxis(table, axis, 0) / (weights * steps * (steps + 1))
             found = np.zeros((size, *part.shape[1:]))
             found[:-1] = np.cumsum(part[::-1], axis=0)[::-1]
@@ -725,11 +727,12 @@ def _squared_norm(size: int, columns: int) -> int:
     return 32 if size == 2 else max(32 * size, 2 ** min(12, 32 // columns)) ** 2
 
 
-@lru_cache(maxsize=1024)
-def _weights(size: int, columns: int) -> tuple[int, ...]:
+@lru_cache(maxsize=64)
+def _weights(size: int, columns: int) -> NDArray[np.int64]:
     """Return the weights of a column of `size` codes, one of so many columns."""
     square = _squared_norm(size, columns)
-    return tuple((isqrt(4 * square // (j * (j + 1))) + 1) // 2 for j in range(1, size))
+    weights = ((isqrt(4 * square // (j * (j + 1))) + 1) // 2 for j in range(1, size))
+    return frozen(np.fromiter(weights, dtype=np.int64, count=size - 1))
 
 
 def check_columns(
@@ -747,6 +750,9 @@ def check_columns(
         most: Largest number of these.
         others: Further columns of the question.
     """
+    # The codes of all cells of so many columns are an array with one axis more, of at most 64.
+    if len(columns) + len(others) > 63:
+        raise ValueError("A question has at most 63 columns.")
     if len({*columns, *others}) != len(columns) + len(others):
         raise ValueError("The columns of a question must be different.")
     if len(columns) != len(sizes):

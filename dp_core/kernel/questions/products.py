@@ -7,10 +7,9 @@ of a cell through its means, so they are not of the linear family and have a pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,7 @@ from numpy.typing import NDArray
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.descriptions import fields_from_json
-from dp_core.kernel.questions.linear_questions import MiddleProducts, check_columns
+from dp_core.kernel.questions.linear_questions import check_columns
 from dp_core.kernel.questions.statistic import ClaimedCodes, Sum, claims
 from dp_core.kernel.questions.whole_numbers import MOST_POSITIONS, cell_numbers, cut, exact_sums
 
@@ -115,12 +113,6 @@ class Products(Sum):
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         return claims(self.by, self.sizes) + claims(self.columns, self.positions, or_missing=True)
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Sum:
-        if document["about"] == "middle":
-            return MiddleProducts.from_json(document)
-        return fields_from_json(cls, document)
 
 
 def _centred(codes: Codes, positions: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

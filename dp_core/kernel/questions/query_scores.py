@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -13,21 +13,16 @@ from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.counting_queries import Queries, queries_from_json
+from dp_core.kernel.questions.counting_queries import Queries
 from dp_core.kernel.questions.descriptions import whole
-from dp_core.kernel.questions.statistic import TableStatistic, alike
+from dp_core.kernel.questions.statistic import ClaimedCodes, TableStatistic, alike
 from dp_core.kernel.questions.whole_numbers import MOST, saturated, times
 
 
-@dataclass(frozen=True, slots=True)
-class QueryCounts(TableStatistic):
-    """The numbers of records of counting queries.
+@dataclass(frozen=True, slots=True, eq=False)
+class _OfQueries(TableStatistic):
+    """What questions about counting queries share."""
 
-    Attributes:
-        queries: The counting queries.
-    """
-
-    NAME: ClassVar[str] = "query-counts"
     IN_SHARES: ClassVar[bool] = True
 
     queries: Queries
@@ -39,6 +34,20 @@ class QueryCounts(TableStatistic):
     @property
     def cliques(self) -> tuple[Clique, ...]:
         return self.queries.cliques
+
+    def claimed_codes(self) -> Iterable[ClaimedCodes]:
+        return self.queries.claimed_codes()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCounts(_OfQueries):
+    """The numbers of records of counting queries.
+
+    Attributes:
+        queries: The counting queries.
+    """
+
+    NAME: ClassVar[str] = "query-counts"
 
     def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
         """1 under both relations: a row adds 0 or 1 to a count."""
@@ -55,18 +64,9 @@ class QueryCounts(TableStatistic):
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         return _exact(self.queries, counts)
 
-    def to_json(self) -> dict[str, object]:
-        return {"name": self.NAME, "queries": self.queries.to_json()}
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        # privacy: the bounds are computed again from the queries, not read from the receipt.
-        queries = queries_from_json(document["queries"])
-        return 1, queries.l1(neighbours), queries.l2_squared(neighbours)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QueryDistance(TableStatistic):
+class QueryDistance(_OfQueries):
     """Distance of each query's count from a public answer, in units of 1/grid record.
 
     Entry i is |grid * count_i - answers_i|. MWEM chooses by these scores (Hardt, Ligett & McSherry
@@ -79,24 +79,14 @@ class QueryDistance(TableStatistic):
     """
 
     NAME: ClassVar[str] = "query-distance"
-    IN_SHARES: ClassVar[bool] = True
 
-    queries: Queries
     answers: NDArray[np.int64]
     grid: int
 
     def __post_init__(self) -> None:
         _check_shapes(self.queries, self.answers)
-        if not isinstance(self.grid, int | np.integer) or self.grid < 1:
-            raise ValueError(f"A grid must be a whole number of at least 1, not {self.grid}.")
-
-    @property
-    def length(self) -> int:
-        return self.queries.length
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        return self.queries.cliques
+        if self.grid < 1:
+            raise ValueError(f"A grid must be at least 1, not {self.grid}.")
 
     def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
         """`grid`, under either relation.
@@ -105,7 +95,7 @@ class QueryDistance(TableStatistic):
         1, and so does a replaced row, which subtracts 0 or 1 and adds 0 or 1. The answer is public
         and equal for both files, and ||x| - |y|| <= |x - y|.
         """
-        return int(self.grid)
+        return self.grid
 
     def in_shares(self, shares: int) -> Self:
         """Return the distances from S times the answers: those in units of 1/grid share."""
@@ -114,17 +104,16 @@ class QueryDistance(TableStatistic):
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         # privacy: whole numbers of any size; no float and no overflow.
         exact = _exact(self.queries, counts)
-        grid = int(self.grid)
-        if _fits(exact, grid, self.answers):
-            distance: NDArray[np.int64] = np.abs(grid * exact - self.answers)
+        if _fits(exact, self.grid, self.answers):
+            distance: NDArray[np.int64] = np.abs(self.grid * exact - self.answers)
             return distance
         return saturated(
-            abs(grid * count - answer)
+            abs(self.grid * count - answer)
             for count, answer in zip(exact.tolist(), self.answers.tolist(), strict=True)
         )
 
     def to_json(self) -> dict[str, object]:
-        return {"name": self.NAME, "length": self.length, "grid": int(self.grid)}
+        return {"name": self.NAME, "length": self.length, "grid": self.grid}
 
     @classmethod
     def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG003
@@ -132,7 +121,7 @@ class QueryDistance(TableStatistic):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SignedQueries(TableStatistic):
+class SignedQueries(_OfQueries):
     """Signed multiples of each query's count minus a public number.
 
     Entry i is signs_i * factor * count_i - offsets_i. These are the payoffs of DualQuery (Gaboardi
@@ -146,28 +135,18 @@ class SignedQueries(TableStatistic):
     """
 
     NAME: ClassVar[str] = "signed-queries"
-    IN_SHARES: ClassVar[bool] = True
 
-    queries: Queries
     factor: int
     offsets: NDArray[np.int64]
     signs: NDArray[np.int64]
 
     def __post_init__(self) -> None:
         _check_shapes(self.queries, self.offsets, self.signs)
-        if not isinstance(self.factor, int | np.integer) or self.factor < 1:
-            raise ValueError(f"A factor must be a whole number of at least 1, not {self.factor}.")
+        if self.factor < 1:
+            raise ValueError(f"A factor must be at least 1, not {self.factor}.")
         # privacy: a sign of 2 would be a factor twice as large as the one that is stated.
         if not np.isin(self.signs, (-1, 0, 1)).all():
             raise ValueError("Signs are 1, 0 or -1.")
-
-    @property
-    def length(self) -> int:
-        return self.queries.length
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        return self.queries.cliques
 
     def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
         """`factor`, under either relation.
@@ -175,7 +154,7 @@ class SignedQueries(TableStatistic):
         A row that is added, removed or replaced changes a count by 0 or 1 (see `QueryDistance`),
         and so the entry by 0 or `factor`. Offsets are public and equal for both files.
         """
-        return int(self.factor)
+        return self.factor
 
     def in_shares(self, shares: int) -> Self:
         """Return the multiples less S times the offsets."""
@@ -183,18 +162,17 @@ class SignedQueries(TableStatistic):
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         exact = _exact(self.queries, counts)
-        factor = int(self.factor)
-        if _fits(exact, factor, self.offsets):
-            return self.signs * factor * exact - self.offsets
+        if _fits(exact, self.factor, self.offsets):
+            return self.signs * self.factor * exact - self.offsets
         return saturated(
-            sign * factor * count - offset
+            sign * self.factor * count - offset
             for count, sign, offset in zip(
                 exact.tolist(), self.signs.tolist(), self.offsets.tolist(), strict=True
             )
         )
 
     def to_json(self) -> dict[str, object]:
-        return {"name": self.NAME, "length": self.length, "factor": int(self.factor)}
+        return {"name": self.NAME, "length": self.length, "factor": self.factor}
 
     @classmethod
     def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG003
@@ -203,8 +181,8 @@ class SignedQueries(TableStatistic):
 
 def _check_shapes(queries: Queries, *vectors: NDArray[np.int64]) -> None:
     for vector in vectors:
-        if vector.shape != (queries.length,) or vector.dtype != np.int64:
-            raise ValueError(f"{queries.length} queries need as many 64-bit whole numbers.")
+        if vector.shape != (queries.length,):
+            raise ValueError(f"{queries.length} queries need as many numbers.")
 
 
 def _exact(queries: Queries, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:

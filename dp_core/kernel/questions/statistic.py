@@ -18,6 +18,7 @@ from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter, Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.descriptions import fields_from_json, fields_json, whole
+from dp_core.kernel.questions.whole_numbers import MOST_CELLS
 
 
 class ClaimedCodes(NamedTuple):
@@ -99,12 +100,43 @@ class Statistic(ABC):
         """Return the numbers of codes that the bounds assume; by default none."""
         return ()
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Return `NAME` as `name` and the public parameters that decide the sensitivity."""
+        """Return `NAME` as `name` and the public parameters that decide the sensitivity.
+
+        By default they are all fields.
+        """
+        return {"name": self.NAME, **fields_json(self)}
 
     @classmethod
-    @abstractmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Statistic:
+        """Return the statistic with the given fields; see `fields_from_json`."""
+        return fields_from_json(cls, document)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Statistic:
+        """Return the statistic that `to_json` described, if it has all fields.
+
+        Raises:
+            ValueError: if the document is not exactly what `to_json` returns (or another error of
+                `GARBAGE`).
+        """
+        found = cls.from_json(document)
+        # privacy: a key that `from_json` ignores could change what the description means.
+        if found.to_json() != document:
+            raise ValueError("The description has missing or unknown fields.")
+        return found.of_size()
+
+    def of_size(self) -> Self:
+        """Return the statistic if its answer has a size that can be counted and drawn.
+
+        Raises:
+            ValueError: if it has more than `MOST_CELLS` entries.
+        """
+        if self.length > MOST_CELLS:
+            raise ValueError(f"The answer of a question has at most {MOST_CELLS:,} entries.")
+        return self
+
+    @classmethod
     def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
         """Return the bounds for one row of the statistic that `to_json` described.
 
@@ -116,6 +148,8 @@ class Statistic(ABC):
             ValueError: if `to_json` cannot have returned the document (or another error of
                 `GARBAGE`).
         """
+        found = cls.read(document)
+        return found.largest_change(neighbours), found.l1(neighbours), found.l2_squared(neighbours)
 
 
 class TableStatistic(Statistic):
@@ -141,7 +175,7 @@ class Sum(Statistic):
     """A sum over records, computed from the cells that hold a record.
 
     The columns may have any number of codes. A statistic that is not a count is first rounded to a
-    fixed grid; the bounds are for the rounded values. `to_json` describes a sum completely.
+    fixed grid; the bounds are for the rounded values.
     """
 
     __slots__ = ()
@@ -173,39 +207,12 @@ class Sum(Statistic):
     def claimed_codes(self) -> Iterable[ClaimedCodes]:
         """Return the number of codes that the bounds assume for each column."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.NAME, **fields_json(self)}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Sum:
-        """Return the sum that `to_json` described; see `read`."""
-        return fields_from_json(cls, document)
-
     def largest_change(self, neighbours: Neighbours) -> int:
         """Return `l1`, because one entry changes by at most the sum of all changes."""
         return self.l1(neighbours)
 
     def exact(self, counter: Counter) -> NDArray[np.int64]:
         return self.total(*counter.observed(self.clique))
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Sum:
-        """Return the sum that `to_json` described.
-
-        Raises:
-            ValueError: if the document is not exactly what `to_json` returns (or another error of
-                `GARBAGE`).
-        """
-        found = cls.from_json(document)
-        # privacy: a key that `from_json` ignores could change what the description means.
-        if found.to_json() != document:
-            raise ValueError("The description of the sum has missing or unknown fields.")
-        return found
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        found = cls.read(document)
-        return found.largest_change(neighbours), found.l1(neighbours), found.l2_squared(neighbours)
 
 
 def check_codes(statistic: Statistic, domain: Domain) -> None:

@@ -49,12 +49,6 @@ class TableDistance(TableStatistic):
             raise ValueError("Every table has an answer, a weight and an offset.")
         if self.grid < 1 or any(weight < 0 for weight in self.weights):
             raise ValueError("A grid is at least 1, and weights are not negative.")
-        # privacy: whole numbers only; a float score has no proven sensitivity.
-        if any(answer.dtype != np.int64 for answer in self.answers) or not all(
-            isinstance(number, int | np.integer)
-            for number in (self.grid, *self.weights, *self.offsets)
-        ):
-            raise ValueError("Answers, the grid, weights and offsets are whole numbers.")
 
     @property
     def length(self) -> int:
@@ -74,12 +68,12 @@ class TableDistance(TableStatistic):
         return replace(
             self,
             answers=tuple(times(answer, shares) for answer in self.answers),
-            offsets=tuple(shares * int(offset) for offset in self.offsets),
+            offsets=tuple(shares * offset for offset in self.offsets),
         )
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         return saturated(
-            int(weight) * (_distance(counts[clique].counts, answer, int(self.grid)) - int(offset))
+            weight * (_distance(counts[clique].counts, answer, self.grid) - offset)
             for clique, answer, weight, offset in zip(
                 self.cliques, self.answers, self.weights, self.offsets, strict=True
             )
@@ -89,8 +83,8 @@ class TableDistance(TableStatistic):
         return {
             "name": self.NAME,
             "length": self.length,
-            "grid": int(self.grid),
-            "weight": max(1, int(max(self.weights, default=1))),
+            "grid": self.grid,
+            "weight": max(1, *self.weights),
         }
 
     @classmethod
@@ -100,7 +94,7 @@ class TableDistance(TableStatistic):
 
 
 def _change(grid: int, weight: int, neighbours: Neighbours) -> int:
-    return int(grid) * max(1, int(weight)) * (1 if neighbours == "add-remove" else 2)
+    return grid * max(1, weight) * (1 if neighbours == "add-remove" else 2)
 
 
 def _distance(counts: NDArray[np.int64], answer: NDArray[np.int64], grid: int) -> int:

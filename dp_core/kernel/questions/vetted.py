@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from dp_core.kernel.cost.sensitivity import Bounds, in_shares, of_unit
+from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.extensions.f_score import FScore
@@ -14,6 +15,7 @@ from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions import descriptions
 from dp_core.kernel.questions.cuts import CutDeviations
 from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import (
@@ -31,7 +33,7 @@ from dp_core.kernel.questions.quantile import Quantile
 from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, SignedQueries
 from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
-from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic
+from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic, check_codes
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.table_distance import TableDistance
 
@@ -76,6 +78,37 @@ VETTED: Mapping[str, type[Statistic]] = {
 """Every statistic whose sensitivity is proven in this package, by the name in its description."""
 
 
+Asked = TypeVar("Asked", bound=Statistic)
+
+
+def rebuilt(kind: type[Asked], question: Statistic) -> Asked:
+    """Return the question on the list that has the name and the fields of an object.
+
+    Args:
+        kind: What it must be.
+        question: The object; whatever else it is, only the plain values of its fields are used.
+
+    Raises:
+        ValueError: or another error of `GARBAGE`, if these are not the fields of a question of this
+            kind on the list.
+    """
+    # privacy: a sensitivity is believed only if it is proven. The object of a method could claim
+    # any, count something else, or change after it was charged.
+    own = _kind(question.NAME, getattr(question, "about", None))
+    found = descriptions.rebuilt(own, question).of_size()
+    if not isinstance(found, kind):
+        raise ValueError(f"The statistic {found.NAME!r} is no {kind.__name__}.")
+    return found
+
+
+def _kind(name: object, about: object) -> type[Statistic]:
+    kind = VETTED.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ValueError(f"No statistic of the name {name!r:.40} has a proven sensitivity.")
+    # Products about the middle are linear, and have a proof of their own.
+    return MiddleProducts if kind is Products and about == "middle" else kind
+
+
 def bounds(statistic: Statistic, relation: Relation) -> Bounds:
     """Return the largest change of an entry, and the L1 and squared L2 sensitivity of all.
 
@@ -83,13 +116,9 @@ def bounds(statistic: Statistic, relation: Relation) -> Bounds:
     `dp_core.kernel.cost.sensitivity.in_shares` converts them to those of values in shares.
 
     Raises:
-        TypeError: if the statistic is not on the list.
         BadInput: if its sensitivity is proven for a public number of rows only, and that is not
             public.
     """
-    # privacy: a sensitivity is believed only if it is proven; a subclass could claim any.
-    if type(statistic) not in (*VETTED.values(), MiddleProducts):
-        raise TypeError(f"{type(statistic).__name__} has no proven sensitivity.")
     return of_unit(
         relation,
         lambda rows: (
@@ -100,7 +129,7 @@ def bounds(statistic: Statistic, relation: Relation) -> Bounds:
     )
 
 
-def asked_in_shares(statistic: Statistic, relation: Relation) -> Statistic:
+def asked_in_shares(statistic: Asked, relation: Relation) -> Asked:
     """Return the question as it is put to the file: in shares, if a unit has several.
 
     Raises:
@@ -123,26 +152,31 @@ def sensitivities(statistic: Statistic, relation: Relation) -> tuple[int, int]:
     return bounds(statistic, relation)[1:]
 
 
-def required(document: Mapping[str, Any], relation: Relation) -> Bounds:
+def required(
+    document: Mapping[str, Any], relation: Relation, domain: Domain | None = None
+) -> Bounds:
     """Return the bounds of a statistic from its description alone, to verify a receipt.
 
     Args:
         document: The statistic as a receipt describes it; it is trusted only to name what was
             computed.
         relation: The release's neighbouring relation.
+        domain: Columns and numbers of codes that the statistic must be about; None if unknown.
 
     Returns:
         The largest change of an entry, and the L1 and squared L2 sensitivity of all entries, of
         the values that were drawn: in shares, if a unit has several.
 
     Raises:
-        ValueError: or another error of `GARBAGE`, if it describes no statistic on the list.
+        ValueError: or another error of `GARBAGE`, if it describes no statistic on the list, or one
+            of other columns or codes.
         BadInput: see `bounds` and `asked_in_shares`.
     """
-    kind = VETTED.get(document["name"])
-    if kind is None:
-        raise ValueError("No statistic of that name has a proven sensitivity.")
+    kind = _kind(document["name"], document.get("about"))
     _check_in_shares(kind, relation)
+    # Receipts of the others describe only what decides their sensitivity.
+    if domain is not None and issubclass(kind, (Sum, QueryCounts)):
+        check_codes(kind.read(document), domain)
     return in_shares(relation, of_unit(relation, lambda rows: kind.required(document, rows)))
 
 
@@ -155,7 +189,7 @@ def sum_from_json(document: Mapping[str, Any]) -> Sum:
     Raises:
         ValueError: or another error of `GARBAGE`, if it describes no sum on the list.
     """
-    kind = SUMS.get(document["name"])
-    if kind is None:
-        raise ValueError("No sum of that name has a proven sensitivity.")
-    return kind.read(document)
+    found = _kind(document["name"], document.get("about")).read(document)
+    if not isinstance(found, Sum):
+        raise ValueError(f"The statistic {found.NAME!r} is no sum over records.")
+    return found

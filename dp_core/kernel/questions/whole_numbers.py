@@ -13,6 +13,12 @@ from dp_core.kernel.errors import BadInput
 MOST = 2**62
 """Largest absolute value of an entry; it leaves room for noise in 64 bits."""
 
+MOST_CELLS = 2**26
+"""Largest number of cells of a table; its counts need half a gigabyte, its noise ten minutes."""
+
+MOST_WORK = 2**24
+"""Largest number of numbers from which a sensitivity is computed, beside a question's own."""
+
 MOST_CODES = 2**32
 """Largest number of codes of a column, because codes have 32 bits."""
 
@@ -20,10 +26,32 @@ MOST_POSITIONS = 2**16
 """Largest number of positions of a number, so that products of two numbers fit in 64 bits."""
 
 
+def check_work(numbers: int) -> None:
+    """Refuse a question if its sensitivity would cost too much, also whoever verifies a receipt.
+
+    Args:
+        numbers: How many numbers the sensitivity is computed from.
+
+    Raises:
+        ValueError: if there are more than `MOST_WORK`.
+    """
+    if numbers > MOST_WORK:
+        raise ValueError(
+            f"A sensitivity is computed from at most {MOST_WORK:,} numbers, not {numbers:,}: ask"
+            " about fewer columns, bins or boxes."
+        )
+
+
 def saturated(values: Iterable[int]) -> NDArray[np.int64]:
     """Return whole numbers of any size as 64-bit ones, cut to [-MOST, MOST]."""
     # privacy: a cut never increases a difference; an overflow or an error would reveal the data.
     return np.array([min(max(int(value), -MOST), MOST) for value in values], dtype=np.int64)
+
+
+def frozen(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an array after making it read-only, so that who shares it cannot change it."""
+    values.setflags(write=False)
+    return values
 
 
 def cut(values: NDArray[Any]) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import nearest
-from dp_core.kernel.questions.linear import MOST_CELLS
+from dp_core.kernel.questions.whole_numbers import MOST_CELLS
 from dp_core.methods import registry
 from dp_core.methods.selection.budget.wanted_shares import MOST_PARTS
 from dp_core.methods.selection.budget.workload import MOST_COLUMNS, WantedTable, worths

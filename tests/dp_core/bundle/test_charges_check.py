@@ -23,13 +23,17 @@ from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.grant import TABLE
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions.linear_questions import CellSums
+from dp_core.kernel.questions.counting_queries import Parities
+from dp_core.kernel.questions.linear_questions import CellSums, Interaction
+from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.vetted import required
 from tests.dp_core.kernel.test_document import DOCUMENT
 from tests.vectors.make import receipt_case
 
 ADD, REPLACE = "add-remove", "replace-one"
 ENOUGH, SMALLER, UNKNOWN = "cover their events", "a smaller effect", "whose sensitivity"
+FILE = Domain(("height", "sex", "age"), (6, 2, 3))
+"""Five heights, and a code for a missing one."""
 ROWS, S = 1000, 12
 """Public number of rows, and shares of a household of at most four members."""
 SCALE, LARGE = Fraction(1000), Fraction(10**9)
@@ -63,6 +67,7 @@ def checked(event, asks, neighbours=ADD, shares=1, cost=None, own_delta=Fraction
         settled=SimpleNamespace(body={"outcome": "finished", "spent": str(charge.cost)}),
         plan={"spec": {"synthesize": {"mode": "shared"}}},
         sets=1,
+        domain_of=lambda _: FILE,
     )
     return " ".join(found) if isinstance(found := check_charges(claims), tuple) else found
 
@@ -145,6 +150,26 @@ def test_a_score_of_other_rows_than_the_file_has_shows(rows):
     assert (ENOUGH if rows == ROWS else UNKNOWN) in checked(event, asks, REPLACE)
 
 
+@pytest.mark.parametrize(
+    ("asks", "found"),
+    [
+        (CellSums(column="height", positions=5), ENOUGH),
+        (CellSums(column="height", positions=6), ENOUGH),
+        # Of fewer positions than the file has, a record would seem to move the sum less.
+        (CellSums(column="height", positions=2), UNKNOWN),
+        (CellSums(column="height", positions=7), UNKNOWN),
+        (CellSums(column="weight", positions=5), UNKNOWN),
+        (CellSums(column="height", positions=5, by=("sex",), sizes=(3,)), UNKNOWN),
+        (Interaction(("sex", "age"), (2, 3)), ENOUGH),
+        (Interaction(("sex", "age"), (2, 2)), UNKNOWN),
+        (QueryCounts(Parities((("sex",),))), ENOUGH),
+        (QueryCounts(Parities((("sex",), ("sex", "age")))), UNKNOWN),
+    ],
+)
+def test_a_question_of_other_columns_or_codes_than_the_file_has_shows(asks, found):
+    assert found in checked(LaplaceEvent(LARGE, 10**6), asks.to_json())
+
+
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 @pytest.mark.parametrize(
     ("event", "asks"),
@@ -201,6 +226,7 @@ def claims_of(receipts, stated):
         also=None,
         schema=SimpleNamespace(unit=A_ROW, panel=None),
         document=DOCUMENT,
+        domain_of=lambda _: FILE,
         program="dp_release 0.1.0",
         plan={
             "spec": {"synthesize": {"mode": "shared"}, "select": {"method": "mst"}},

@@ -160,6 +160,10 @@ RELINKED = {
         {"tables": "of other columns than receipt"},
     ),
     "threshold": (threshold, {"guarantee": "does not imply"}),
+    "term": (
+        lambda d: body(d, 1).update(only_women=True),
+        {"guarantee": "terms that this program does not know: 'only_women'"},
+    ),
 }
 
 

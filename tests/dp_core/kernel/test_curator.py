@@ -20,7 +20,12 @@ from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.mechanisms.grant import Grant
+from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.linear_questions import CellSums
+from dp_core.kernel.questions.quantile import Quantile
+from dp_core.kernel.questions.query_scores import QueryDistance, SignedQueries
+from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.table_distance import TableDistance
 from tests.conftest import DatasetCounter
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
@@ -89,23 +94,94 @@ def test_an_answer_given_before_is_given_again_and_costs_nothing():
     assert len(counter.asked) == asked
 
 
-def test_a_statistic_without_a_proof_is_refused():
-    class Homemade(InDif):
-        def largest_change(self, _):
-            return 1
+class Tame(InDif):
+    """Claims that a record changes less, and answers something else."""
 
+    length = 7
+
+    def largest_change(self, _):
+        return 1
+
+    def exact(self, _):
+        return np.full(7, 10**6)
+
+
+class TameQueries(Cells):
+    def l1(self, _):
+        return 1
+
+    def count(self, tables):
+        return 10**6 * super().count(tables)
+
+
+@pytest.mark.usefixtures("no_noise")
+def test_nothing_but_the_fields_of_a_question_is_believed():
+    curator, counter, session = curator_of("pure")
+    pair = InDif((("a", "b"),))
+    found = curator.perturb("select", "x", Tame((("a", "b"),)), Fraction(1, 4))
+    np.testing.assert_array_equal(found, pair.exact(counter))
+    curator.choose("select", "y", Tame((("a", "b"),)), Fraction(1, 4))
+    one = TameQueries((("a",), ("b",)), ((0,), (1,)))
+    answers = curator.answer("select", "z", one, Fraction(1, 4))
+    assert answers.queries == Cells(one.of, one.codes)
+    assert answers.values.max() <= 50
+    events = [grant.step.event for grant in session.charges]
+    assert [event.l1_sensitivity for event in (events[0], events[2])] == [4, 2]
+    assert events[1].sensitivity == 4
+
+
+def test_an_array_that_is_changed_after_the_charge_changes_no_answer(monkeypatch):
+    curator, counter, session = curator_of("pure")
+    queries = Cells((("a",), ("b",)), ((0,), (1,)))
+    signs = np.array([1, -1])
+    question = SignedQueries(queries, 1, np.zeros(2, dtype=np.int64), signs)
+    exact = question.exact(counter)
+    count = counter.count
+
+    def later(cliques):
+        signs[:] = 10**6
+        return count(cliques)
+
+    monkeypatch.setattr(counter, "count", later)
+    monkeypatch.setattr(additive_noise, "add", lambda values, _: values)
+    found = curator.perturb("select", "x", question, Fraction(1))
+    np.testing.assert_array_equal(found, exact)
+    assert signs[0] == 10**6
+    assert session.charges[0].step.event.l1_sensitivity == 2
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        type("Unknown", (InDif,), {"NAME": "unknown"})((("a", "b"),)),
+        InDif((("a", 1),)),
+        InDif([("a", "b"), "ab"]),
+        Quantile(column="c", low=0, high=3, part=True, of=2),
+        QueryDistance(Cells((("a",),), ((0,),)), np.zeros(1), 1),
+        QueryDistance(Cells((("a",),), ((0,),)), np.zeros(1, dtype=np.int64), 1.5),
+        TableDistance((("a",),), (np.zeros(2),), 1, (1,), (0,)),
+        TableDistance((("a",),), (np.zeros(2, dtype=np.int64),), 1, (0.5,), (0,)),
+        TableChecks((("a",),), (np.zeros(2),)),
+    ],
+)
+def test_a_question_of_no_known_kind_or_of_other_values_than_whole_numbers_is_refused(question):
     curator, counter, session = curator_of("pure")
     for ask in (curator.perturb, curator.choose):
-        with pytest.raises(TypeError, match="no proven sensitivity"):
-            ask("select", "x", Homemade((("a", "b"),)), Fraction(1))
+        with pytest.raises(ValueError, match=r"has a proven|Expected"):
+            ask("select", "x", question, Fraction(1))
     assert counter.asked == []
     assert session.charges == []
 
 
-def test_a_check_of_another_kind_is_refused_before_it_is_charged():
+def test_a_question_of_another_kind_is_refused_before_it_is_charged():
     curator, counter, session = curator_of("pure")
-    with pytest.raises(TypeError, match="TableChecks, not for InDif"):
-        curator.check("x", InDif((("a", "b"),)), Fraction(1))
+    pair = InDif((("a", "b"),))
+    with pytest.raises(ValueError, match="'indif' is no TableChecks"):
+        curator.check("x", pair, Fraction(1))
+    with pytest.raises(ValueError, match="'indif' is no Sum"):
+        curator.total("select", "x", pair, Fraction(1))
+    with pytest.raises(ValueError, match="'cell-sums' is no TableStatistic"):
+        curator.choose("select", "x", CellSums(column="c", positions=4), Fraction(1))
     assert counter.asked == []
     assert session.charges == []
 

@@ -64,6 +64,8 @@ def test_a_unit_comes_back_from_its_plain_values(unit):
         ("columns", [SEX | {"name": "id"}]),
         ("columns", [{"name": "sex"}]),
         ("columns", [SEX | {"codes": 9}]),
+        # A code for no member of a household, which no column of rows has.
+        ("columns", [SEX | {"codes": 4}]),
         ("records", {"of": "panel"}),
         ("records", {"of": "rows", "key": "id"}),
         ("records", None),
@@ -126,6 +128,8 @@ PANEL = {
 def test_records_are_made_of_what_the_unit_protects(unit, records):
     document = DOCUMENT | {"unit": unit.to_json(), "records": records}
     assert check_document(document) == unit
+    if unit is HOME:
+        assert check_document(document | {"columns": [SEX | {"codes": 4}, AGE]}) == unit
     for key in {"key", "link", "most", "person"} & {*records}:
         other = records | {key: 3 if key == "most" else "other"}
         with pytest.raises(BadInput, match=f"records.{key}"):

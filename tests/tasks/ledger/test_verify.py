@@ -421,6 +421,7 @@ def without(kind, name):
         (forge("settle", seen=False), "no result was seen"),
         (forge("settle", seen=0), "has no valid outcome"),
         (forge("reserve", neighbours="replace-one"), "another neighbouring relation"),
+        (forge("reserve", only_women=True), "unknown terms .only_women"),
         (forge("reserve", epsilon="100"), "promises more than account"),
         (forge("reserve", costs={"measure": "100"}), "states costs of stages"),
         (forge("reserve", currency={"kind": "pure"}), "was changed"),

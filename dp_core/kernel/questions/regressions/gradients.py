@@ -22,7 +22,7 @@ from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.regressions.features import ONE, Features, Number
 from dp_core.kernel.questions.statistic import ClaimedCodes, Sum
-from dp_core.kernel.questions.whole_numbers import MOST, cut
+from dp_core.kernel.questions.whole_numbers import MOST, cut, frozen
 
 COEFFICIENT = 1 << 16
 """The number 1 in the unit of coefficients."""
@@ -38,14 +38,8 @@ _WEIGHT_BITS = 34
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassGradient(Sum):
-    """The gradient of the multinomial logistic loss: sum of (p_k - [y = k]) x, k from the second.
-
-    Of two classes it is the logistic loss. x are the features, p the probabilities of the classes
-    at `at`, whose first class has coefficients 0. Unit: 1/(`PROBABILITY` `ONE`). The entries have
-    the axes class (from the second) and feature, flattened row by row. With Q = `PROBABILITY`:
-    p_k = floor(Q e_k / sum e) from whole numbers e, so that p_k >= 0 and all of them together are
-    at most Q.
+class OfClasses(Sum):
+    """A sum about classes, with the axes class (from the second) and feature, row by row.
 
     Attributes:
         column: Column whose codes are the classes.
@@ -53,20 +47,16 @@ class ClassGradient(Sum):
         missing_from: For a column of numbers, its number of positions; the two classes are then
             present and missing. 0 (the default) for a column of levels.
         features: The predictors.
-        at: Public coefficients, in units of 1/`COEFFICIENT`, with the entries' axes.
     """
-
-    NAME: ClassVar[str] = "class-gradient"
-    IN_SHARES: ClassVar[bool] = True
 
     column: str
     classes: int
     missing_from: int = 0
     features: Features
-    at: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        _check(self.column, self.features, self.at, self.length)
+        if self.column in self.features.names:
+            raise ValueError("A column cannot predict itself.")
         if self.classes < 2 or self.missing_from < 0 or (self.missing_from and self.classes != 2):
             raise ValueError("There must be at least two classes, and exactly two for missing.")
 
@@ -78,15 +68,45 @@ class ClassGradient(Sum):
     def clique(self) -> Clique:
         return (*self.features.names, self.column)
 
+    def codes(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+        """Return the class of each code."""
+        return (codes >= self.missing_from).astype(np.int64) if self.missing_from else codes
+
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        own = ClaimedCodes(
+            self.column, self.missing_from or self.classes, or_missing=bool(self.missing_from)
+        )
+        return [own, *self.features.claimed_codes()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassGradient(OfClasses):
+    """The gradient of the multinomial logistic loss: sum of (p_k - [y = k]) x, k from the second.
+
+    Of two classes it is the logistic loss. x are the features, p the probabilities of the classes
+    at `at`, whose first class has coefficients 0. Unit: 1/(`PROBABILITY` `ONE`). The entries have
+    the axes class (from the second) and feature, flattened row by row. With Q = `PROBABILITY`:
+    p_k = floor(Q e_k / sum e) from whole numbers e, so that p_k >= 0 and all of them together are
+    at most Q.
+
+    Attributes:
+        at: Public coefficients, in units of 1/`COEFFICIENT`, with the entries' axes.
+    """
+
+    NAME: ClassVar[str] = "class-gradient"
+    IN_SHARES: ClassVar[bool] = True
+
+    at: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        OfClasses.__post_init__(self)
+        _check(self.column, self.features, self.at, self.length)
+
     def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         matrix = self.features.matrix(cells[:, :-1])
         residual = probabilities(matrix, self.at, self.classes)[:, 1:]
         residual -= PROBABILITY * (self.codes(cells[:, -1])[:, None] == np.arange(1, self.classes))
         return _weighted(residual, matrix, counts)
-
-    def codes(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-        """Return the class of each code."""
-        return (codes >= self.missing_from).astype(np.int64) if self.missing_from else codes
 
     def _residual(self) -> tuple[int, int]:
         """Return bounds on a record's residual: its L1 norm, and its squared L2 norm."""
@@ -122,12 +142,6 @@ class ClassGradient(Sum):
         """
         own = self._residual()[1] * self.features.norm * ONE**2
         return own if neighbours == "add-remove" else 4 * own
-
-    def claimed_codes(self) -> list[ClaimedCodes]:
-        own = ClaimedCodes(
-            self.column, self.missing_from or self.classes, or_missing=bool(self.missing_from)
-        )
-        return [own, *self.features.claimed_codes()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,9 +253,7 @@ def _exponentials() -> NDArray[np.int64]:
     for _ in range(_FAR + 1):
         found.append(power >> (bits - _WEIGHT_BITS))
         power = power * step >> bits
-    table = np.array(found, dtype=np.int64)
-    table.setflags(write=False)
-    return table
+    return frozen(np.array(found, dtype=np.int64))
 
 
 def _weighted(

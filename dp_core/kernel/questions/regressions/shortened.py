@@ -11,7 +11,7 @@ Records that lack a value in one of the columns add 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass
 from math import isqrt
 from typing import Any, ClassVar
@@ -50,7 +50,51 @@ _MOST_IN_MEMORY = 1 << 20  # entries of these vectors together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondMoments(Sum):
+class _OfPredictors(Sum):
+    """A sum of vectors of transformed predictors, each cut to a length."""
+
+    IN_SHARES: ClassVar[bool] = True
+
+    features: Features
+    transform: tuple[int, ...]
+    length_limit: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.length_limit <= LONGEST:
+            raise ValueError(f"The length limit must be a whole number from 1 to {LONGEST}.")
+        if any(isinstance(each, Number) and each.missing for each in self.features.all):
+            raise ValueError("Records with a missing value add 0; `missing` must be false.")
+        width = self.features.width
+        predictors, left = divmod(len(self.transform), width)
+        if left or not 1 <= predictors <= MOST_PREDICTORS or width > MOST_PREDICTORS:
+            raise ValueError(f"The transform is a matrix of at most {MOST_PREDICTORS} columns.")
+        if not _allowed(self.transform):
+            most = LARGEST_COEFFICIENT // COEFFICIENT
+            raise ValueError(f"An entry of the transform must be at most {most}.")
+
+    @property
+    def predictors(self) -> int:
+        """Number of transformed predictors."""
+        return len(self.transform) // self.features.width
+
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        # Sums that might overflow use Python's integers, which are slower.
+        fits = self.length_limit * int(counts.sum()) < MOST
+        kind = np.dtype(np.int64) if fits else np.dtype(object)
+        found = np.zeros(self.length, dtype=kind)
+        step = min(_MOST_CELLS, _MOST_IN_MEMORY // self.length)
+        for start in range(0, len(cells), step):
+            own = self.vectors(cells[start : start + step]).astype(kind)
+            found = found + own.T @ counts[start : start + step].astype(kind)
+        return cut(found)
+
+    @abstractmethod
+    def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return what a record of each cell adds, shape (cells, length)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondMoments(_OfPredictors):
     """Second moments of transformed predictors: the sum of w w', each record's cut to a length.
 
     w = x'T/2^16, where x are the features of `features`. The entries are the upper triangle of
@@ -64,19 +108,6 @@ class SecondMoments(Sum):
     """
 
     NAME: ClassVar[str] = "second-moments"
-    IN_SHARES: ClassVar[bool] = True
-
-    features: Features
-    transform: tuple[int, ...]
-    length_limit: int
-
-    def __post_init__(self) -> None:
-        _check(self.features, self.transform, self.length_limit)
-
-    @property
-    def predictors(self) -> int:
-        """Number of transformed predictors."""
-        return len(self.transform) // self.features.width
 
     @property
     def length(self) -> int:
@@ -85,9 +116,6 @@ class SecondMoments(Sum):
     @property
     def clique(self) -> Clique:
         return self.features.names
-
-    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        return _summed(self.vectors, cells, counts, self.length, self.length_limit)
 
     def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Return what a record of each cell adds, shape (cells, length)."""
@@ -127,7 +155,7 @@ class SecondMoments(Sum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scores(Sum):
+class Scores(_OfPredictors):
     """Scores of a regression: the sum of the products r w, each record's cut to a length.
 
     w are transformed predictors, as in `SecondMoments`. r are residuals at public coefficients b:
@@ -146,16 +174,12 @@ class Scores(Sum):
     """
 
     NAME: ClassVar[str] = "scores"
-    IN_SHARES: ClassVar[bool] = True
 
     outcome: Number | Levels
-    features: Features
-    transform: tuple[int, ...]
     at: tuple[int, ...]
-    length_limit: int
 
     def __post_init__(self) -> None:
-        _check(self.features, self.transform, self.length_limit)
+        _OfPredictors.__post_init__(self)
         if self.outcome.name in self.features.names:
             raise ValueError("A column cannot predict itself.")
         if isinstance(self.outcome, Number):
@@ -176,20 +200,12 @@ class Scores(Sum):
         return 1 if isinstance(self.outcome, Number) else self.outcome.size - 1
 
     @property
-    def predictors(self) -> int:
-        """Number of transformed predictors."""
-        return len(self.transform) // self.features.width
-
-    @property
     def length(self) -> int:
         return self.residuals * self.predictors
 
     @property
     def clique(self) -> Clique:
         return (*self.features.names, self.outcome.name)
-
-    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        return _summed(self.vectors, cells, counts, self.length, self.length_limit)
 
     def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Return what a record of each cell adds, shape (cells, length)."""
@@ -299,24 +315,6 @@ def _root_above(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.maximum(roots, 0)
 
 
-def _summed(
-    vectors: Callable[[Codes], NDArray[np.int64]],
-    cells: Codes,
-    counts: NDArray[np.int64],
-    length: int,
-    limit: int,
-) -> NDArray[np.int64]:
-    """Return the sum of the vectors of cells times counts, exactly; cut at 2^62."""
-    # The check makes an overflow impossible: larger sums use Python's integers, which are slower.
-    kind = np.dtype(np.int64) if limit * int(counts.sum()) < MOST else np.dtype(object)
-    found = np.zeros(length, dtype=kind)
-    step = min(_MOST_CELLS, _MOST_IN_MEMORY // length)
-    for start in range(0, len(cells), step):
-        own = vectors(cells[start : start + step]).astype(kind)
-        found = found + own.T @ counts[start : start + step].astype(kind)
-    return cut(found)
-
-
 def _codes(column: Number | Levels) -> int:
     """Return the number of codes that are a value; a larger code means missing."""
     return column.positions if isinstance(column, Number) else column.size
@@ -346,22 +344,6 @@ def _of_scores(limit: int, neighbours: Neighbours) -> int:
     return limit**2 if neighbours == "add-remove" else 4 * limit**2
 
 
-def _check(features: Features, transform: tuple[int, ...], limit: int) -> None:
-    """Raise ValueError unless the transform fits the features and the limit is in its range."""
-    # privacy: squares of numpy's integers could overflow, and the bounds would be too small.
-    if type(limit) is not int or not 1 <= limit <= LONGEST:
-        raise ValueError(f"The length limit must be a whole number from 1 to {LONGEST}.")
-    if any(isinstance(each, Number) and each.missing for each in features.all):
-        raise ValueError("Records with a missing value add 0; `missing` must be false.")
-    predictors, left = divmod(len(transform), features.width)
-    if left or not 1 <= predictors <= MOST_PREDICTORS or features.width > MOST_PREDICTORS:
-        raise ValueError(f"The transform must be a matrix of at most {MOST_PREDICTORS} columns.")
-    if not _allowed(transform):
-        raise ValueError(
-            f"An entry of the transform must be at most {LARGEST_COEFFICIENT // COEFFICIENT}."
-        )
-
-
 def _allowed(coefficients: tuple[int, ...]) -> bool:
-    """Return whether all are whole numbers of at most the largest coefficient."""
-    return all(type(each) is int and abs(each) <= LARGEST_COEFFICIENT for each in coefficients)
+    """Return whether none is larger than the largest coefficient."""
+    return all(abs(each) <= LARGEST_COEFFICIENT for each in coefficients)

@@ -86,6 +86,8 @@ CHANGES = {
         ("age", ["0", "0", "100"]),
         ("age", [0, 15, 100]),
         ("age", ["0", "x", "100"]),
+        ("age", ["0", "14.5", "100"]),
+        ("born", ["730120", "730300", "1460973/2"]),
         ("age", ["0", "1/0", "100"]),
         ("age", "0"),
         ("age", []),
@@ -93,7 +95,7 @@ CHANGES = {
     "low": [("age", "-1"), ("age", "100"), ("age", 0), ("age", None)],
     "high": [("age", "101"), ("age", "")],
     "missing": [("age", "yes"), ("age", None), ("age", [])],
-    "missing_values": [("age", ""), ("age", [None]), ("age", None)],
+    "missing_values": [("age", ""), ("age", [None]), ("age", None), ("sex", ["", "male"])],
     "out_of_range": [("age", "drop")],
     "format": [("born", 1), ("age", "%Y")],
     "parts": [

@@ -13,7 +13,8 @@ from dp_core.errors import BadInput
 from dp_core.kernel.extensions import mutual_information as module
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions.vetted import required
+from dp_core.kernel.questions.statistic import Statistic
+from dp_core.kernel.questions.vetted import rebuilt, required
 from tests.dp_core.kernel.questions.neighbours import (
     all_tables,
     furthest,
@@ -184,5 +185,5 @@ def test_what_it_never_says_is_refused(wrong):
 
 @pytest.mark.parametrize("rows_and_grid", [(0, 10), (10, 0), (10.0, 10), (10, 0.5)])
 def test_rows_and_a_grid_that_are_no_numbers_of_anything_are_refused(rows_and_grid):
-    with pytest.raises(ValueError, match="whole numbers"):
-        information(*rows_and_grid)
+    with pytest.raises(ValueError, match=r"at least 1|Expected"):
+        rebuilt(Statistic, information(*rows_and_grid))

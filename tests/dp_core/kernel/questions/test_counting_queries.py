@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.kernel.questions import counting_queries as module
-from dp_core.kernel.questions.counting_queries import Cells, Parities, queries_from_json
+from dp_core.kernel.questions.counting_queries import Cells, Parities
+from dp_core.kernel.questions.query_scores import QueryCounts
 from tests.full import examples
 
 SIZES = {"a": 2, "b": 3, "c": 2}
@@ -195,10 +196,37 @@ def worst_by_trial(cliques, letters):
     )
 
 
+def test_equal_queries_cost_no_more_than_as_many_others(monkeypatch):
+    """Half of the queries are equal: each of them was in a term with all others once."""
+    built = []
+    block = module._cells_block
+    monkeypatch.setattr(module, "_cells_block", lambda *of: built.append(len(of[1])) or block(*of))
+    queries = Cells((("a",),) * 800, (*((code,) for code in range(400)), *((0,),) * 400))
+    assert queries.l1("add-remove") == 401
+    assert sum(built) == 800
+
+
+@pytest.mark.parametrize(
+    "cliques",
+    [
+        [[f"{part} {column}" for column in range(20)] for part in range(17)],
+        [[f"{column}" for column in range(order)] for order in range(1, 400)],
+    ],
+)
+def test_parities_whose_sensitivity_costs_too_much_are_refused(cliques):
+    queries = read({"name": "parities", "cliques": cliques})
+    with pytest.raises(ValueError, match="at most 16,777,216 numbers"):
+        queries.l1("replace-one")
+    assert queries.l1("add-remove") == len(cliques)
+
+
+def read(document):
+    return QueryCounts.read({"name": "query-counts", "queries": document}).queries
+
+
 @given(queries=st.one_of(cells, parities))
 def test_queries_are_read_back_from_what_they_say(queries):
-    again = queries_from_json(json.loads(json.dumps(queries.to_json())))
-    assert again == queries
+    assert read(json.loads(json.dumps(queries.to_json()))) == queries
 
 
 def test_whole_numbers_stay_whole_and_others_do_not():
@@ -218,14 +246,17 @@ def test_whole_numbers_stay_whole_and_others_do_not():
         lambda: Cells((("a",),), ((-1,),)),
         lambda: Parities((("a", "b"), ("b", "a"))),
         lambda: Parities((("a", "a"),)),
-        lambda: Parities((("a",),)).count({("a",): np.zeros(3)}),
-        lambda: queries_from_json({"name": "x", "cliques": []}),
-        lambda: queries_from_json({"name": "cells", "cliques": [["a"]], "cells": [[0, -1]]}),
-        lambda: queries_from_json({"name": "cells", "cliques": [["a"]], "cells": [[-1, 0]]}),
-        lambda: queries_from_json({"name": "cells", "cliques": [["a"]], "cells": [[False, 0]]}),
-        lambda: queries_from_json({"name": "parities", "cliques": ["ab"]}),
+        lambda: read({"name": "x", "cliques": []}),
+        lambda: read({"name": "cells", "cliques": [["a"]], "cells": [[0, -1]]}),
+        lambda: read({"name": "cells", "cliques": [["a"]], "cells": [[-1, 0]]}),
+        lambda: read({"name": "cells", "cliques": [["a"]], "cells": [[False, 0]]}),
+        lambda: read({"name": "cells", "cliques": [["a"]], "cells": [[0, 1.0]]}),
+        lambda: read({"name": "cells", "cliques": [["a"], ["b"]], "cells": [[0, 1]]}),
+        lambda: read({"name": "cells", "cliques": [["a"]], "cells": [[0, 1]], "more": 1}),
+        lambda: read({"name": "x", "cliques": [["a"]], "cells": [[0, 1]]}),
+        lambda: read({"name": "parities", "cliques": ["ab"]}),
     ],
 )
 def test_what_is_no_list_of_queries_is_refused(make):
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises((ValueError, KeyError)):
         make()

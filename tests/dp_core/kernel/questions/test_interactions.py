@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from fractions import Fraction
 from math import prod, sqrt
 
@@ -56,6 +57,15 @@ def projection(sizes):
     for size in sizes:
         found = np.kron(found, np.eye(size) - 1 / size)
     return found
+
+
+def test_the_sensitivity_of_many_codes_takes_little_memory():
+    tracemalloc.start()
+    try:
+        bounds(of_sizes((2**17, 2)), Relation("replace-one"))
+        assert tracemalloc.get_traced_memory()[1] < 2**17 * 160
+    finally:
+        tracemalloc.stop()
 
 
 @given(SIZES, st.integers(0, 2**32))

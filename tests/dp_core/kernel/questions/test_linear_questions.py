@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions.linear import MOST_CELLS
 from dp_core.kernel.questions.linear_questions import (
     GRID,
-    MOST_BINS,
     MOST_BOXES,
     MOST_WEIGHT,
     BinnedCounts,
@@ -22,7 +20,9 @@ from dp_core.kernel.questions.linear_questions import (
     MiddleProducts,
     cosines,
 )
-from dp_core.kernel.questions.vetted import bounds, sum_from_json
+from dp_core.kernel.questions.statistic import Sum
+from dp_core.kernel.questions.vetted import bounds, rebuilt, sum_from_json
+from dp_core.kernel.questions.whole_numbers import MOST_CELLS
 from tests.dp_core.kernel.questions.neighbours import RELATIONS, random_rows, total
 
 P, Q = 5, 4  # positions of x and y, whose last codes mean missing
@@ -247,14 +247,38 @@ def test_questions_have_a_largest_size():
             columns=("x",), sizes=(5000,), boxes=tuple((b, b + 1) for b in range(number))
         )
 
-    def table(cells):
-        return BinnedCounts(columns=("a", "b"), sizes=(2**13, cells), edges=(None, None))
-
     def smooth(bins):
         edges = tuple(range(bins + 1))
         return KernelCounts(column="x", positions=bins, edges=edges, weights=(1,))
 
-    for question, most in ((boxes, MOST_BOXES), (table, MOST_CELLS >> 13), (smooth, MOST_BINS)):
-        assert question(most).length >= most
-        with pytest.raises(ValueError, match=r"most|1 to"):
-            question(most + 1)
+    for question in (boxes, smooth):
+        assert question(MOST_BOXES).length >= MOST_BOXES
+        with pytest.raises(ValueError, match=r"at most 16,777,216 numbers"):
+            question(MOST_BOXES + 1)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda b: BinnedCounts(columns=("a", "b"), sizes=(2**13, b), edges=(None, None)),
+        lambda b: CellCounts(by=("a", "b"), sizes=(2**13, b), numbers=(), positions=()),
+        lambda b: CellSums(column="x", positions=5, by=("a", "b"), sizes=(2**13, b)),
+    ],
+)
+def test_answers_have_a_largest_size(table):
+    assert rebuilt(Sum, table(2**13)).length == MOST_CELLS
+    document = table(2**13 + 1).to_json()
+    for ask in (lambda: rebuilt(Sum, table(2**13 + 1)), lambda: sum_from_json(document)):
+        with pytest.raises(ValueError, match="at most 67,108,864 entries"):
+            ask()
+
+
+def test_columns_of_one_level_are_counted_and_no_more_than_arrays_have_axes():
+    names = tuple(f"c{number}" for number in range(64))
+    of = {"numbers": ("x",), "positions": (3,)}
+    question = CellCounts(by=names[:62], sizes=(1,) * 62, **of)
+    assert bounds(question, Relation("replace-one")) == (2, 2, 2)
+    cells = np.array([[0] * 62 + [code] for code in (0, 3)])
+    np.testing.assert_array_equal(question.total(cells, np.array([7, 5])), [7, 5])
+    with pytest.raises(ValueError, match="at most 63 columns"):
+        CellCounts(by=names[:63], sizes=(1,) * 63, **of)

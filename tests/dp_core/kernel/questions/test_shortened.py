@@ -27,7 +27,7 @@ from dp_core.kernel.questions.regressions.shortened import (
     SecondMoments,
     transformed,
 )
-from dp_core.kernel.questions.vetted import required, sum_from_json
+from dp_core.kernel.questions.vetted import rebuilt, required, sum_from_json
 from tests.dp_core.kernel.questions.neighbours import total as total_of
 
 X = Number(name="x", positions=9, centre=2, reach=5)
@@ -496,15 +496,20 @@ def test_a_description_that_is_none_is_refused(sum, change):
 @pytest.mark.parametrize(
     "change",
     [
-        {"length_limit": np.int64(LONGEST)},
+        {"length_limit": LONGEST + 1},
         {"length_limit": float(LONGEST)},
-        {"transform": tuple(np.array(drawn(8)))},
         {"transform": (0.5,) * 8},
         {"at": (0.5,) * 4},
     ],
 )
 def test_numbers_whose_squares_could_overflow_or_be_rounded_are_refused(change):
-    """The square of a limit of numpy's would overflow, and the bound be too small."""
     values = {"outcome": Y, "features": FEATURES, "transform": drawn(8), "at": drawn(4)}
-    with pytest.raises(ValueError, match=r"limit|transform|coefficient"):
-        Scores(**{**values, "length_limit": LONGEST, **change})
+    with pytest.raises(ValueError, match=r"limit|Expected"):
+        rebuilt(Scores, Scores(**{**values, "length_limit": LONGEST, **change}))
+
+
+def test_numbers_of_numpy_become_those_whose_squares_never_overflow():
+    values = {"outcome": Y, "features": FEATURES, "transform": drawn(8), "at": drawn(4)}
+    found = rebuilt(Scores, Scores(**values, length_limit=np.int64(LONGEST)))
+    assert found == Scores(**values, length_limit=LONGEST)
+    assert type(found.length_limit) is int
