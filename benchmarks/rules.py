@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dp_core.confidential.between_columns import broken_rules
 from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
@@ -37,6 +36,7 @@ from dp_core.plan.procedure import Outcome, carry_out, fits, sample
 from dp_core.plan.reading.spec_file import load_spec
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.obeyed_values import decode
+from tests.broken_rules import broken_rules
 
 COLUMNS = """
   start: {type: date, min: 2010-01-01, max: 2024-12-31, bins: year}

@@ -14,13 +14,13 @@ import pyarrow as pa
 from dp_core.audit.configurations import COLUMNS, PERSON
 from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, stored_columns
 from dp_core.confidential.coding import Coding
-from dp_core.confidential.encoding import encoder_of
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.coding.encoder import Encoder
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.privacy import Relation
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.rules.column_rules import ColumnRule
+from dp_core.schema.rules.file_rules import file_rules
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 Row = tuple[str, ...]
@@ -71,11 +71,11 @@ class TinyFiles(NeighbourFiles[Texts]):
             seed: Of the random files and neighbours.
             rules: Rules between its columns; none by default.
         """
-        self._schema = Schema(
-            title="", columns=columns, zeros=zeros, unit=unit, rules=rules, document={}
+        self._rules = file_rules(
+            Schema(title="", columns=columns, zeros=zeros, unit=unit, rules=rules, document={})
         )
         self._relation = relation
-        self._encoders = [encoder_of(column) for column in columns]
+        self._encoders = [Encoder(column) for column in self._rules.columns]
         self._rng = np.random.default_rng(seed)
         self._complete = not any(column.missing == "level" for column in columns)
         self.named = dict(self._files())
@@ -93,7 +93,7 @@ class TinyFiles(NeighbourFiles[Texts]):
         texts = {name: [row[COLUMNS.index(name)] for row in rows] for name in names}
         values = {PERSON: [str(10**10 + first + each) for each in owner], **texts}
         records = pa.record_batch(stored_columns(values))
-        with Coding(self._schema, None) as coding:
+        with Coding(self._rules, None) as coding:
             found = (records.column(encoder.rule.name) for encoder in self._encoders)
             coding.add(records, list(map(Encoder.encode, self._encoders, found)))
             if coding.violation is not None:

@@ -23,6 +23,7 @@ from dp_core.kernel.privacy import Relation
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.rules.column_rules import ColumnRule
+from dp_core.schema.rules.file_rules import file_rules
 from dp_core.schema.structure.households_with_members import domain_with_members
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
@@ -84,15 +85,17 @@ class TinyHouseholds(NeighbourFiles[Household]):
             relation: Of the release: which files are neighbours.
             seed: Of the random files and neighbours.
         """
-        self._schema = Schema(
-            title="",
-            columns=columns,
-            zeros=zeros,
-            unit=unit,
-            rules=rules,
-            order=linked.columns,
-            linked=linked,
-            document={},
+        self._rules = file_rules(
+            Schema(
+                title="",
+                columns=columns,
+                zeros=zeros,
+                unit=unit,
+                rules=rules,
+                order=linked.columns,
+                linked=linked,
+                document={},
+            )
         )
         self._linked = linked
         self._relation = relation
@@ -125,8 +128,8 @@ class TinyHouseholds(NeighbourFiles[Household]):
         names = (linked.link, linked.person_key, *PERSON_COLUMNS)
         persons = {name: [row[place] for row in rows] for place, name in enumerate(names)}
         both = (frame_source(pa.table(stored_columns(each))) for each in (homes, persons))
-        coded = read_households(self._schema, LinkedSource(*both))
-        pairs = to_pair_rows(linked, self._schema.domain, coded).codes.T
+        coded = read_households(self._rules, LinkedSource(*both))
+        pairs = to_pair_rows(linked, self._rules.domain, coded).codes.T
         if not households:
             return ()
         ends = np.cumsum([pair_rows(int(size)) for size in coded.sizes])
@@ -194,7 +197,7 @@ class TinyHouseholds(NeighbourFiles[Household]):
 
     def _is_whole(self, unit: Codes) -> bool:
         """Return whether pair rows are those of one household with its members."""
-        data = Dataset(self._schema.domain, np.ascontiguousarray(unit.T))
+        data = Dataset(self._rules.domain, np.ascontiguousarray(unit.T))
         try:
             return from_pair_rows(self._linked, data).sizes.size == 1
         except (ValueError, IndexError):

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, stored_columns
 from dp_core.audit.tiny_files import FEMALE, MALE
-from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.coding.encoder import Encoder
 from dp_core.kernel.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.schema.rules.file_rules import file_rules
 
 Row = tuple[str, ...]
 Texts = tuple[Row, ...]
@@ -48,8 +49,8 @@ class TinyPanels(NeighbourFiles[Texts]):
     """
 
     def __init__(self, relation: Relation, seed: int) -> None:
-        self._schema = parse_schema(_DOCUMENT)
-        self._encoders = [encoder_of(column) for column in self._schema.columns]
+        self._rules = file_rules(parse_schema(_DOCUMENT))
+        self._encoders = [Encoder(column) for column in self._rules.columns]
         self._relation = relation
         self._rng = np.random.default_rng(seed)
         self.named = {
@@ -68,7 +69,7 @@ class TinyPanels(NeighbourFiles[Texts]):
         rows = [row for unit in units for row in unit]
         texts = {name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}
         stored = pa.record_batch(stored_columns({"person": owners, **texts}))
-        with PersonRecords(self._schema, None) as records:
+        with PersonRecords(self._rules, None) as records:
             records.begin(stored.schema.names)
             records.add(stored)
             nobody = records.types.empty_table()

@@ -13,26 +13,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.encoding import encoder_of, reader_of, rule_rows
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.coding.encoder import Encoder
-from dp_core.kernel.coding.raw_values import Array, Values
+from dp_core.kernel.coding.raw_values import Array, Reader, Values
 from dp_core.kernel.coding.stored_texts import value_type
-from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import derive, value_sources
-from dp_core.schema.rules.column_rules import Units, rows_that_break
+from dp_core.schema.rules.column_rules import Units
+from dp_core.schema.rules.file_rules import Rules, file_rules
 from dp_core.schema.rules.unit_bounds import MOST_NUMBER_UNITS
 
 
 class DependencyCheck:
     """Compares the file's values of dependent columns with the values that the rules derive."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._readers = {name: reader_of(schema.column(name)) for name in value_sources(schema)}
+    def __init__(self, schema: Rules) -> None:
+        self._rules = rules = file_rules(schema)
+        self._readers = {name: Reader(rules.column(name)) for name in value_sources(rules)}
         self._encoders = {
-            dependent.column.name: encoder_of(dependent.column)
-            for dependent in schema.dependents
+            dependent.column.name: Encoder(dependent.column)
+            for dependent in rules.dependents
             if dependent.column.out_of_range == "reject"
         }
 
@@ -66,8 +65,8 @@ class DependencyCheck:
         for name, reader in self._readers.items():
             typed = reader.read(records.column(name))
             values[name] = typed.data if typed.index is None else typed.data[typed.index]
-        by_name = dict(zip(self._schema.domain.columns, codes, strict=True))
-        derived = derive(self._schema, by_name, values)
+        by_name = dict(zip(self._rules.domain.columns, codes, strict=True))
+        derived = derive(self._rules, by_name, values)
         found = {}
         for name, encoder in self._encoders.items():
             own = encoder.encode(records.column(name))
@@ -85,14 +84,15 @@ class RuleCheck:
         columns: Names of the columns whose values are compared.
 
     Args:
-        schema: The schema as written, or as the file is stored.
+        schema: The rules of the file.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        units = {each.column: each for rule in schema.rules for each in rule.units}
+    def __init__(self, schema: Rules) -> None:
+        rules = file_rules(schema)
+        units = {each.column: each for rule in rules.between for each in rule.units}
         self.columns = tuple(units)
         self._read: dict[str, tuple[Units, Encoder]] = {
-            name: (each, encoder_of(schema.column(name))) for name, each in units.items()
+            name: (each, Encoder(rules.column(name))) for name, each in units.items()
         }
 
     def units(self, records: pa.RecordBatch) -> Mapping[str, NDArray[np.int64]]:
@@ -157,33 +157,3 @@ class RuleCheck:
             exact = units.of(np.clip(values.exact, low, high))
             found = np.where(np.abs(exact) <= MOST_NUMBER_UNITS, found, exact)
         return found if values.index is None else found[values.index]
-
-
-def broken_rules(schema: Schema, records: pa.RecordBatch) -> Mapping[str, NDArray[np.bool_]]:
-    """Return which rows of a batch break each rule between columns, by the rule's text.
-
-    Nothing is settled: a row counts also where `out_of_range` would set a column to missing. A row
-    with a value that the schema refuses in a column of the rule does not count.
-
-    Args:
-        schema: The schema as written, or as the file is stored.
-        records: A batch of the file.
-
-    Privacy:
-        Exact answers about rows: for the terminal of who may see the data.
-    """
-    encoded = [encoder_of(column).encode(records.column(column.name)) for column in schema.columns]
-    rows = rule_rows(schema, [each.codes for each in encoded], RuleCheck(schema).units(records))
-    bad = {
-        column.name: each.bad
-        for column, each in zip(schema.columns, encoded, strict=True)
-        if each.bad is not None
-    }
-    found = {}
-    for rule in schema.rules:
-        broken = rows_that_break(rule, rows)
-        for name in rule.columns:
-            if name in bad:
-                broken = broken & ~bad[name]
-        found[rule.text] = broken
-    return found

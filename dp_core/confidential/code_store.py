@@ -18,7 +18,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -76,28 +76,33 @@ class CodeStore:
     Attributes:
         folder: Folder of the store.
         domain: Columns and sizes, in the order of `read`.
+        document: Hash of the rules by which its rows were coded (`FileRules.hash`); empty if the
+            store was opened without.
         identity: Random text drawn when the store was written; no other store has it, not even one
             of the same rows.
 
     Privacy:
-        A pickled store holds its folder, domain and identity and the numbers of its chunks, but no
-        number of rows: whoever transports it must not learn one. It reads the manifest again when
-        its rows are first needed.
+        A pickled store holds these and the numbers of its chunks, but no number of rows: whoever
+        transports it must not learn one. It reads the manifest again when its rows are first
+        needed.
     """
 
-    def __init__(self, folder: Path, domain: Domain) -> None:
+    def __init__(self, folder: Path, domain: Domain, document: str = "") -> None:
         """Open a store.
 
         Args:
             folder: Folder of the store.
             domain: Columns and sizes that the store must have.
+            document: Hash of the rules by which it must have been coded; empty (the default) for
+                rows that are not confidential.
 
         Raises:
             StageFailed: if it is incomplete, truncated, or was made for another schema.
         """
         self.folder = Path(folder)
         self.domain = domain
-        self.identity, files = _opened(self.folder, domain)
+        self.document = document
+        self.identity, files = _opened(self.folder, domain, document)
         self._ranges: tuple[Chunk, ...] | None = _divided(files)
         self._bounds = (0, len(self._ranges))
 
@@ -115,7 +120,7 @@ class CodeStore:
             StageFailed: after unpickling, if the store has become unusable.
         """
         if self._ranges is None:
-            identity, files = _opened(self.folder, self.domain)
+            identity, files = _opened(self.folder, self.domain, self.document)
             if identity != self.identity:
                 raise _unusable("was written again")
             self._ranges = _divided(files)[slice(*self._bounds)]
@@ -199,11 +204,15 @@ class StoreWriter:
         folder: Folder of the store, created if necessary; an earlier store in it is replaced.
         domain: Columns and sizes.
         chunk_rows: Rows of each file; 524,288 by default.
+        document: Hash of the rules by which rows are coded; empty by default.
     """
 
-    def __init__(self, folder: Path, domain: Domain, *, chunk_rows: int = CHUNK_ROWS) -> None:
+    def __init__(
+        self, folder: Path, domain: Domain, *, chunk_rows: int = CHUNK_ROWS, document: str = ""
+    ) -> None:
         self.folder = Path(folder)
         self.domain = domain
+        self.document = document
         self.chunk_rows = chunk_rows
         self._files: list[StoredFile] = []
         self._buffered = 0
@@ -281,6 +290,7 @@ class StoreWriter:
             "confidential": "Row numbers and codes of the confidential file; not for publication.",
             "format": FORMAT,
             "identity": secrets.token_hex(16),
+            "document": self.document,
             "columns": self.domain.columns,
             "sizes": self.domain.sizes,
             "chunks": [{"file": f.file, "rows": f.rows, "bytes": f.bytes} for f in self._files],
@@ -328,8 +338,9 @@ class RecodedStore(CodeStore):
         """
         self._store = store
         self._recoding = recoding
-        self.folder, self.domain = store.folder, recoding.domain
-        self.identity = store.identity
+        self.folder, self.document, self.identity = store.folder, store.document, store.identity
+        # privacy: recoding changes single cells, never the shares of a household.
+        self.domain = replace(recoding.domain, linked=store.domain.linked)
 
     @property
     def ranges(self) -> tuple[Chunk, ...]:
@@ -357,8 +368,8 @@ class RecodedStore(CodeStore):
         )
 
 
-def _opened(folder: Path, domain: Domain) -> tuple[str, tuple[StoredFile, ...]]:
-    """Return the identity and the files of a complete store of a domain.
+def _opened(folder: Path, domain: Domain, document: str) -> tuple[str, tuple[StoredFile, ...]]:
+    """Return the identity and the files of a complete store of a domain and a document.
 
     Raises:
         StageFailed: if it is incomplete, truncated, or was made for another schema.
@@ -375,6 +386,9 @@ def _opened(folder: Path, domain: Domain) -> tuple[str, tuple[StoredFile, ...]]:
         raise _unusable("has a file of the wrong length")
     if made_for != (FORMAT, list(domain.columns), list(domain.sizes)):
         raise _unusable("was made for another schema")
+    # privacy: units are limited, and cells coded, as the reserved document says.
+    if document and manifest.get("document") != document:
+        raise _unusable("was made under another document than the ledger reserved")
     return identity, files
 
 

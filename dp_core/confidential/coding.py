@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.code_store import CodeStore, StoreWriter
-from dp_core.confidential.encoding import encoder_of, settle_zeros
+from dp_core.confidential.encoding import settle_zeros
 from dp_core.confidential.linked.linked_source import LinkedSource, read_households
 from dp_core.confidential.person_rows import RowLimit, hashes, without_identifier
 from dp_core.confidential.source import Source
@@ -25,8 +25,7 @@ from dp_core.kernel.coding.encoder import Encoded, Encoder
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.household_rows import pair_row_pieces, to_pair_rows
 from dp_core.kernel.counting.processors import threads
-from dp_core.schema.definition import Schema
-from dp_core.schema.rules.row_rules import row_rules
+from dp_core.schema.rules.file_rules import FileRules, Rules, file_rules
 
 SHOWN_RULES = 5
 """Number of columns or rules that a message names."""
@@ -36,7 +35,7 @@ _LINKED = 0.6
 
 def write_codes(
     source: Source | LinkedSource,
-    schema: Schema,
+    schema: Rules,
     folder: Path,
     progress: Callable[[float], None] | None = None,
 ) -> CodeStore:
@@ -48,7 +47,7 @@ def write_codes(
 
     Args:
         source: The confidential data: files, snapshots or frames.
-        schema: Schema of the data.
+        schema: Rules of the data: those of the release's document, or a schema that is compiled.
         folder: Folder of the store, in the run's confidential folder.
         progress: Called with the part that is done, 0 to 1; None (the default) for no progress.
 
@@ -63,41 +62,42 @@ def write_codes(
             (validation reports that in more detail). The store is then incomplete. The message
             names only tables, rules and columns; the counts are in `internal`.
     """
-    told = progress or (lambda _: None)
+    told, rules = progress or (lambda _: None), file_rules(schema)
     if isinstance(source, LinkedSource):
-        assert schema.linked is not None
-        rows = read_households(schema, source, lambda done: told(_LINKED * done))
-        with StoreWriter(folder, schema.domain) as store:
-            for piece, done in pair_row_pieces(schema.linked, schema.domain, rows):
+        assert rules.linked is not None
+        rows = read_households(rules, source, lambda done: told(_LINKED * done))
+        with StoreWriter(folder, rules.domain, document=rules.hash) as store:
+            for piece, done in pair_row_pieces(rules.linked, rules.domain, rows):
                 store.append(list(piece.codes))
                 told(_LINKED + (1 - _LINKED) * done)
     else:
-        with Coding(schema, folder) as coding:
-            _add_all(source, schema, coding, told)
+        with Coding(rules, folder) as coding:
+            _add_all(source, rules, coding, told)
             coding.finish()
     pa.default_memory_pool().release_unused()
-    return CodeStore(folder, schema.domain)
+    return CodeStore(folder, rules.domain, rules.hash)
 
 
-def codes_in_memory(source: Source | LinkedSource, schema: Schema) -> Dataset:
+def codes_in_memory(source: Source | LinkedSource, schema: Rules) -> Dataset:
     """Return the codes that `write_codes` writes; no file is written."""
+    rules = file_rules(schema)
     if isinstance(source, LinkedSource):
-        assert schema.linked is not None
-        return to_pair_rows(schema.linked, schema.domain, read_households(schema, source))
-    with Coding(schema, None) as coding:
-        _add_all(source, schema, coding, lambda _: None)
+        assert rules.linked is not None
+        return to_pair_rows(rules.linked, rules.domain, read_households(rules, source))
+    with Coding(rules, None) as coding:
+        _add_all(source, rules, coding, lambda _: None)
         codes, kept = coding.in_memory()
-    return Dataset(schema.domain, np.ascontiguousarray(codes[:, kept]))
+    return Dataset(rules.domain, np.ascontiguousarray(codes[:, kept]))
 
 
 def _add_all(
-    source: Source, schema: Schema, coding: Coding, progress: Callable[[float], None]
+    source: Source, rules: FileRules, coding: Coding, progress: Callable[[float], None]
 ) -> None:
     """Add all rows, or raise that some do not fit."""
-    encoders = [encoder_of(column) for column in schema.columns]
+    encoders = [Encoder(column) for column in rules.columns]
     with ThreadPoolExecutor(threads()) as pool:
         for batch in source.batches():
-            found = [batch.records.column(name) for name in schema.domain.columns]
+            found = [batch.records.column(name) for name in rules.domain.columns]
             # Arrow and NumPy release the interpreter lock in their long loops, so threads help.
             coding.add(batch.records, list(pool.map(Encoder.encode, encoders, found)))
             progress(batch.done)
@@ -105,10 +105,11 @@ def _add_all(
         raise coding.violation
 
 
-def left_by_validation(schema: Schema, folder: Path) -> bool:
-    """Return whether a complete code store exists, such as validation writes."""
+def left_by_validation(schema: Rules, folder: Path) -> bool:
+    """Return whether a complete code store of these rules exists, such as validation writes."""
+    rules = file_rules(schema)
     try:
-        store = CodeStore(folder, schema.domain)
+        store = CodeStore(folder, rules.domain, rules.hash)
         for chunk in range(store.chunks):
             store.read(chunk)
     except StageFailed:
@@ -122,15 +123,15 @@ class Coding:
     The store is complete when `finish` was called.
 
     Args:
-        schema: Schema of the data.
+        schema: Rules of the data: those of the release's document, or a schema that is compiled.
         folder: Folder of the store; None to keep the codes in memory.
     """
 
-    def __init__(self, schema: Schema, folder: Path | None) -> None:
-        self._schema, self._folder = schema, folder
-        self._unit, self._person = schema.unit, schema.unit.column
-        self._dependencies = DependencyCheck(schema)
-        self._rules = RuleCheck(schema)
+    def __init__(self, schema: Rules, folder: Path | None) -> None:
+        self._rules, self._folder = file_rules(schema), folder
+        self._unit, self._person = self._rules.unit, self._rules.unit.column
+        self._dependencies = DependencyCheck(self._rules)
+        self._compared = RuleCheck(self._rules)
         self._misfits: dict[str, int] = {}
         self._broken: dict[str, int] = {}
         self._disobeyed: dict[str, int] = {}
@@ -144,8 +145,7 @@ class Coding:
             if self._person:
                 self._limit = RowLimit(None, self._unit.most)
             return self
-        self._writer = StoreWriter(folder, self._schema.domain)
-        self._writer.begin()
+        self._writer = self._begun(folder)
         if not self._person:
             return self
         for left in [*folder.glob("persons-*"), *folder.glob("everything-*")]:
@@ -154,12 +154,16 @@ class Coding:
         token = secrets.token_hex(8)
         everything = folder / f"everything-{token}"
         self._ends.callback(shutil.rmtree, everything, ignore_errors=True)
-        self._writer = StoreWriter(everything, self._schema.domain)
-        self._writer.begin()
+        self._writer = self._begun(everything)
         self._limit = self._ends.enter_context(
             RowLimit(folder / f"persons-{token}", self._unit.most)
         )
         return self
+
+    def _begun(self, folder: Path) -> StoreWriter:
+        writer = StoreWriter(folder, self._rules.domain, document=self._rules.hash)
+        writer.begin()
+        return writer
 
     def __exit__(self, *_error: object) -> None:
         self._ends.close()
@@ -175,13 +179,14 @@ class Coding:
             SchemaViolation: if a row has no identifier of its person.
         """
         codes = [column.codes for column in encoded]
-        for column, result in zip(self._schema.columns, encoded, strict=True):
+        for column, result in zip(self._rules.columns, encoded, strict=True):
             if result.bad is not None:
                 _count(self._misfits, column.name, int(result.bad.sum()))
         if not self._misfits:
             for name, rows in self._dependencies.refused(records, codes).items():
                 _count(self._disobeyed, name, rows)
-            for rule in settle_zeros(self._schema, codes, self._rules.units(records)):
+            by_name = dict(zip(self._rules.domain.columns, codes, strict=True))
+            for rule in settle_zeros(self._rules, by_name, self._compared.units(records)):
                 _count(self._broken, rule.rule.text, rule.refused)
         # After the first violation the pass continues only to count all violations.
         if not self._misfits and not self._broken and not self._disobeyed:
@@ -213,7 +218,7 @@ class Coding:
         """The error about the rows so far that break the schema; None if there are none."""
         if not (self._misfits or self._broken or self._disobeyed):
             return None
-        return _violation(self._schema, self._misfits, self._broken, self._disobeyed)
+        return _violation(self._rules, self._misfits, self._broken, self._disobeyed)
 
     def in_memory(self) -> tuple[Codes, NDArray[np.bool_]]:
         """Return the codes that were kept in memory, and which rows the limit of rows keeps.
@@ -230,14 +235,14 @@ class Coding:
         assert self._folder is not None
         self._writer.finish()
         if self._limit is not None:
-            everything = CodeStore(self._writer.folder, self._schema.domain)
+            everything = CodeStore(self._writer.folder, self._rules.domain, self._rules.hash)
             _keep(everything, self._limit, self._folder)
 
 
 def _keep(everything: CodeStore, limit: RowLimit, folder: Path) -> None:
     """Write the store of the rows that the limit of rows per person keeps."""
     kept, start = limit.kept(), 0
-    with StoreWriter(folder, everything.domain) as writer:
+    with StoreWriter(folder, everything.domain, document=everything.document) as writer:
         for chunk in range(everything.chunks):
             codes = everything.read(chunk)
             part = kept[start : start + len(codes[0])]
@@ -251,7 +256,7 @@ def _count(counts: dict[str, int], name: str, rows: int) -> None:
 
 
 def _violation(
-    schema: Schema,
+    rules: FileRules,
     misfits: Mapping[str, int],
     broken: Mapping[str, int],
     disobeyed: Mapping[str, int],
@@ -263,20 +268,21 @@ def _violation(
         names = ", ".join(repr(name) for name in list(misfits)[:SHOWN_RULES])
         message = f"Values of {names} are not in the schema; validate the file against it."
     else:
-        message = between_message(schema, list(disobeyed), list(broken))
+        message = between_message(rules, list(disobeyed), list(broken))
     return SchemaViolation(message, internal=detail)
 
 
-def between_message(schema: Schema, disobeyed: Sequence[str], broken: Sequence[str]) -> str:
+def between_message(schema: Rules, disobeyed: Sequence[str], broken: Sequence[str]) -> str:
     """Return the message about rules between columns, which names no count.
 
     Args:
-        schema: The schema.
+        schema: The rules of the file.
         disobeyed: Dependent columns that do not follow from their source; they are named first.
         broken: Texts of the `impossible` rules, and of the rules between columns, that rows break.
     """
+    stated = file_rules(schema)
     if disobeyed:
-        sources = {one.column.name: one.source for one in schema.dependents}
+        sources = {one.column.name: one.source for one in stated.dependents}
         said = "; ".join(
             f"column {name!r} does not follow from {sources[name]!r} in every row"
             for name in disobeyed[:SHOWN_RULES]
@@ -285,7 +291,7 @@ def between_message(schema: Schema, disobeyed: Sequence[str], broken: Sequence[s
             f"{said[0].upper()}{said[1:]}; correct the file or the schema's map, or give the column"
             " `out_of_range: missing`, by which the value that follows replaces the file's."
         )
-    rules = row_rules(schema)
+    rules = stated.row_rules
     between = {rule.text for rule in rules if rule.key != "impossible"}
     named = [
         f"rule `{text}`" if text in between else f"`impossible` rule {{{text}}}" for text in broken

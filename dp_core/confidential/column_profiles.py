@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.confidential.encoding import encoder_of
-from dp_core.kernel.coding.encoder import count_problems
+from dp_core.kernel.coding.coding_rule import CodingRule
+from dp_core.kernel.coding.encoder import Encoder, count_problems
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.coding.raw_values import State, Values
 from dp_core.kernel.coding.stored_texts import decimals
@@ -49,11 +50,15 @@ class Profiler:
     Attributes:
         column: The schema's column.
         encoder: Encoder of the column.
+
+    Args:
+        column: The schema's column.
+        rule: Rule by which it is coded; None (the default) for that of the column.
     """
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: Column, rule: CodingRule | None = None) -> None:
         self.column = column
-        self.encoder = encoder_of(column)
+        self.encoder = encoder_of(column) if rule is None else Encoder(rule)
         self._levels = {level.text for level in column.levels}
 
     def add(self, profile: Profile, values: pa.Array) -> Values:

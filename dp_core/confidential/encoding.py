@@ -8,20 +8,21 @@ cannot apply.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.coding.coding_rule import coding_rule
+from dp_core.kernel.coding.coding_rule import CodingRule, coding_rule
 from dp_core.kernel.coding.encoder import Encoder
-from dp_core.kernel.coding.raw_values import Array, Reader
+from dp_core.kernel.coding.raw_values import Array
 from dp_core.schema.compiled import coding_document
-from dp_core.schema.definition import Column, Schema
+from dp_core.schema.definition import Column
 from dp_core.schema.rules.column_rules import RuleRows
-from dp_core.schema.rules.row_rules import RowRule, row_rules
+from dp_core.schema.rules.file_rules import FileRules, Rules, file_rules
+from dp_core.schema.rules.row_rules import RowRule
 
 FIRST_ROWS = 5
 """Most rows that are named as examples of a broken rule."""
@@ -30,11 +31,6 @@ FIRST_ROWS = 5
 def encoder_of(column: Column) -> Encoder:
     """Return the encoder of a column of the schema."""
     return Encoder(coding_rule(coding_document(column)))
-
-
-def reader_of(column: Column) -> Reader:
-    """Return the reader of a column of the schema."""
-    return Reader(coding_rule(coding_document(column)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -55,75 +51,85 @@ class BrokenRule:
 
 
 def settle_zeros(
-    schema: Schema,
-    codes: Sequence[Array],
+    schema: Rules,
+    codes: Mapping[str, Array],
     units: Mapping[str, NDArray[np.int64]] | None = None,
+    fixed: Collection[str] = (),
 ) -> list[BrokenRule]:
     """Set a column to missing in rows that break a rule, where the schema says so.
 
     Rules are the structural zeros that the schema states, its rules between columns, and that a
-    level lies in the level of another column.
+    level lies in the level of another column: those over the given columns alone.
 
     Args:
-        schema: The schema, with its rules.
-        codes: Codes of each modelled column, shape (rows,); changed in place.
+        schema: The rules of the file.
+        codes: Codes of columns, each of shape (rows,); changed in place.
         units: Values that rules between columns compare, as `RuleCheck.units` returns them; None
             (the default) if the schema has no such rules.
+        fixed: Columns that no rule sets to missing; none by default. A rule over these alone is
+            left out.
 
     Returns:
         The rules that were broken.
     """
-    rules = row_rules(schema)
-    if not rules:
+    rules, names = file_rules(schema), {*codes}
+    among = [
+        rule
+        for rule in rules.row_rules
+        if names.issuperset(rule.columns) and not {*rule.columns} <= {*fixed}
+    ]
+    if not among:
         return []
-    rows = rule_rows(schema, codes, units or {})
-    settled = [0] * len(rules)
-    left = [np.zeros(0, dtype=np.intp)] * len(rules)
+    rows = rule_rows(rules, codes, units or {})
+    settled = [0] * len(among)
+    left = [np.zeros(0, dtype=np.intp)] * len(among)
     # Setting a column to missing can break another rule about missing, so there are several passes.
-    for _ in range(len(rules) + 1):
+    for _ in range(len(among) + 1):
         changed = False
-        for number, rule in enumerate(rules):
+        for number, rule in enumerate(among):
             broken = np.flatnonzero(rule.broken(rows))
             left[number] = broken
-            axis = _settling_axis(rule, schema)
-            if broken.size and axis is not None:
-                missing = schema.columns[axis].missing_code
-                moving = broken[codes[axis][broken] != missing]
-                codes[axis][moving] = missing
-                rows.missing[schema.columns[axis].name][moving] = True
+            column = _settling_column(rule, rules, fixed) if broken.size else None
+            if column is not None:
+                own = codes[column.name]
+                moving = broken[own[broken] != column.missing_code]
+                own[moving] = column.missing_code
+                rows.missing[column.name][moving] = True
                 settled[number] += moving.size
                 changed |= moving.size > 0
         if not changed:
             break
     return [
         BrokenRule(rule, found.size, moved, tuple(found[:FIRST_ROWS].tolist()))
-        for rule, found, moved in zip(rules, left, settled, strict=True)
+        for rule, found, moved in zip(among, left, settled, strict=True)
         if found.size or moved
     ]
 
 
 def rule_rows(
-    schema: Schema, codes: Sequence[Array], units: Mapping[str, NDArray[np.int64]]
+    rules: FileRules, codes: Mapping[str, Array], units: Mapping[str, NDArray[np.int64]]
 ) -> RuleRows:
     """Return rows as rules between columns see them.
 
     Args:
-        schema: The schema of the codes.
-        codes: Codes of each modelled column, shape (rows,).
+        rules: The rules of the file.
+        codes: Codes of columns of the domain, each of shape (rows,).
         units: Values that rules compare, as `RuleCheck.units` returns them.
     """
-    by_name = dict(zip(schema.domain.columns, codes, strict=True))
     missing = {
-        column.name: by_name[column.name] == column.missing_code
-        for column in schema.columns
-        if column.missing_code is not None
+        column.name: codes[column.name] == column.missing_code
+        for column in rules.columns
+        if column.name in codes and column.missing_code is not None
     }
-    return RuleRows(by_name, missing, units, len(codes[0]))
+    return RuleRows(codes, missing, units, len(next(iter(codes.values()))))
 
 
-def _settling_axis(rule: RowRule[Any], schema: Schema) -> int | None:
-    for axis in reversed(schema.domain.axes(rule.columns)):
-        column = schema.columns[axis]
-        if column.out_of_range == "missing" and column.missing_code is not None:
-            return axis
+def _settling_column(
+    rule: RowRule[Any], rules: FileRules, fixed: Collection[str]
+) -> CodingRule | None:
+    """Return the last column of a rule that a policy may set to missing; None if none may."""
+    for name in reversed(rule.columns):
+        column = rules.column(name)
+        if name not in fixed and column.out_of_range == "missing" and column.missing == "level":
+            return column
     return None

@@ -23,6 +23,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.decoding import decode, labels
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, value_sources
+from dp_core.schema.rules.file_rules import file_rules
 
 
 def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Table:
@@ -44,7 +45,8 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
         Spends nothing and protects nothing: for the internal folder, never for the bundle.
     """
     encoders = [encoder_of(column) for column in schema.columns]
-    check = RuleCheck(schema)
+    rules = file_rules(schema)
+    check = RuleCheck(rules)
     # The stored codes decide which rows of a person are used; private bins and levels were chosen
     # from them only later.
     finer = [
@@ -64,8 +66,8 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
         codes = [np.array(found.codes) for found in encoded]
         compared = {name: values[schema.domain.axes((name,))[0]] for name in check.columns}
         units = {name: check.units_of(name, typed) for name, typed in compared.items()}
-        settle_zeros(schema, codes, units)
         by_name = dict(zip(schema.domain.columns, codes, strict=True))
+        settle_zeros(rules, by_name, units)
         rows = {name: values[schema.domain.axes((name,))[0]] for name in value_sources(schema)}
         derived = derive(schema, by_name, {name: _by_row(typed) for name, typed in rows.items()})
         arrays = []

@@ -17,7 +17,7 @@ from dp_core.errors import BadInput
 from dp_core.inspection.findings import Example, Finding, some_rows
 from dp_core.kernel.coding.encoder import Encoded
 from dp_core.schema.definition import Schema
-from dp_core.schema.rules.row_rules import row_rules
+from dp_core.schema.rules.file_rules import file_rules
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 ROW_EXAMPLES = 4
@@ -60,8 +60,9 @@ class RowChecks:
             dependents=tuple(dependents),
             stored_zeros=None,
         )
-        self._rules = RuleCheck(self.schema)
-        self._dependencies = DependencyCheck(self.schema)
+        self._rules = file_rules(self.schema)
+        self._compared = RuleCheck(self._rules)
+        self._dependencies = DependencyCheck(self._rules)
         self._broken: Counter[str] = Counter()
         self._settled: Counter[str] = Counter()
         self._examples: dict[str, list[Example]] = {}
@@ -75,7 +76,7 @@ class RowChecks:
             encoded: Codes of each column that the file has.
         """
         schema = self.schema
-        if schema.columns and (schema.dependents or row_rules(schema)):
+        if schema.columns and (schema.dependents or self._rules.row_rules):
             self._check(records, encoded)
         self._rows += records.num_rows
 
@@ -85,11 +86,12 @@ class RowChecks:
         for name, wrong in self._dependencies.disagreeing(records, codes).items():
             source = next(d.source for d in self.schema.dependents if d.column.name == name)
             self._note(name, wrong & _good(encoded, (name, source)), records, (source, name))
-        units = self._rules.units(records)
-        for settled in settle_zeros(self.schema, codes, units):
+        units = self._compared.units(records)
+        by_name = dict(zip(domain.columns, codes, strict=True))
+        for settled in settle_zeros(self._rules, by_name, units):
             self._settled[settled.rule.text] += settled.settled
-        rows = rule_rows(self.schema, codes, units)
-        for rule in row_rules(self.schema):
+        rows = rule_rows(self._rules, by_name, units)
+        for rule in self._rules.row_rules:
             broken = rule.broken(rows) & _good(encoded, rule.columns)
             self._note(rule.text, broken, records, rule.columns)
 
@@ -130,7 +132,7 @@ class RowChecks:
                         tuple(self._examples[name]),
                     )
                 )
-        keys = {rule.text: rule.key for rule in row_rules(self.schema)}
+        keys = {rule.text: rule.key for rule in self._rules.row_rules}
         for text, key in keys.items():
             named = f"`impossible` rule {{{text}}}" if key == "impossible" else f"rule `{text}`"
             if rows := self._broken[text]:

@@ -10,6 +10,8 @@ whoever verifies the release compiles it again from the published schema and pla
      "unit": {"word": "person", "identified_by": "person_id", "most": 4, "missing_values": [""]},
      "records": {"of": "rows"},                          or how households or panels make records
      "columns": [...],                                   see `coding.coding_rule`
+     "dependents": [...],                                columns that follow from others
+     "rules": {"impossible": [...], "between": [...], "nested": null, "members": []},
      "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
      "stages": {"one_way": "1/500", "measure": "9/500"},
      "extensions": ["indif"]}                            questions outside the core
@@ -40,14 +42,27 @@ Word: TypeAlias = Literal["row", "person", "household"]
 UNIT_KEYS = ("unit", "max_rows", "max_members", "identified_by")
 """Keys that state a unit in receipts and statements."""
 _CURRENCIES = ("pure", "zcdp", "gaussian", "mixed")
-_KEYS = (
-    *("format", "release", "neighbours", "unit", "records", "columns"),
-    *("currency", "stages", "extensions"),
-)
+Sizes: TypeAlias = Mapping[str, int]
+FILE_KEYS = ("unit", "records", "columns", "dependents", "rules")
+"""Keys that state how a file is coded; `file_hash` covers them."""
+_KEYS = ("format", "release", "neighbours", *FILE_KEYS, "currency", "stages", "extensions")
+_TABLES = ("households", "persons", "key", "link", "person_key")
+_MEMBERS = ("household_columns", "person_columns", "larger", "min_members", "max_members")
+_WAVES = ("person", "waves", "wave", "columns", "takes_part", "ignore_waves")
 _RECORDS: Mapping[str, tuple[str, ...]] = {
     "rows": (),
-    "households": ("tables", "key", "link", "person_key", "larger", "least", "most"),
-    "panel": ("person", "waves", "wave", "ignored", "repeated", "disagreeing"),
+    "households": (*_TABLES, *_MEMBERS),
+    "panel": (*_WAVES, "repeated", "disagreeing"),
+}
+_RULES: Mapping[str, tuple[str, ...]] = {
+    "impossible": ("codes",),
+    "between": ("key", "clauses", "units"),
+    "members": ("codes", "least", "most"),
+}
+_CONDITIONS: Mapping[str, tuple[str, ...]] = {
+    "among": ("column", "codes"),
+    "missing": ("column", "missing"),
+    "at-most": ("terms", "bound"),
 }
 _AMOUNT = re.compile(r"[0-9]{1,2000}(/[1-9][0-9]{0,2000})?")
 
@@ -181,6 +196,11 @@ def document_hash(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(document_bytes(document)).hexdigest()
 
 
+def file_hash(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of what a document states about coding, in hex: it binds a code store."""
+    return document_hash({key: document[key] for key in FILE_KEYS})
+
+
 def check_document(document: Mapping[str, Any]) -> ProtectedUnit:
     """Return the unit of a document that is complete and agrees with itself.
 
@@ -203,7 +223,13 @@ def check_document(document: Mapping[str, Any]) -> ProtectedUnit:
         raise wrong_document("neighbours")
     unit = protected_unit(document["unit"])
     _check_records(document["records"], unit)
-    _check_columns(document["columns"], unit)
+    sizes = _check_columns(document["columns"], unit)
+    try:
+        _check_parts(document["records"], unit, sizes)
+        _check_dependents(document["dependents"], unit, sizes)
+        _check_rules(document["rules"], sizes)
+    except (TypeError, ValueError, LookupError, AttributeError):  # a value of another type
+        raise wrong_document("rules") from None
     _check_budget(document["currency"], document["stages"])
     named = document["extensions"]
     if not _are_texts(named) or named != sorted({*named} & {*EXTENSIONS}):
@@ -218,12 +244,12 @@ def _check_records(records: Any, unit: ProtectedUnit) -> None:
         raise wrong_document("records.of")
     if {*records} != {"of", *_RECORDS[of]}:
         raise wrong_document("records")
-    stated = {"households": ("key", "link", "most"), "panel": ("person",)}.get(of, ())
+    stated = {"households": ("key", "link", "max_members"), "panel": ("person",)}.get(of, ())
     protects = {
         "key": unit.identified_by,
         "person": unit.identified_by,
         "link": unit.link,
-        "most": unit.most,
+        "max_members": unit.most,
     }
     for name in stated:
         if records[name] != protects[name]:
@@ -233,7 +259,8 @@ def _check_records(records: Any, unit: ProtectedUnit) -> None:
         raise wrong_document("records.waves")
 
 
-def _check_columns(columns: Any, unit: ProtectedUnit) -> None:
+def _check_columns(columns: Any, unit: ProtectedUnit) -> dict[str, int]:
+    """Return the number of codes of each column."""
     if not isinstance(columns, list) or not columns:
         raise wrong_document("columns")
     names = [each.get("name") if isinstance(each, dict) else None for each in columns]
@@ -242,9 +269,89 @@ def _check_columns(columns: Any, unit: ProtectedUnit) -> None:
         raise wrong_document("columns")
     from dp_core.kernel.coding.coding_rule import coding_rule  # needs pyarrow, which no plan loads
 
+    sizes = {}
     for each in columns:
-        if coding_rule(each).nobody and unit.word != "household":
+        rule = coding_rule(each)
+        if rule.nobody and unit.word != "household":
             raise wrong_document("columns")
+        sizes[rule.name] = rule.codes
+    return sizes
+
+
+def _check_parts(records: Mapping[str, Any], unit: ProtectedUnit, sizes: Sizes) -> None:
+    """Raise unless every column of a record has its place in a table or a wave."""
+    if unit.word == "household":
+        homes, persons = records["household_columns"], records["person_columns"]
+        named = [*homes, "members", *persons, *(f"other.{name}" for name in persons)]
+        _need(named == [*sizes], "records.person_columns")
+    if unit.waves:
+        parts = [*records["columns"].values(), records["takes_part"]]
+        _need(all({*part} <= {*records["waves"]} for part in parts), "records.columns")
+
+
+def _check_dependents(dependents: Any, unit: ProtectedUnit, sizes: Sizes) -> None:
+    """Raise unless each dependent column follows from a column before it."""
+    from dp_core.kernel.coding.coding_rule import coding_rule
+
+    known = {*sizes}
+    for each in dependents:
+        _need({*each} == {"column", "source", "codes", "cuts"}, "dependents")
+        rule, where = coding_rule(each["column"]), "dependents"
+        _need(each["source"] in known and rule.name not in {*known, unit.identified_by}, where)
+        _need(_are_codes(each["codes"], rule.codes) and _are_texts(each["cuts"]), where)
+        cuts = [Fraction(cut) for cut in each["cuts"]]
+        _need(cuts == sorted(cuts), where)
+        known.add(rule.name)
+
+
+def _check_rules(rules: Any, sizes: Sizes) -> None:
+    """Raise unless rules are about columns, and about codes that these have."""
+    _need({*rules} == {*_RULES, "nested"}, "rules")
+    for kind, keys in _RULES.items():
+        for rule in rules[kind]:
+            where = f"rules.{kind}"
+            _need({*rule} == {"text", "columns", *keys}, where)
+            _need({*rule["columns"]} <= {*sizes}, where)
+            if kind == "between":
+                _check_clauses(rule, sizes)
+            else:
+                _check_codes(where, rule["columns"], rule["codes"], sizes)
+    if (nested := rules["nested"]) is not None:
+        _need({*nested} == {"columns", "parents"}, "rules.nested")
+        names, parents = nested["columns"], nested["parents"]
+        _check_codes("rules.nested", names[:-1], parents, sizes)
+        _need([*map(len, parents)] == [sizes[name] for name in names[1:]], "rules.nested")
+
+
+def _check_clauses(rule: Mapping[str, Any], sizes: Sizes) -> None:
+    """Raise unless a rule between columns has conditions of known kinds."""
+    where = "rules.between"
+    for condition in (each for clause in rule["clauses"] for each in clause):
+        _need({*condition} == {"kind", *_CONDITIONS[condition["kind"]]}, where)
+        terms = condition.get("terms") or [[condition["column"], 1]]
+        _need(all(name in sizes and type(factor) is int for name, factor in terms), where)
+        if condition["kind"] == "among":
+            _check_codes(where, [condition["column"]], [condition["codes"]], sizes)
+    for units in rule["units"]:
+        _need({*units} == {"column", "decimals", "edges"} and units["column"] in sizes, where)
+        _need(type(units["decimals"]) is int, where)
+        edges = [Fraction(edge) for edge in units["edges"]]
+        _need(edges == sorted(edges), where)
+
+
+def _check_codes(where: str, names: Sequence[str], codes: Sequence[Any], sizes: Sizes) -> None:
+    """Raise unless there are codes of each of some columns."""
+    pairs = zip(names, codes, strict=True)
+    _need(all(_are_codes(own, sizes[name]) for name, own in pairs), where)
+
+
+def _are_codes(values: Any, size: int) -> bool:
+    return isinstance(values, list) and all(type(at) is int and 0 <= at < size for at in values)
+
+
+def _need(right: bool, key: str) -> None:
+    if not right:
+        raise wrong_document(key)
 
 
 def _check_budget(currency: Any, stages: Any) -> None:
@@ -266,7 +373,7 @@ def _amount(text: Any) -> Fraction | None:
     return Fraction(text) if isinstance(text, str) and _AMOUNT.fullmatch(text) else None
 
 
-def _are_texts(values: Sequence[Any]) -> bool:
+def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(each, str) for each in values)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from dp_core.kernel.document import NAME, VERSION
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
+from dp_core.schema.rules.column_rules import CONDITIONS, ColumnRule, Condition
 
 
 def kernel_document(
@@ -29,45 +32,90 @@ def kernel_document(
         costs: Budget of each stage.
         extensions: Questions outside the core that it may ask, in order.
     """
-    stored = schema.stored
     return {
         "format": {"name": NAME, "version": VERSION},
         "release": release,
         "neighbours": neighbours,
-        "unit": stored.unit.to_json(),
-        "records": _records(stored),
-        "columns": [coding_document(column) for column in stored.columns],
+        **file_document(schema.stored),
         "currency": dict(currency),
         "stages": dict(costs),
         "extensions": list(extensions),
     }
 
 
+def file_document(schema: Schema) -> dict[str, Any]:
+    """Return the part of a document by which a file is coded in the codes of a schema.
+
+    `dp_core.schema.rules.file_rules` reads it. Public totals are not in it: they change no code.
+    """
+    return {
+        "unit": schema.unit.to_json(),
+        "records": _records(schema),
+        "columns": [coding_document(column) for column in schema.columns],
+        "dependents": [
+            {
+                "column": coding_document(each.column),
+                "source": each.source,
+                "codes": list(each.codes),
+                "cuts": [str(cut) for cut in each.cuts],
+            }
+            for each in schema.dependents
+        ],
+        "rules": _rules(schema),
+    }
+
+
+def _rules(schema: Schema) -> dict[str, Any]:
+    """Return the rules between columns, by which cells are set to missing and files refused."""
+    nested = schema.domain.nested
+    return {
+        "impossible": [
+            {"text": rule.text, "columns": list(rule.columns), "codes": _plain(rule.codes)}
+            for rule in schema.zeros.rules
+            if not rule.derived
+        ],
+        "between": [_between(rule) for rule in schema.rules],
+        "nested": None if nested is None else _fields(nested),
+        "members": [_fields(rule) for rule in schema.member_rules],
+    }
+
+
+def _between(rule: ColumnRule) -> dict[str, Any]:
+    return {
+        "text": rule.text,
+        "key": rule.key,
+        "columns": list(rule.columns),
+        "clauses": [[_condition(each) for each in clause] for clause in rule.clauses],
+        "units": [_fields(each) for each in rule.units],
+    }
+
+
+def _condition(condition: Condition) -> dict[str, Any]:
+    word = next(word for word, kind in CONDITIONS.items() if type(condition) is kind)
+    return {"kind": word, **_fields(condition)}
+
+
+def _fields(one: Any) -> dict[str, Any]:
+    """Return the fields of an object as plain values, by name."""
+    return {each.name: _plain(getattr(one, each.name)) for each in dataclasses.fields(one)}
+
+
+def _plain(value: Any) -> Any:
+    """Return tuples as lists, mappings as objects, and exact numbers as texts."""
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return str(value) if isinstance(value, Fraction) else value
+
+
 def _records(schema: Schema) -> dict[str, Any]:
     """Return what a record is made of."""
-    linked, panel = schema.linked, schema.panel
-    if linked is not None:
-        return {
-            "of": "households",
-            "tables": [linked.households, linked.persons],
-            "key": linked.key,
-            "link": linked.link,
-            "person_key": linked.person_key,
-            "larger": linked.larger,
-            "least": linked.min_members,
-            "most": linked.max_members,
-        }
-    if panel is None:
-        return {"of": "rows"}
-    return {
-        "of": "panel",
-        "person": panel.person,
-        "waves": list(panel.waves),
-        "wave": panel.wave or "",
-        "ignored": list(panel.ignore_waves),
-        "repeated": panel.repeated,
-        "disagreeing": panel.disagreeing,
-    }
+    if schema.linked is not None:
+        found = _fields(schema.linked)
+        unread = ("household_ignore", "person_ignore", "rules")
+        return {"of": "households", **{name: found[name] for name in found if name not in unread}}
+    return {"of": "rows"} if schema.panel is None else {"of": "panel", **_fields(schema.panel)}
 
 
 def coding_document(column: Column) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def codes_of(column: Column, values: pa.Array) -> Codes:
     # A NaN fails both comparisons, so it is refused too.
     if not (((found >= low) & (found <= high)) | missing).all():
         raise ValueError(f"Column {column.name!r} of a synthetic set has a value out of range.")
-    codes = parts(column, column.edges[1:-1], found).astype(code_type(column.size))
+    codes = parts(column.edges[1:-1], found).astype(code_type(column.size))
     if column.missing_code is not None:
         codes[missing] = column.missing_code
     return codes

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,19 @@ from numpy.typing import NDArray
 from dp_core.kernel.codes import Codes, code_type
 from dp_core.schema.definition import MISSING_LABEL, Column, DependentColumn, Schema
 
+if TYPE_CHECKING:
+    from dp_core.schema.rules.file_rules import Rules
+
 Array: TypeAlias = NDArray[Any]
 
 
 def derive(
-    schema: Schema, codes: Mapping[str, Array], values: Mapping[str, Array]
+    schema: Rules, codes: Mapping[str, Array], values: Mapping[str, Array]
 ) -> dict[str, Codes]:
     """Return the codes of every dependent column.
 
     Args:
-        schema: The schema; its numbers may be on a grid.
+        schema: The schema, whose numbers may be on a grid, or the rules of a file.
         codes: Codes of every column of the domain, each of shape (rows,).
         values: Values of every column that `value_sources` names (dates: day ordinals), each of
             shape (rows,); arbitrary where missing.
@@ -39,7 +42,7 @@ def derive(
         place: Array
         if dependent.cuts:
             source = schema.column(dependent.source)
-            place = parts(source, dependent.cuts, values[dependent.source])
+            place = parts(dependent.cuts, values[dependent.source])
             if source.missing_code is not None:
                 missing = codes[dependent.source] == source.missing_code
                 place = np.where(missing, len(dependent.cuts) + 1, place)
@@ -53,17 +56,17 @@ def derive(
     return found
 
 
-def value_sources(schema: Schema) -> tuple[str, ...]:
+def value_sources(schema: Rules) -> tuple[str, ...]:
     """Return the sources whose values, not only their codes, decide a dependent column."""
     return tuple(dict.fromkeys(one.source for one in schema.dependents if one.cuts))
 
 
-def parts(source: Column, cuts: Sequence[Fraction], values: Array) -> NDArray[np.intp]:
+def parts(cuts: Sequence[Fraction], values: Array) -> NDArray[np.intp]:
     """Return the number of cuts at or below each value.
 
     Values and cuts are compared as `dp_core.confidential.encoding` compares values and bin edges.
     """
-    if source.type.continuous:
+    if values.dtype.kind == "f":
         edges: Array = np.array([float(cut) for cut in cuts])
     else:
         edges = np.array([math.ceil(cut) for cut in cuts], dtype=np.int64)

@@ -14,6 +14,7 @@ from dp_core.kernel.coding.stored_texts import no_identifier
 from dp_core.plan.data_location import DatabaseTable, OnePlace, places_of, store_of
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.definition import Schema
+from dp_core.schema.rules.file_rules import FileRules
 
 Wanted: TypeAlias = tuple[OnePlace, InputPart, Path]
 """The place of a part of the data, what is read there, and the folder of its copies."""
@@ -24,15 +25,18 @@ def open_input(
     schema: Schema,
     folder: Path,
     progress: Callable[[str, float], None] | None = None,
+    rules: FileRules | None = None,
 ) -> Source | LinkedSource:
     """Open the data of a release; copy objects and tables first if that was not done yet.
 
     Args:
         spec: Spec that names the data.
-        schema: Schema that names the columns to read and to ignore.
+        schema: Schema that names the columns to ignore.
         folder: Confidential folder of the run, for copies and snapshots.
         progress: Called with `copy` or `snapshot` and 0 or 1 at start and end; None (the default)
             for no progress.
+        rules: Rules that name the columns to read, and make the records of a panel; None (the
+            default) for those of the schema.
 
     Returns:
         The data: a source, which of a panel has its records, or those of two linked tables.
@@ -43,8 +47,9 @@ def open_input(
         StageFailed: if the store or the database does not answer.
     """
     told = progress or (lambda _stage, _done: None)
-    parts, places = input_parts(schema), places_of(spec.data)
-    named = [each.name if schema.linked else f"wave-{n}" for n, each in enumerate(parts, start=1)]
+    by = rules or schema
+    parts, places = input_parts(schema, by), places_of(spec.data)
+    named = [each.name if by.linked else f"wave-{n}" for n, each in enumerate(parts, start=1)]
     folders = [folder / each for each in named] if len(parts) > 1 else [folder]
     wanted = list(zip(places, parts, folders, strict=True))
     copied = None if store_of(places[0]) is None else "copy"
@@ -54,7 +59,7 @@ def open_input(
     try:
         sources = _tables(wanted) if copied == "snapshot" else [_opened(spec, *o) for o in wanted]
     except BadInput:
-        if schema.linked and copied is None and _are_swapped(spec, wanted):
+        if by.linked and copied is None and _are_swapped(spec, wanted):
             raise BadInput(
                 f"The places of the tables {parts[0].name} and {parts[1].name} seem to be swapped;"
                 " exchange them under `data` in the spec.",
@@ -63,7 +68,7 @@ def open_input(
         raise
     if copied is not None:
         told(copied, 1.0)
-    return joined_source(schema, sources, folder)
+    return joined_source(by, sources, folder)
 
 
 def _opened(spec: ReleaseSpec, place: OnePlace, part: InputPart, folder: Path) -> Source:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.errors import StageFailed
 from dp_core.kernel.document import check_document, document_hash
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
+    from dp_core.kernel.counting.domain import Domain
     from dp_core.kernel.counting.marginal import Counter
     from dp_core.kernel.curator import Curator
     from dp_core.kernel.stage_grant import StageGrant
-    from dp_core.schema.definition import Schema
+    from dp_core.schema.rules.file_rules import FileRules
     from tasks.counting.dask_counter import DaskCounter
 
 _MOST_TOLD = 0.99  # progress of a stage that has not ended
@@ -43,11 +44,21 @@ class ConfidentialRun(Run):
 
     @cached_property
     def relation(self) -> Relation:
-        """The relation of every sensitivity, by the kernel's document; see `check_document`."""
-        return self.check_document()
+        """The relation of every sensitivity, by the kernel's document."""
+        return relation_of(self.document["neighbours"], self.rules.unit)
 
-    def check_document(self) -> Relation:
-        """Return the relation that the kernel's document states, if it is the reserved document.
+    @cached_property
+    def rules(self) -> FileRules:
+        """The rules by which the file is coded and units are limited, by the kernel's document."""
+        from dp_core.schema.rules.file_rules import FileRules
+
+        return FileRules(self.document)
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The kernel's document, which is the one that the ledger reserved.
+
+        Whatever reads the data, or counts them, takes its rules from here.
 
         Raises:
             BadInput: if the document contradicts itself.
@@ -63,12 +74,12 @@ class ConfidentialRun(Run):
                 " with the version of dp-release that began the release, or abandon it and choose"
                 " a new name."
             )
-        return relation_of(document["neighbours"], unit)
+        return document
 
     @property
     def source(self) -> Source:
         """The confidential data of a single table; see `opened`."""
-        assert self.schema.linked is None
+        assert self.rules.linked is None
         return cast("Source", self.opened)
 
     @cached_property
@@ -81,9 +92,16 @@ class ConfidentialRun(Run):
         """
         from tasks.inputs.open_input import open_input
 
-        self.check_document()
+        rules = self.rules
         self.began_attempt = self.writer.examine(self.reservation) or self.began_attempt
-        return open_input(self.spec, self.schema, self.folder.confidential, self.progress)
+        found = open_input(self.spec, self.schema, self.folder.confidential, self.progress, rules)
+        # privacy: a record of a panel is made of the rows of one person, as the document says.
+        if getattr(found, "document", rules.hash) != rules.hash:
+            raise StageFailed(
+                "The records of the panel were made by other rules than the ledger reserved;"
+                " resume with the version of dp-release that began the release."
+            )
+        return found
 
     @property
     def codes(self) -> Path:
@@ -92,10 +110,10 @@ class ConfidentialRun(Run):
 
     @property
     def stored(self) -> CodeStore:
-        """The code store as written: of `Schema.stored`."""
+        """The code store as written, by the rules of the reserved document."""
         from dp_core.confidential.code_store import CodeStore
 
-        return CodeStore(self.codes, self.schema.stored.domain)
+        return CodeStore(self.codes, self.rules.domain, self.rules.hash)
 
     @cached_property
     def store(self) -> CodeStore:
@@ -121,11 +139,11 @@ class ConfidentialRun(Run):
         Privacy:
             That of linked tables counts in shares, of which every household has equally many.
         """
-        if self.schema.linked is None:
+        if self.rules.linked is None:
             return self.row_counter
         from dp_core.kernel.counting.household_counter import HouseholdCounter
 
-        return HouseholdCounter(self.row_counter, self.schema.linked)
+        return HouseholdCounter(self.row_counter, self.rules.linked)
 
     def session(self, grant: StageGrant) -> LedgerSession:
         """Return the ledger's session, which pays for each question that the grant covers.
@@ -148,7 +166,7 @@ class ConfidentialRun(Run):
         Args:
             grant: The ledger's grant for the stage that asks.
         """
-        return self._curator(self.counter, self.schema, grant)
+        return self._curator(self.counter, self.store.domain, grant)
 
     def stored_curator(self, grant: StageGrant) -> Curator:
         """Return the curator of the stages `domain` and `analyses`, which use the stored codes.
@@ -158,13 +176,13 @@ class ConfidentialRun(Run):
         """
         from tasks.counting.dask_counter import DaskCounter
 
-        stored = self.schema.stored
-        return self._curator(DaskCounter(self.stored, stored.domain, self.client), stored, grant)
+        domain = self.rules.domain
+        return self._curator(DaskCounter(self.stored, domain, self.client), domain, grant)
 
-    def _curator(self, counter: Counter, schema: Schema, grant: StageGrant) -> Curator:
+    def _curator(self, counter: Counter, domain: Domain, grant: StageGrant) -> Curator:
         from dp_core.kernel.curator import Curator
 
-        return Curator(schema.domain, counter, self.session(grant))
+        return Curator(domain, counter, self.session(grant))
 
     def _tell_committed(self, charges: Sequence[Charge]) -> None:
         self.committed(charges)

@@ -17,20 +17,21 @@ def validate_schema(run: ConfidentialRun) -> None:
             expectation; the data are not opened.
         SchemaViolation: if a value does not fit, or rows break a rule between columns.
     """
-    from dp_core.confidential.encoding import reader_of
     from dp_core.confidential.linked.linked_source import LinkedSource
+    from dp_core.kernel.coding.raw_values import Reader
     from tasks.validation.expectations import try_expectations, validate, validate_linked
 
     # Before `run.source`, which begins an attempt.
-    for column in run.schema.columns:
-        reader_of(column)
+    for column in run.rules.columns:
+        Reader(column)
     try_expectations(run.schema.stored)
     progress = partial(run.progress, "validate")
     if isinstance(run.opened, LinkedSource):
-        validate_linked(run.opened, run.schema, run.folder.internal, progress, run.codes)
+        validate_linked(run.opened, run.schema, run.folder.internal, progress, run.codes, run.rules)
         return
     # Write the codes too, so that the file is read only once.
-    validate(run.source, run.schema.stored, run.folder.internal, progress, run.codes)
+    schema, source = run.schema.stored, run.source
+    validate(source, schema, run.folder.internal, progress, run.codes, run.rules)
 
 
 @stage("discretize")
@@ -42,7 +43,6 @@ def discretize(run: ConfidentialRun) -> None:
     """
     from dp_core.confidential.coding import left_by_validation, write_codes
 
-    schema = run.schema.stored
-    if not left_by_validation(schema, run.codes):
+    if not left_by_validation(run.rules, run.codes):
         # The codes were lost: validation wrote them.
-        write_codes(run.opened, schema, run.codes, partial(run.progress, "discretize"))
+        write_codes(run.opened, run.rules, run.codes, partial(run.progress, "discretize"))

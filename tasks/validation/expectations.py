@@ -41,6 +41,7 @@ from dp_core.kernel.coding.encoder import Encoded
 from dp_core.kernel.counting.processors import threads
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, rules_of, suite_document
+from dp_core.schema.rules.file_rules import FileRules, file_rules
 from tasks.support.run_folder import INTERNAL_NOTICE
 from tasks.validation.judged_frames import FileProfile, RowPieces, legal_value
 from tasks.validation.suite_judge import SuiteJudge
@@ -82,6 +83,7 @@ def validate(
     internal: Path,
     progress: Callable[[float], None] | None = None,
     codes: Path | None = None,
+    coded_by: FileRules | None = None,
 ) -> ValidationSummary:
     """Check every value of the file against the schema, and write its codes in the same pass.
 
@@ -93,6 +95,8 @@ def validate(
         progress: Called with the part that is done, 0 to 1; None (the default) for no progress.
         codes: Confidential folder of the new code store; None (the default) for no store, and no
             check of the rules between columns, which `write_codes` makes as well.
+        coded_by: Rules by which the file is coded, and rows without an identifier are found; None
+            (the default) for those of the schema.
 
     Raises:
         SchemaViolation: if Great Expectations finds an expectation of the schema broken. The
@@ -100,16 +104,18 @@ def validate(
     """
     rules = rules_of(schema)
     judge = SuiteJudge(schema.title, rules)
-    unit, nobody = schema.unit, 0
-    profile, pieces, report = FileProfile(schema, rules), RowPieces(schema, rules), Report(schema)
+    by = coded_by or file_rules(schema)
+    unit, nobody = by.unit, 0
+    profile, pieces = FileProfile(schema, rules, by), RowPieces(schema, rules)
+    report = Report(schema)
     names = [profiler.column.name for profiler in profile.profilers]
     failed: set[int] = set()
     partition: list[Profile] = []
     current = -1
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(threads()))
-        coding = None if codes is None else stack.enter_context(Coding(schema, codes))
-        coded = [coding is not None and name in schema.domain for name in names]
+        coding = None if codes is None else stack.enter_context(Coding(by, codes))
+        coded = [coding is not None and name in by.domain for name in names]
         for batch in source.batches():
             if batch.partition != current:
                 _add(partition, profile, report)
@@ -121,7 +127,7 @@ def validate(
                 whose = batch.records.column(unit.column)
                 nobody += without(unit.column, whose, unit.missing_values)
             if coding is not None and not nobody:
-                coding.add(batch.records, [encoded[name] for name in schema.domain.columns])
+                coding.add(batch.records, [encoded[name] for name in by.domain.columns])
             for piece, rows in pieces.add(batch.records):
                 failed |= judge.judge("rows", piece, rows)
             if progress is not None:
@@ -153,6 +159,7 @@ def validate_linked(
     internal: Path,
     progress: Callable[[float], None],
     codes: Path,
+    coded_by: FileRules | None = None,
 ) -> None:
     """Check both tables, their keys and their links, and write the codes of the pair rows.
 
@@ -162,6 +169,7 @@ def validate_linked(
         internal: Internal folder; what `validate` writes is in `tables/NAME` of each table.
         progress: Called with the part that is done, 0 to 1.
         codes: Confidential folder of the new code store.
+        coded_by: Rules by which both tables are coded; None (the default) for those of the schema.
 
     Raises:
         SchemaViolation: if values are not in the schema, rows break a rule, or keys, links or sizes
@@ -195,7 +203,9 @@ def validate_linked(
             " ".join(error.message for error in faults),
             internal="\n".join(error.internal or "" for error in faults),
         )
-    write_codes(source, schema, codes, lambda done: progress(_JUDGED + (1 - _JUDGED) * done))
+    write_codes(
+        source, coded_by or schema, codes, lambda done: progress(_JUDGED + (1 - _JUDGED) * done)
+    )
 
 
 def _look(profiler: Profiler, profile: Profile, values: pa.Array, coded: bool) -> Encoded:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.column_profiles import Profile, Profiler
-from dp_core.confidential.encoding import reader_of
+from dp_core.confidential.encoding import encoder_of
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.coding.raw_values import State, Values
 from dp_core.kernel.coding.stored_texts import decimals
@@ -28,6 +28,7 @@ from dp_core.schema.bin_values import legal_range
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, bounds, outside, unlisted_column, unreadable
+from dp_core.schema.rules.file_rules import FileRules, file_rules
 
 PIECE_ROWS = 1 << 17
 """Rows of a piece; the last one has up to twice as many, so that no piece is small."""
@@ -45,10 +46,14 @@ class FileProfile:
     Args:
         schema: Schema of the file.
         rules: Rules of its suite.
+        coded_by: Rules by which its values are coded; None (the default) for those of the schema.
     """
 
-    def __init__(self, schema: Schema, rules: Sequence[Rule]) -> None:
-        self.profilers = [Profiler(column) for column in schema.profiled]
+    def __init__(
+        self, schema: Schema, rules: Sequence[Rule], coded_by: FileRules | None = None
+    ) -> None:
+        by = coded_by or file_rules(schema)
+        self.profilers = [Profiler(column, by.column(column.name)) for column in schema.profiled]
         self._rules = [rule for rule in rules if rule.seen == "profile"]
         self.rows = 0
         self._names = {*schema.names}
@@ -131,7 +136,9 @@ class RowPieces:
         about = [rule for rule in rules if rule.seen == "rows"]
         named = {name for rule in about for name in _columns(rule)}
         self._readers = [
-            (column, reader_of(column)) for column in schema.released if column.name in named
+            (column, encoder_of(column).reader)
+            for column in schema.released
+            if column.name in named
         ]
         self._parts: list[Frame] = []
         self._rows = 0

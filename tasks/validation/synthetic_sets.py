@@ -23,7 +23,7 @@ from dp_core.kernel.counting.processors import threads
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, rules_of
-from dp_core.schema.rules.row_rules import row_rules
+from dp_core.schema.rules.file_rules import file_rules
 from tasks.validation.judged_frames import FileProfile, Frame, RowPieces
 from tasks.validation.suite_judge import SuiteJudge
 
@@ -108,7 +108,8 @@ class _Set:
         self._dependencies = DependencyCheck(texts)
         self._levels = {column.name: column.in_sets for column in schema.released if column.levels}
         # Only these have rules. Weights, which were raked, may be outside their bins.
-        between = row_rules(schema)
+        self._rules = file_rules(schema)
+        between = self._rules.row_rules
         self._coded = {name for rule in between for name in rule.columns}
         self._units = {each.column: each for rule in between for each in rule.units}
         if any(rule.kind == "dependency" for rule in rules):
@@ -164,7 +165,8 @@ class _Set:
             name: each.of(self._schema.column(name).scale.values_in(batch.column(name)))
             for name, each in self._units.items()
         }
-        for each in settle_zeros(self._schema, codes, units):
+        by_name = dict(zip(self._schema.domain.columns, codes, strict=True))
+        for each in settle_zeros(self._rules, by_name, units):
             counts[each.rule.text] = counts.get(each.rule.text, 0) + each.refused + each.settled
         for about, rows in counts.items():
             self._broken[about] = self._broken.get(about, 0) + rows

@@ -18,8 +18,8 @@ time except for two sorts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -29,14 +29,11 @@ from dp_core.confidential.encoding import FIRST_ROWS, BrokenRule, settle_zeros
 from dp_core.confidential.linked.key_links import Links
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.codes import Codes, code_type
-from dp_core.kernel.coding.raw_values import Array
-from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.household_rows import HouseholdRows
 from dp_core.kernel.counting.linked_columns import MEMBERS
-from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.schema.rules.file_rules import FileRules
 from dp_core.schema.structure.member_rules import households_that_break
-from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 SHOWN = 5
 """Columns or rules that an error names."""
@@ -70,7 +67,7 @@ class RulesBroken(SchemaViolation):
 
 
 def linked_codes(
-    schema: Schema,
+    rules: FileRules,
     links: Links,
     homes: Mapping[str, Codes],
     persons: Mapping[str, Codes],
@@ -80,7 +77,7 @@ def linked_codes(
     """Return the codes of two tables household by household, after their rules are settled.
 
     Args:
-        schema: The schema of linked tables.
+        rules: The rules of linked tables.
         links: The members of each household.
         homes: Codes of the household columns, each of shape (households,); changed in place.
         persons: Codes of the person columns, each of shape (rows of the table of persons,).
@@ -90,10 +87,11 @@ def linked_codes(
     Raises:
         SchemaViolation: if rows break a rule and no policy settles them.
     """
-    linked = _linked(schema)
+    linked = rules.linked
+    assert linked is not None
     each = {name: codes[links.persons] for name, codes in persons.items()}
     settle_rules(
-        schema,
+        rules,
         {**homes, MEMBERS: (links.sizes - linked.min_members).astype(code_type(len(linked.sizes)))},
         each,
         {**home_units, MEMBERS: links.sizes},
@@ -127,7 +125,7 @@ def _keys(links: Links, households: NDArray[np.intp]) -> tuple[str, ...]:
 
 
 def settle_rules(
-    schema: Schema,
+    rules: FileRules,
     homes: Mapping[str, Codes],
     persons: Mapping[str, Codes],
     home_units: Mapping[str, NDArray[np.int64]],
@@ -137,7 +135,7 @@ def settle_rules(
     """Set columns to missing in rows that break a rule, where the schema says so; in place.
 
     Args:
-        schema: The schema of linked tables.
+        rules: The rules of linked tables.
         homes: Codes of the household columns and of `members`, each of shape (households,).
         persons: Codes of the person columns, each of shape (persons,), household by household.
         home_units: Values of household columns and of `members` that rules compare.
@@ -148,48 +146,14 @@ def settle_rules(
         SchemaViolation: if rows break a rule and no policy settles them.
     """
     every = np.arange(links.sizes.size)
-    _refuse(_refused("household", _settled(schema, homes, home_units), every, links))
-    named = {
-        *(name for zero in schema.zeros.rules for name in zero.columns),
-        *(name for rule in schema.rules for name in rule.columns),
-    }
+    _refuse(_refused("household", settle_zeros(rules, homes, home_units), every, links))
+    named = {name for rule in rules.row_rules for name in rule.columns}
     of = np.repeat(every, links.sizes)
     codes = {name: codes[of] for name, codes in homes.items() if name in named}
     units = {name: units[of] for name, units in home_units.items() if name in named}
-    broken = _settled(schema, {**codes, **persons}, {**units, **person_units}, fixed={*homes})
+    # A rule of one person changes no column of a household, which several persons share.
+    broken = settle_zeros(rules, {**codes, **persons}, {**units, **person_units}, fixed=homes)
     _refuse(_refused("person", broken, of, links))
-
-
-def _settled(
-    schema: Schema,
-    codes: Mapping[str, Array],
-    units: Mapping[str, NDArray[np.int64]],
-    fixed: Collection[str] = (),
-) -> list[BrokenRule]:
-    """Settle the rules over some columns, except those whose columns are all fixed."""
-
-    def judged(names: tuple[str, ...]) -> bool:
-        return {*names} <= {*codes} and not {*names} <= {*fixed}
-
-    zeros = tuple(rule for rule in schema.zeros.rules if judged(rule.columns))
-    rules = tuple(rule for rule in schema.rules if judged(rule.columns))
-    every: list[Clique] = [zero.columns for zero in zeros]
-    every += [rule.columns for rule in rules]
-    every += [each.columns for each in schema.nestings if judged(each.columns)]
-    names = tuple(dict.fromkeys(name for each in every for name in each))
-    if not names:
-        return []
-    columns = (schema.column(name) for name in names)
-    only = replace(
-        schema,
-        # A rule of one person changes no column of a household, which several persons share.
-        columns=tuple(replace(c, out_of_range="reject") if c.name in fixed else c for c in columns),
-        zeros=StructuralZeros(zeros),
-        rules=rules,
-        order=names,
-        linked=None,
-    )
-    return settle_zeros(only, [codes[name] for name in names], units)
 
 
 def _refused(
@@ -219,9 +183,3 @@ def _refuse(broken: Sequence[BrokenCount]) -> None:
     )
     error.broken = tuple(broken)
     raise error
-
-
-def _linked(schema: Schema) -> LinkedTables:
-    if schema.linked is None:
-        raise ValueError("The schema is of a single table.")
-    return schema.linked

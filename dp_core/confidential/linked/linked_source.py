@@ -16,14 +16,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
-from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.linked.key_links import key_texts, linked_members
 from dp_core.confidential.linked.linked_rows import SHOWN, linked_codes
 from dp_core.confidential.source import Digests, Source
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.coding.encoder import Encoder
 from dp_core.kernel.counting.household_rows import HouseholdRows
-from dp_core.schema.definition import Schema
+from dp_core.schema.rules.file_rules import FileRules, Rules, file_rules
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,12 +64,12 @@ class LinkedSource:
 
 
 def read_households(
-    schema: Schema, source: LinkedSource, progress: Callable[[float], None] | None = None
+    schema: Rules, source: LinkedSource, progress: Callable[[float], None] | None = None
 ) -> HouseholdRows:
     """Return the codes of two linked tables, household by household in the order of the file.
 
     Args:
-        schema: The schema of linked tables.
+        schema: Rules of linked tables: those of the release's document, or a schema.
         source: Both tables.
         progress: Called with the part that is done, 0 to 1; None (the default) for no progress.
 
@@ -78,20 +78,21 @@ def read_households(
         SchemaViolation: if keys, links or sizes are not as the schema says, values are not in the
             schema, or rows break a rule. The message names no value and no count.
     """
-    linked = schema.linked
+    rules = file_rules(schema)
+    linked = rules.linked
     if linked is None:
-        raise ValueError("The schema is of a single table.")
-    homes = _Columns(schema, linked.households, (linked.key,), linked.household_columns)
+        raise ValueError("The rules are of a single table.")
+    homes = _Columns(rules, linked.households, (linked.key,), linked.household_columns)
     told = progress or (lambda _: None)
     homes.read(source.households, lambda done: told(0.3 * done))
     keys = (linked.link, linked.person_key)
-    persons = _Columns(schema, linked.persons, keys, linked.person_columns)
+    persons = _Columns(rules, linked.persons, keys, linked.person_columns)
     persons.read(source.persons, lambda done: told(0.3 + 0.7 * done))
     links = linked_members(
         linked, homes.key(linked.key), persons.key(linked.link), persons.key(linked.person_key)
     )
     return linked_codes(
-        schema, links, homes.codes(), persons.codes(), homes.units(), persons.units()
+        rules, links, homes.codes(), persons.codes(), homes.units(), persons.units()
     )
 
 
@@ -99,11 +100,11 @@ class _Columns:
     """The keys, codes and compared values of one table, batch by batch. Confidential."""
 
     def __init__(
-        self, schema: Schema, table: str, keys: Sequence[str], names: Sequence[str]
+        self, rules: FileRules, table: str, keys: Sequence[str], names: Sequence[str]
     ) -> None:
-        self._table, self._missing = table, schema.unit.missing_values
-        self._encoders = {name: encoder_of(schema.column(name)) for name in names}
-        self._check = RuleCheck(schema)
+        self._table, self._missing = table, rules.unit.missing_values
+        self._encoders = {name: Encoder(rules.column(name)) for name in names}
+        self._check = RuleCheck(rules)
         self._keys: dict[str, list[pa.Array]] = {key: [] for key in keys}
         self._codes: dict[str, list[Codes]] = {name: [] for name in names}
         self._units: dict[str, list[NDArray[np.int64]]] = {}

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.confidential.source import Batch, Digests, MemorySource, Source
 from dp_core.errors import SchemaViolation
-from dp_core.schema.definition import Schema
+from dp_core.schema.rules.file_rules import Rules, file_rules
 
 NAME = "panel-"
 """Beginning of the name of a folder of records."""
@@ -25,19 +25,21 @@ class PanelSource(Source):
 
     Attributes:
         rows: The sources of rows.
+        document: Hash of the rules by which records are made (`FileRules.hash`).
     """
 
-    def __init__(self, schema: Schema, rows: Sequence[Source], folder: Path | None) -> None:
+    def __init__(self, schema: Rules, rows: Sequence[Source], folder: Path | None) -> None:
         """Open a panel.
 
         Args:
-            schema: The schema of records.
+            schema: Rules of records: those of the release's document, or a schema.
             rows: The sources of rows: one if the rows name their wave, otherwise one for each wave.
             folder: Confidential folder for the records; None to keep them in memory.
         """
-        super().__init__([path for each in rows for path in each.files], "parquet", schema.reads)
-        self.rows = tuple(rows)
-        self._schema, self._folder = schema, folder
+        rules = file_rules(schema)
+        super().__init__([path for each in rows for path in each.files], "parquet", rules.reads)
+        self.rows, self.document = tuple(rows), rules.hash
+        self._rules, self._folder = rules, folder
         self._made: Source | None = None
 
     def batches(self) -> Iterator[Batch]:
@@ -65,8 +67,8 @@ class PanelSource(Source):
             return each[0]
         all_waves = f"panel: {' '.join(digests.whole for digests in each)}"
         parts: dict[str, str] = {}
-        assert self._schema.panel is not None
-        for wave, digests in zip(self._schema.panel.waves, each, strict=True):
+        assert self._rules.panel is not None
+        for wave, digests in zip(self._rules.panel.waves, each, strict=True):
             parts.update(digests.named(f"wave {wave}"))
         small = tuple(one for digests in each for one in digests.small)
         return Digests(hmac.new(key, all_waves.encode(), "sha256").hexdigest(), parts, small)
@@ -82,10 +84,10 @@ class PanelSource(Source):
 
     def _records(self) -> Source:
         folder = None if self._folder is None else _own_folder(self._folder)
-        with ExitStack() as on_failure, PersonRecords(self._schema, folder) as records:
+        with ExitStack() as on_failure, PersonRecords(self._rules, folder) as records:
             if folder is not None:
                 on_failure.callback(shutil.rmtree, folder, ignore_errors=True)
-            add_rows(self._schema, self.rows, records)
+            add_rows(self._rules, self.rows, records)
             made: Source
             if folder is None:
                 batches = [each for table in records.tables() for each in table.to_batches()]
@@ -113,20 +115,20 @@ def _own_folder(folder: Path) -> Path:
     return own
 
 
-def add_rows(schema: Schema, sources: Sequence[Source], records: PersonRecords) -> int:
+def add_rows(schema: Rules, sources: Sequence[Source], records: PersonRecords) -> int:
     """Add the rows of all waves to records, and return their number.
 
     Args:
-        schema: The schema of records.
+        schema: Rules of records.
         sources: The sources of rows: one if the rows name their wave, otherwise one for each wave.
         records: Where they are added.
 
     Raises:
         BadInput: if a file is damaged, or has changed since it was opened.
     """
-    assert schema.panel is not None
-    rows = 0
-    for wave, source in zip(schema.panel.parts, sources, strict=True):
+    panel, rows = schema.panel, 0
+    assert panel is not None
+    for wave, source in zip(panel.parts, sources, strict=True):
         records.begin(source.columns)
         for batch in source.batches():
             rows += batch.records.num_rows

@@ -36,13 +36,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
-from dp_core.confidential.encoding import encoder_of, reader_of
+from dp_core.confidential.encoding import encoder_of
 from dp_core.confidential.panel.misfits import Misfits
 from dp_core.confidential.person_rows import BUCKETS, hashes, identifying, orders
+from dp_core.kernel.coding.encoder import Encoder
 from dp_core.kernel.coding.raw_values import State, Values
 from dp_core.kernel.coding.stored_texts import identifier_texts
-from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.definition import Column, Level
 from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
+from dp_core.schema.rules.file_rules import Rules, file_rules
 
 GROUP_ROWS = 1 << 17
 """Approximate number of records of a row group, which is in memory until it is full."""
@@ -54,7 +56,7 @@ class PersonRecords:
     """Makes the records of a panel's persons; used as a context manager.
 
     Args:
-        schema: The schema of records.
+        schema: Rules of records: those of the release's document, or a schema that is compiled.
         folder: Existing, empty folder for the parts and the records; None to keep the parts in
             memory.
         keep_going: Whether to make records of the rows that fit even if others do not, to check a
@@ -65,25 +67,23 @@ class PersonRecords:
         persons: Number of records made.
     """
 
-    def __init__(self, schema: Schema, folder: Path | None, *, keep_going: bool = False) -> None:
-        assert schema.panel is not None
-        self._schema, self._panel, self._folder = schema, schema.panel, folder
-        panel, names = self._panel, schema.reads[:-1]
+    def __init__(self, schema: Rules, folder: Path | None, *, keep_going: bool = False) -> None:
+        self._rules = rules = file_rules(schema)
+        self._folder = folder
+        assert rules.panel is not None
+        self._panel = panel = rules.panel
+        names = rules.reads[:-1]
         waves = (*panel.waves, *panel.ignore_waves)
-        self._wave_reader = reader_of(
-            Column(
-                name=panel.wave or "",
-                kind="category",
-                levels=tuple(Level(one, one) for one in waves),
-            )
-        )
+        levels = tuple(Level(one, one) for one in waves)
+        wave = Column(name=panel.wave or "", kind="category", levels=levels)
+        self._wave_reader = encoder_of(wave).reader
         self._sources = panel.sources(names)
-        self._rules = RuleCheck(schema)
+        self._compared = RuleCheck(rules)
         made = {name: (*panel.columns.get(name, {}).values(), name) for name in self._sources}
         self._made = made
         # Columns of a record that are made from one column of the file have the same rule.
         self._encoders = {
-            name: encoder_of(schema.column(next((one for one in ours if one in names), name)))
+            name: Encoder(rules.column(next((one for one in ours if one in names), name)))
             for name, ours in made.items()
         }
         self._writers: dict[tuple[int, int], pa.ipc.RecordBatchStreamWriter] = {}
@@ -118,7 +118,7 @@ class PersonRecords:
             records: The rows, with the columns of the file.
             wave: Their wave; None if the rows name it.
         """
-        panel, missing = self._panel, self._schema.unit.missing_values
+        panel, missing = self._panel, self._rules.unit.missing_values
         column = records.column(panel.person)
         persons, without = hashes(panel.person, column, missing)
         self.misfits.without += without
@@ -143,7 +143,7 @@ class PersonRecords:
         for name in columns:
             stored = records.column(name)
             for one in self._made[name]:
-                self._rules.assert_exact(one, stored, name)
+                self._compared.assert_exact(one, stored, name)
             arrays.append(self._encoders[name].reader.texts(stored))
         batch = pa.RecordBatch.from_arrays(arrays, schema=kind).take(pa.array(order))
         start = 0
@@ -244,7 +244,7 @@ class PersonRecords:
     @property
     def types(self) -> pa.Schema:
         """The types of the records: texts."""
-        return pa.schema([(name, pa.string()) for name in self._schema.reads])
+        return pa.schema([(name, pa.string()) for name in self._rules.reads])
 
     def _records(self, tables: Sequence[pa.Table | None], target: pa.Schema) -> pa.Table:
         """Return the records of one part, and note what does not fit."""
@@ -292,7 +292,7 @@ class PersonRecords:
             where = places[panel.waves.index(place[1])]
             values = self._column(tables, place[0])
             taken = values.take(pa.array(where, mask=where < 0))
-            if any(level.text == ABSENT for level in self._schema.column(name).levels):
+            if ABSENT in self._rules.column(name).texts:
                 taken = pc.if_else(pa.array(where < 0), pa.scalar(ABSENT), taken)
             made[name] = taken
         found = pa.table([made[name] for name in target.names], schema=target)

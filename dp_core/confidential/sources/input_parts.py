@@ -11,6 +11,7 @@ from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import Source
 from dp_core.schema.definition import Schema
+from dp_core.schema.rules.file_rules import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +31,37 @@ class InputPart:
     keys: tuple[str, ...]
 
 
-def input_parts(schema: Schema) -> tuple[InputPart, ...]:
-    """Return the parts of the data, in their order."""
-    linked, panel, person = schema.linked, schema.panel, schema.unit.column
+def input_parts(schema: Schema, rules: Rules | None = None) -> tuple[InputPart, ...]:
+    """Return the parts of the data, in their order.
+
+    Args:
+        schema: Schema that names further columns that the data may have.
+        rules: Rules that say what is read; None (the default) for those of the schema.
+    """
+    by = rules or schema
+    linked, panel, person = by.linked, by.panel, by.unit.column
     if linked is not None:
-        homes, persons = (linked.key,), (linked.link, linked.person_key)
+        homes, persons, of = (linked.key,), (linked.link, linked.person_key), schema.linked
+        more = ((), ()) if of is None else (of.household_ignore, of.person_ignore)
         return (
-            InputPart(linked.households, linked.household_reads, linked.household_ignore, homes),
-            InputPart(linked.persons, linked.person_reads, linked.person_ignore, persons),
+            InputPart(linked.households, linked.household_reads, more[0], homes),
+            InputPart(linked.persons, linked.person_reads, more[1], persons),
         )
     if panel is None:
-        return (InputPart("", schema.reads, schema.ignore, (person,) if person else ()),)
+        return (InputPart("", by.reads, schema.ignore, (person,) if person else ()),)
     return tuple(
-        InputPart(wave or "", *row_columns(schema, wave), (panel.person,)) for wave in panel.parts
+        InputPart(wave or "", *row_columns(schema, wave, by), (panel.person,))
+        for wave in panel.parts
     )
 
 
 def joined_source(
-    schema: Schema, parts: Sequence[Source], folder: Path | None
+    schema: Rules, parts: Sequence[Source], folder: Path | None
 ) -> Source | LinkedSource:
     """Return the data of a schema.
 
     Args:
-        schema: The schema.
+        schema: Rules of the data: those of the release's document, or a schema.
         parts: The source of each of its `input_parts`.
         folder: Confidential folder for the records of a panel; None to keep them in memory.
     """

@@ -97,6 +97,11 @@ class CodingRule:
     parts: Parts | None
 
     @property
+    def size(self) -> int:
+        """Number of codes, as a domain names it."""
+        return self.codes
+
+    @property
     def is_levels(self) -> bool:
         """Whether values are levels."""
         return self.kind == "levels"

@@ -183,6 +183,9 @@ class AtMost(Condition):
         return np.arange(column.size) < column.bins
 
 
+CONDITIONS: Mapping[str, type[Condition]] = {"among": Among, "missing": Missing, "at-most": AtMost}
+"""The kinds of conditions, by the word for each in the kernel's document."""
+
 Clause: TypeAlias = tuple[Condition, ...]
 
 

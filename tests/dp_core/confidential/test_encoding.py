@@ -254,12 +254,16 @@ def test_an_empty_batch_has_no_codes():
         assert codes(column, [], pa.string()) == []
 
 
+def coded(**columns):
+    return {name: np.array(codes, np.uint8) for name, codes in columns.items()}
+
+
 MARRIED = Rule(("i", "c"), ((0, 1), (1,)), "i: <5, c: 2")
 
 
 def test_broken_rules_without_a_missing_policy_are_refused():
     schema = schema_of(integer(), category(missing="level"), zeros=[MARRIED])
-    columns = [np.array([0, 1, 2, 1], np.uint8), np.array([1, 1, 1, 0], np.uint8)]
+    columns = coded(i=[0, 1, 2, 1], c=[1, 1, 1, 0])
     (broken,) = settle_zeros(schema, columns)
     assert (broken.rule.text, broken.refused, broken.settled) == ("i: <5, c: 2", 2, 0)
 
@@ -267,27 +271,27 @@ def test_broken_rules_without_a_missing_policy_are_refused():
 def test_broken_rules_set_the_last_column_with_that_policy_to_missing():
     settle = {"missing": "level", "out_of_range": "missing"}
     schema = schema_of(integer(**settle), category(**settle), zeros=[MARRIED])
-    columns = [np.array([0, 1, 2, 1], np.uint8), np.array([1, 1, 1, 0], np.uint8)]
+    columns = coded(i=[0, 1, 2, 1], c=[1, 1, 1, 0])
     (broken,) = settle_zeros(schema, columns)
     assert (broken.refused, broken.settled) == (0, 2)
-    assert [c.tolist() for c in columns] == [[0, 1, 2, 1], [3, 3, 1, 0]]
+    assert [c.tolist() for c in columns.values()] == [[0, 1, 2, 1], [3, 3, 1, 0]]
     first = schema_of(integer(**settle), category(missing="level"), zeros=[MARRIED])
-    columns = [np.array([0, 2], np.uint8), np.array([1, 1], np.uint8)]
+    columns = coded(i=[0, 2], c=[1, 1])
     settle_zeros(first, columns)
-    assert [c.tolist() for c in columns] == [[3, 2], [1, 1]]
+    assert [c.tolist() for c in columns.values()] == [[3, 2], [1, 1]]
 
 
 def test_a_row_that_stays_impossible_when_missing_is_refused():
     settle = {"missing": "level", "out_of_range": "missing"}
     never = Rule(("i", "c"), ((0,), (1, 3)), "never")
     schema = schema_of(integer(), category(**settle), zeros=[never])
-    (broken,) = settle_zeros(schema, [np.array([0], np.uint8), np.array([1], np.uint8)])
+    (broken,) = settle_zeros(schema, coded(i=[0], c=[1]))
     assert (broken.refused, broken.settled) == (1, 1)
 
 
 def test_possible_rows_break_nothing():
     schema = schema_of(integer(), category(), zeros=[MARRIED])
-    assert settle_zeros(schema, [np.array([2], np.uint8), np.array([1], np.uint8)]) == []
+    assert settle_zeros(schema, coded(i=[2], c=[1])) == []
 
 
 COLUMNS = [
@@ -403,7 +407,7 @@ def test_levels_beyond_16_bits_are_coded_as_themselves_and_obey_rules():
     ]
     assert [each.dtype for each in found] == [np.uint16, np.uint32]
     assert found[1].tolist() == [69_999, 69_999, 4463, 70_000]  # 69,999 has the 16 bits of 4463
-    (broken,) = settle_zeros(schema, found)
+    (broken,) = settle_zeros(schema, dict(zip(schema.domain.columns, found, strict=True)))
     assert broken.settled == 1
     assert found[1].tolist() == [70_000, 69_999, 4463, 70_000]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.between_columns import broken_rules
 from dp_core.errors import SchemaViolation
 from dp_core.schema.reading.schema_file import parse_schema
+from tests.broken_rules import broken_rules
 
 MONEY = {"type": "number", "min": "0", "max": "100", "bins": "4", "decimals": "2"}
 ROWS = [

@@ -17,6 +17,20 @@ from dp_core.kernel.errors import BadInput
 from tests.dp_core.kernel.coding.test_coding_rule import AGE, SEX
 
 PERSON = ProtectedUnit("person", "id", 3, ("", "?"))
+ZERO = {"text": "no such", "columns": ["sex", "age"], "codes": [[0], [0, 1]]}
+CLAUSE = [
+    {"kind": "among", "column": "sex", "codes": [1]},
+    {"kind": "at-most", "terms": [["age", 1]], "bound": 14},
+]
+UNITS = {"column": "age", "decimals": 0, "edges": []}
+RULE = {
+    "text": "if",
+    "key": "rules",
+    "columns": ["sex", "age"],
+    "clauses": [CLAUSE],
+    "units": [UNITS],
+}
+RULES = {"impossible": [ZERO], "between": [RULE], "nested": None, "members": []}
 DOCUMENT = {
     "format": {"name": NAME, "version": VERSION},
     "release": "town-2026",
@@ -24,6 +38,8 @@ DOCUMENT = {
     "unit": PERSON.to_json(),
     "records": {"of": "rows"},
     "columns": [SEX, AGE],
+    "dependents": [{"column": SEX | {"name": "mr"}, "source": "sex", "codes": [0, 1], "cuts": []}],
+    "rules": RULES,
     "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
     "stages": {"one_way": "1/500", "measure": "9/500"},
     "extensions": ["indif", "r-score"],
@@ -94,6 +110,34 @@ def test_a_unit_comes_back_from_its_plain_values(unit):
         ("unit", PERSON.to_json() | {"waves": ["2023", "2025"]}),
         ("unit", PERSON.to_json() | {"weight": 1}),
         ("more", 1),
+        ("dependents", None),
+        ("dependents", [{"column": SEX}]),
+        ("dependents", [DOCUMENT["dependents"][0] | {"source": "mr"}]),
+        ("dependents", [DOCUMENT["dependents"][0] | {"column": SEX}]),
+        ("dependents", [DOCUMENT["dependents"][0] | {"codes": [0, 9]}]),
+        ("rules", {"impossible": []}),
+        ("rules", RULES | {"impossible": None}),
+        ("rules", RULES | {"impossible": [ZERO | {"columns": ["sex", "id"]}]}),
+        ("rules", RULES | {"impossible": [ZERO | {"codes": [[0]]}]}),
+        ("rules", RULES | {"impossible": [ZERO | {"codes": [[0], [True]]}]}),
+        ("rules", RULES | {"between": [RULE | {"clauses": [[{"kind": "eval"}]]}]}),
+        ("rules", RULES | {"between": [RULE | {"clauses": [[CLAUSE[0] | {"codes": [7]}]]}]}),
+        ("rules", RULES | {"between": [RULE | {"clauses": [[CLAUSE[0] | {"column": "id"}]]}]}),
+        ("rules", RULES | {"between": [RULE | {"columns": ["id"]}]}),
+        ("dependents", [DOCUMENT["dependents"][0] | {"source": ["sex"]}]),
+        ("dependents", [DOCUMENT["dependents"][0] | {"cuts": ["x"]}]),
+        ("dependents", [DOCUMENT["dependents"][0] | {"cuts": ["2", "1"]}]),
+        (
+            "rules",
+            RULES | {"between": [RULE | {"clauses": [[CLAUSE[1] | {"terms": [["id", 1]]}]]}]},
+        ),
+        ("rules", RULES | {"between": [RULE | {"clauses": [[CLAUSE[1] | {"terms": ["age"]}]]}]}),
+        ("rules", RULES | {"between": [RULE | {"units": [{"column": "id"}]}]}),
+        ("rules", RULES | {"between": [RULE | {"units": [UNITS | {"edges": ["0", "x"]}]}]}),
+        ("rules", RULES | {"members": [ZERO]}),
+        ("rules", RULES | {"nested": {"columns": ["sex", "age"]}}),
+        ("rules", RULES | {"nested": {"columns": ["sex", "age"], "parents": [[0, 1, 3]]}}),
+        ("rules", RULES | {"nested": {"columns": ["sex", "age"], "parents": [[0]]}}),
     ],
 )
 def test_a_document_with_a_wrong_value_is_refused(key, value):
@@ -104,13 +148,16 @@ def test_a_document_with_a_wrong_value_is_refused(key, value):
 HOME = ProtectedUnit("household", "home", 4, ("",), link="home_id")
 HOMES = {
     "of": "households",
-    "tables": ["homes", "people"],
+    "households": "homes",
+    "persons": "people",
     "key": "home",
     "link": "home_id",
     "person_key": "nr",
+    "household_columns": ["tenure"],
+    "person_columns": ["sex"],
     "larger": "reject",
-    "least": 1,
-    "most": 4,
+    "min_members": 1,
+    "max_members": 4,
 }
 WAVES = ProtectedUnit("person", "id", 1, ("",), ("2023", "2025"))
 PANEL = {
@@ -118,7 +165,9 @@ PANEL = {
     "person": "id",
     "waves": ["2023", "2024", "2025"],
     "wave": "year",
-    "ignored": [],
+    "columns": {"work": {"2023": "sex"}},
+    "takes_part": {},
+    "ignore_waves": [],
     "repeated": "reject",
     "disagreeing": "first",
 }
@@ -127,12 +176,22 @@ PANEL = {
 @pytest.mark.parametrize(("unit", "records"), [(HOME, HOMES), (WAVES, PANEL)], ids=["home", "wave"])
 def test_records_are_made_of_what_the_unit_protects(unit, records):
     document = DOCUMENT | {"unit": unit.to_json(), "records": records}
+    if unit.word == "household":
+        names = ("tenure", "members", "sex", "other.sex")
+        document |= {"columns": [SEX | {"name": name} for name in names]}
+        document |= {"rules": RULES | {"impossible": [], "between": []}}
     assert check_document(document) == unit
-    if unit is HOME:
-        assert check_document(document | {"columns": [SEX | {"codes": 4}, AGE]}) == unit
-    for key in {"key", "link", "most", "person"} & {*records}:
-        other = records | {key: 3 if key == "most" else "other"}
-        with pytest.raises(BadInput, match=f"records.{key}"):
+    if unit is HOME:  # a code for no such person
+        more = [each | {"codes": 4} for each in document["columns"]]
+        assert check_document(document | {"columns": more}) == unit
+    wrong = {
+        **dict.fromkeys(("key", "link", "person"), "other"),
+        **{"max_members": 3, "person_columns": ["tenure"], "household_columns": "tenure"},
+        **{"columns": {"work": {"2022": "sex"}}, "takes_part": {"2022": "in_2022"}},
+    }
+    for key in {*wrong} & {*records}:
+        other = records | {key: wrong[key]}
+        with pytest.raises(BadInput, match=r"records\."):
             check_document(document | {"records": other})
     for key in records:
         less = {name: value for name, value in records.items() if name != key}

@@ -46,7 +46,7 @@ def fitting_rows(schema):
     found = []
     for row in product(range(2), repeat=len(COLUMNS)):
         values = dict(zip(COLUMNS, row, strict=True))
-        codes = [np.array([values[name]]) for name in schema.domain.columns]
+        codes = {name: np.array([values[name]]) for name in schema.domain.columns}
         found.append(not any(broken.refused for broken in settle_zeros(schema, codes)))
     return "".join(map(str, map(int, found)))
 

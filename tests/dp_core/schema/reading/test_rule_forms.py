@@ -51,7 +51,10 @@ def _added(monkeypatch):
 def test_rows_that_break_it_are_refused():
     schema = parse_schema(SCHEMA)
     # Ages 1 and 50, hours 70, sex a and b.
-    codes = [np.array([0, 5, 0]), np.array([6, 6, 6]), np.array([0, 0, 1])]
+    codes = {
+        name: np.array(own)
+        for name, own in zip(schema.domain.columns, ([0, 5, 0], [6, 6, 6], [0, 0, 1]), strict=True)
+    }
     units = {"age": np.array([1, 70, 1]), "hours": np.array([70, 70, 70])}
     (broken,) = settle_zeros(schema, codes, units)
 
