@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.declared_estimates import declared_estimates
 from dp_core.analysis.regression.frames import Frame, frame_of
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.kernel.counting.dataset import Dataset
@@ -146,9 +146,7 @@ def frame_of_file(data: dict[str, Any], schema: Schema, names: tuple[str, ...]) 
 def coded(data: dict[str, Any], schema: Schema) -> Dataset:
     """Return records in the codes in which a file is stored."""
     stored = schema.stored
-    codes = [
-        encoder_of(column).encode(pa.array(data[column.name])).codes for column in stored.columns
-    ]
+    codes = [Encoder(column).encode(pa.array(data[column.name])).codes for column in stored.columns]
     return Dataset(stored.domain, np.array(codes))
 
 

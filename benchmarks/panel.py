@@ -265,7 +265,7 @@ def _pivoted(way: str, path: Path, folder: Path, persons: int) -> None:
     if way == "records":
         known = parse_schema(schema(persons, panel=True, everyone=False))
         rows = open_source(path.name, folder, *row_columns(known))
-        source = PanelSource(known, (rows,), folder / "records")
+        source = PanelSource(known, known.panel.parts, (rows,), folder / "records")
         found = sum(batch.records.num_rows for batch in source.batches())
     else:
         read = pd.read_csv(path, dtype=str)

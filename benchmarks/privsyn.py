@@ -30,7 +30,7 @@ import numpy as np
 from adult import load as load_adult
 from papers.common import measured, models, preset_plan, read_cells, versions
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import open_source
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
@@ -59,9 +59,7 @@ def load_demo() -> Dataset:
         source = open_source(file.name, file.parent, schema.reads, schema.ignore)
         batches = [batch.records for batch in source.batches()]
     codes = [
-        np.concatenate(
-            [encoder_of(column).encode(records.column(index)).codes for records in batches]
-        )
+        np.concatenate([Encoder(column).encode(records.column(index)).codes for records in batches])
         for index, column in enumerate(schema.columns)
     ]
     return Dataset(schema.domain, np.stack(codes))

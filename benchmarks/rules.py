@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.metrics.marginal_error import tvd
@@ -109,7 +109,7 @@ def plan_of(method: str, rules: Sequence[str], options: argparse.Namespace, seed
 
 def codes_of(schema: Schema, records: pa.RecordBatch) -> Dataset:
     """Return records in the schema's codes."""
-    found = [encoder_of(column).encode(records.column(column.name)) for column in schema.columns]
+    found = [Encoder(column).encode(records.column(column.name)) for column in schema.columns]
     assert all(each.bad is None for each in found)
     return Dataset(schema.domain, np.stack([each.codes for each in found]))
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import open_source
 from dp_core.inference.combine import combine
 from dp_core.kernel.counting.dataset import Dataset
@@ -54,7 +54,7 @@ def survey() -> tuple[Schema, Dataset]:
         schema = load_schema(path)
     file = str(ROOT / "flows" / "demo" / "yrbss.csv.gz")
     source = open_source(file, ROOT, schema.domain.columns, schema.ignore)
-    encoders = [encoder_of(column) for column in schema.columns]
+    encoders = [Encoder(column) for column in schema.columns]
     pieces = [
         np.stack(
             [

@@ -102,8 +102,8 @@ def release(
         spec: Path of the release spec.
         out: Folder of the bundle; new or empty.
         dask: Address of a running Dask scheduler; by default the spec says what counts.
-        keep_confidential: Keep the confidential codes and counts when the release is finished;
-            False by default.
+        keep_confidential: Keep the confidential folder (codes, and rows copied from a database or
+            panel) when the release is finished; False by default.
 
     Raises:
         ReleaseError: if the release failed or was refused.
@@ -162,8 +162,8 @@ def carry_out(
         out: Folder of the bundle; new or empty.
         plan: Plan of the spec; by default the spec is read and planned.
         dask: Address of a running Dask scheduler; by default the spec says what counts.
-        keep_confidential: Keep the confidential codes and counts when the release is finished;
-            False by default.
+        keep_confidential: Keep the confidential folder (codes, and rows copied from a database or
+            panel) when the release is finished; False by default.
         perform: Runs one task; by default as a task of the current flow.
 
     Raises:

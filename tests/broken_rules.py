@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import rule_rows
-from dp_core.kernel.coding.encoder import Encoder
+from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.schema.rules.column_rules import rows_that_break
 from dp_core.schema.rules.file_rules import Rules, file_rules
 
@@ -22,7 +22,7 @@ def broken_rules(schema: Rules, records: pa.RecordBatch) -> Mapping[str, NDArray
     count.
     """
     rules = file_rules(schema)
-    encoded = {one.name: Encoder(one).encode(records.column(one.name)) for one in rules.columns}
+    encoded = {one.name: RuleEncoder(one).encode(records.column(one.name)) for one in rules.columns}
     codes = {name: each.codes for name, each in encoded.items()}
     rows = rule_rows(rules, codes, RuleCheck(rules).units(records))
     found = {}

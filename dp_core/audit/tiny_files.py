@@ -15,7 +15,7 @@ from dp_core.audit.configurations import COLUMNS, PERSON
 from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, stored_columns
 from dp_core.confidential.coding import Coding
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.coding.encoder import Encoder
+from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.privacy import Relation
 from dp_core.schema.definition import Column, Schema
@@ -75,7 +75,7 @@ class TinyFiles(NeighbourFiles[Texts]):
             Schema(title="", columns=columns, zeros=zeros, unit=unit, rules=rules, document={})
         )
         self._relation = relation
-        self._encoders = [Encoder(column) for column in self._rules.columns]
+        self._encoders = [RuleEncoder(column) for column in self._rules.columns]
         self._rng = np.random.default_rng(seed)
         self._complete = not any(column.missing == "level" for column in columns)
         self.named = dict(self._files())
@@ -95,7 +95,7 @@ class TinyFiles(NeighbourFiles[Texts]):
         records = pa.record_batch(stored_columns(values))
         with Coding(self._rules, None) as coding:
             found = (records.column(encoder.rule.name) for encoder in self._encoders)
-            coding.add(records, list(map(Encoder.encode, self._encoders, found)))
+            coding.add(records, list(map(RuleEncoder.encode, self._encoders, found)))
             if coding.violation is not None:
                 raise BrokenCoding(f"A generated row is refused: {coding.violation.internal}")
             columns, kept = coding.in_memory()

@@ -11,7 +11,7 @@ from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, st
 from dp_core.audit.tiny_files import FEMALE, MALE
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.coding.encoder import Encoder
+from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.rules.file_rules import file_rules
@@ -50,7 +50,7 @@ class TinyPanels(NeighbourFiles[Texts]):
 
     def __init__(self, relation: Relation, seed: int) -> None:
         self._rules = file_rules(parse_schema(_DOCUMENT))
-        self._encoders = [Encoder(column) for column in self._rules.columns]
+        self._encoders = [RuleEncoder(column) for column in self._rules.columns]
         self._relation = relation
         self._rng = np.random.default_rng(seed)
         self.named = {

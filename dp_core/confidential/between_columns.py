@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.errors import SchemaViolation
-from dp_core.kernel.coding.encoder import Encoder
+from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.coding.raw_values import Array, Reader, Values
 from dp_core.kernel.coding.stored_texts import value_type
 from dp_core.schema.dependencies import derive, value_sources
@@ -30,7 +30,7 @@ class DependencyCheck:
         self._rules = rules = file_rules(schema)
         self._readers = {name: Reader(rules.column(name)) for name in value_sources(rules)}
         self._encoders = {
-            dependent.column.name: Encoder(dependent.column)
+            dependent.column.name: RuleEncoder(dependent.column)
             for dependent in rules.dependents
             if dependent.column.out_of_range == "reject"
         }
@@ -91,8 +91,8 @@ class RuleCheck:
         rules = file_rules(schema)
         units = {each.column: each for rule in rules.between for each in rule.units}
         self.columns = tuple(units)
-        self._read: dict[str, tuple[Units, Encoder]] = {
-            name: (each, Encoder(rules.column(name))) for name, each in units.items()
+        self._read: dict[str, tuple[Units, RuleEncoder]] = {
+            name: (each, RuleEncoder(rules.column(name))) for name, each in units.items()
         }
 
     def units(self, records: pa.RecordBatch) -> Mapping[str, NDArray[np.int64]]:

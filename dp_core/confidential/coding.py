@@ -21,7 +21,7 @@ from dp_core.confidential.person_rows import RowLimit, hashes, without_identifie
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.coding.encoder import Encoded, Encoder
+from dp_core.kernel.coding.encoder import Encoded, RuleEncoder
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.household_rows import pair_row_pieces, to_pair_rows
 from dp_core.kernel.counting.processors import threads
@@ -94,12 +94,12 @@ def _add_all(
     source: Source, rules: FileRules, coding: Coding, progress: Callable[[float], None]
 ) -> None:
     """Add all rows, or raise that some do not fit."""
-    encoders = [Encoder(column) for column in rules.columns]
+    encoders = [RuleEncoder(column) for column in rules.columns]
     with ThreadPoolExecutor(threads()) as pool:
         for batch in source.batches():
             found = [batch.records.column(name) for name in rules.domain.columns]
             # Arrow and NumPy release the interpreter lock in their long loops, so threads help.
-            coding.add(batch.records, list(pool.map(Encoder.encode, encoders, found)))
+            coding.add(batch.records, list(pool.map(RuleEncoder.encode, encoders, found)))
             progress(batch.done)
     if coding.violation is not None:
         raise coding.violation

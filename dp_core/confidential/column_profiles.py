@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.kernel.coding.coding_rule import CodingRule
-from dp_core.kernel.coding.encoder import Encoder, count_problems
+from dp_core.kernel.coding.encoder import RuleEncoder, count_problems
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.coding.raw_values import State, Values
 from dp_core.kernel.coding.stored_texts import decimals
@@ -49,7 +49,7 @@ class Profiler:
 
     Attributes:
         column: The schema's column.
-        encoder: Encoder of the column.
+        encoder: RuleEncoder of the column.
 
     Args:
         column: The schema's column.
@@ -58,7 +58,7 @@ class Profiler:
 
     def __init__(self, column: Column, rule: CodingRule | None = None) -> None:
         self.column = column
-        self.encoder = encoder_of(column) if rule is None else Encoder(rule)
+        self.encoder = Encoder(column) if rule is None else RuleEncoder(rule)
         self._levels = {level.text for level in column.levels}
 
     def add(self, profile: Profile, values: pa.Array) -> Values:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.coding.coding_rule import CodingRule, coding_rule
-from dp_core.kernel.coding.encoder import Encoder
+from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.coding.raw_values import Array
 from dp_core.schema.compiled import coding_document
 from dp_core.schema.definition import Column
@@ -28,9 +28,11 @@ FIRST_ROWS = 5
 """Most rows that are named as examples of a broken rule."""
 
 
-def encoder_of(column: Column) -> Encoder:
-    """Return the encoder of a column of the schema."""
-    return Encoder(coding_rule(coding_document(column)))
+class Encoder(RuleEncoder):
+    """Encodes batches of one column of the schema."""
+
+    def __init__(self, column: Column) -> None:
+        super().__init__(coding_rule(coding_document(column)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

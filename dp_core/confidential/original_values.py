@@ -13,10 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
-from dp_core.confidential.encoding import encoder_of, settle_zeros
+from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes, kept_rows, orders
 from dp_core.confidential.source import Source
-from dp_core.kernel.coding.encoder import Encoder
 from dp_core.kernel.coding.raw_values import Array, Values
 from dp_core.kernel.coding.stored_texts import decimals
 from dp_core.kernel.counting.dataset import Dataset
@@ -44,13 +43,13 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
     Privacy:
         Spends nothing and protects nothing: for the internal folder, never for the bundle.
     """
-    encoders = [encoder_of(column) for column in schema.columns]
+    encoders = [Encoder(column) for column in schema.columns]
     rules = file_rules(schema)
     check = RuleCheck(rules)
     # The stored codes decide which rows of a person are used; private bins and levels were chosen
     # from them only later.
     finer = [
-        None if kept is column else encoder_of(kept)
+        None if kept is column else Encoder(kept)
         for column, kept in zip(schema.columns, schema.stored.columns, strict=True)
     ]
     read, pieces = schema.domain.columns, []

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.confidential.sources.common_types import is_readable, type_words
+from dp_core.confidential.sources.common_types import is_readable, stored_type, type_words
 from dp_core.errors import BadInput
 
 NAMED = 5
@@ -46,10 +46,11 @@ def check_types(
     """Refuse columns as `check_columns` does, and wanted ones of a type that cannot be read."""
     check_columns(what, stored.names, columns, ignore)
     for field in stored:
-        if field.name in columns and not is_readable(field.type):
+        kind = stored_type(field)
+        if field.name in columns and not is_readable(kind):
             raise BadInput(
-                f"{what} stores column {field.name!r} as {type_words(field.type)}, which cannot be"
-                " read; store it as text, number, boolean or date."
+                f"{what} stores column {field.name!r} as {type_words(kind)}, which cannot be read;"
+                " store it as text, number, boolean or date."
             )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput
 from dp_core.inspection.column_tally import NULL, Tally
 from dp_core.schema.definition import Column, Schema
@@ -63,7 +63,7 @@ class Advice:
         changed = with_keys(self.column, keys)
         if changed.out_of_range == "missing" and changed.missing != "level":
             return False
-        before, after = (encoder_of(one).encode(self._values) for one in (self.column, changed))
+        before, after = (Encoder(one).encode(self._values) for one in (self.column, changed))
         refused = [0 if one.bad is None else int(one.bad.sum()) for one in (before, after)]
         return refused[1] < refused[0] or (
             refused[1] == refused[0] and before.problems != after.problems

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.kernel.codes import code_type
 from dp_core.kernel.coding.encoder import Encoded, count_problems
 from dp_core.kernel.coding.problems import Problem
@@ -71,7 +71,7 @@ class Tally:
     def __init__(self, column: Column, definition: Mapping[str, Any] | None = None) -> None:
         self.column = column
         self.definition = definition or {}
-        self.encoder = encoder_of(column)
+        self.encoder = Encoder(column)
         self.rows = 0
         self.stored: pa.DataType = pa.null()
         self.problems: Counter[Problem] = Counter()

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.sources.frame_source import frame_table
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.inspection.advice import definition_of
@@ -32,7 +32,7 @@ from dp_core.inspection.hints import hints
 from dp_core.inspection.repeated_headers import RepeatedHeaders
 from dp_core.inspection.row_findings import PersonCheck, RowChecks
 from dp_core.inspection.value_findings import value_findings
-from dp_core.kernel.coding.encoder import Encoded, Encoder
+from dp_core.kernel.coding.encoder import Encoded
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
 
@@ -233,11 +233,10 @@ class _Absence:
         if part is None or name == part or column.missing != "level":
             return None
         written = column
-        # The reader adds this rule if the schema does not state `missing: level`.
-        if any(rule.text == f"{part}: yes, {name}: missing" for rule in schema.zeros.rules):
+        if name in panel.required:
             policy = "reject" if column.out_of_range == "missing" else column.out_of_range
             written = replace(column, missing="reject", out_of_range=policy)
-        return cls(written, part, encoder_of(column))
+        return cls(written, part, Encoder(column))
 
     def add(self, tally: Tally, records: pa.RecordBatch) -> Encoded:
         """Count the values of those who take part; return the codes of all, with what is refused.

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from dp_core.confidential.data_files import Kind
 from dp_core.confidential.source_files import damaged
-from dp_core.confidential.sources.common_types import is_readable, type_words
+from dp_core.confidential.sources.common_types import is_readable, stored_type, type_words
 from dp_core.errors import BadInput, SchemaViolation, appearance, looks_alike, similar
 from dp_core.inspection.advice import how_to_encode
 from dp_core.inspection.file_content import header_elsewhere, start_of
@@ -214,7 +214,7 @@ def typed_header(stored: pa.Schema, schema: Schema) -> Header:
     header = compare_names(stored.names, schema)
     names, findings = dict(header.names), list(header.findings)
     for name, own in header.names.items():
-        kind = stored.field(own).type
+        kind = stored_type(stored.field(own))
         if not is_readable(kind):
             del names[name]
             findings.append(

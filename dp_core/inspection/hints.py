@@ -121,11 +121,12 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
             " `levels`. Otherwise synthetic values can fall between the codes.",
             *(Example(tally.text(value)) for value in sorted(tally.distinct)[:EXAMPLES]),
         )
-    if column.type.whole and column.type.sums and tally.unique and tally.rows > MOST_DISTINCT:
+    values = tally.rows - tally.missing.total()
+    if column.type.whole and column.type.sums and tally.unique and values > MOST_DISTINCT:
         yield _hint(
             tally,
             "identifier",
-            f"No value was found twice in {tally.rows:,} rows: is it an identifier?",
+            f"None of {values:,} values was found twice: is it an identifier?",
             "Give it `role: id`, or name it under `ignore`.",
         )
     missing = _codes_for_missing(tally)

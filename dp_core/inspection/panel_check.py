@@ -53,7 +53,7 @@ def check_panel(data: Sequence[Data], schema: Schema, more: More | None = None) 
     sources = [each.source(columns) for each, columns in zip(data, wanted, strict=True)]
     with PersonRecords(schema, None, keep_going=True) as records:
         try:
-            rows = add_rows(schema, sources, records)
+            rows = add_rows(waves, sources, records)
             checked = check_table(FrameData(records.types, partial(_batches, records)), schema)
         except BadInput as error:
             found.append(readable_or_refused(error))

@@ -174,7 +174,7 @@ def _of_texts(name: str, seen: _Seen) -> Variable:
         return _number(
             name, "number", min(numbers), max(numbers), min(decimals, MOST_DECIMALS), missing, own
         )
-    formats = fitting_formats(dict.fromkeys(values, 1))
+    formats = fitting_formats(values)
     if formats and not padded:
         return _dates(name, values, formats, missing, own)
     if not values or len(values) > MOST_LEVELS or len(values) > max(seen.rows / 2, 20):

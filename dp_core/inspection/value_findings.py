@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from itertools import pairwise
 from typing import Any
@@ -115,17 +114,21 @@ def looks_missing(text: str) -> bool:
     )
 
 
-def fitting_formats(texts: Counter[str] | Mapping[str, int]) -> tuple[str, ...]:
+def fitting_formats(texts: Collection[str]) -> tuple[str, ...]:
     """Return the date formats in which all texts are days.
 
-    >>> fitting_formats({"31.12.2020": 1, "01.02.2021": 3})
-    ('%d.%m.%Y',)
+    A column whose format begins with the year also has ISO dates.
+
+    >>> fitting_formats(["31.12.2020", "01.02.2021"]), fitting_formats(["31.12.2020", "2021-02-01"])
+    (('%d.%m.%Y',), ())
     """
-    found = []
-    for form in DATE_FORMATS:
-        if texts and all(_is_day(text, form) for text in texts):
-            found.append(form)
-    return tuple(found)
+    others = [text for text in texts if not _is_day(text, "%Y-%m-%d")]
+    return tuple(
+        form
+        for form in DATE_FORMATS
+        if texts
+        and all(_is_day(text, form) for text in (others if form[:2] == "%Y" and others else texts))
+    )
 
 
 def _is_day(text: str, form: str) -> bool:
@@ -521,9 +524,7 @@ def _date_fix(tally: Tally, advice: Advice, group: Mapping[str, int]) -> str:
     """Return the format to state, or how to write the dates if no format fits all of them."""
     own = tally.column.format or "%Y-%m-%d"
     example = EXAMPLE_DAY.strftime(own)
-    # A column with a format also has ISO dates.
-    written = {text: 1 for text in (*group, *tally.days) if not _is_day(text, "%Y-%m-%d")}
-    formats = [form for form in fitting_formats(written) if form != own]
+    formats = [form for form in fitting_formats((*group, *tally.days)) if form != own]
     offers = [offer for form in formats if (offer := advice.offer("{}", format=form))]
     if len(offers) == 1:
         return f"Write{offers[0]}."
@@ -536,7 +537,7 @@ def _date_fix(tally: Tally, advice: Advice, group: Mapping[str, int]) -> str:
         )
         return f"{fit} every text; write the one that the questionnaire states."
     if any(re.fullmatch(_digits(own), text.strip()) for text in group) and not any(
-        fitting_formats({text: 1}) for text in group
+        fitting_formats([text]) for text in group
     ):
         return f"No such days exist if dates are written as {example}; correct the file."
     if not tally.days:

@@ -24,6 +24,11 @@ Noise = Literal["laplace", "gaussian"]
 Stage = Literal["domain", "total", "one_way", "select", "measure", "analyses", "checks"]
 """Paying stages, in their order."""
 
+USUAL_EPSILON = 100
+"""Above it, an epsilon protects nobody in practice."""
+USUAL_DELTA = Fraction(1, 1000)
+"""Above it, a delta is a probability of disclosure that nobody would call protection."""
+
 PAYING_STAGES: tuple[Stage, ...] = get_args(Stage)
 
 OCCASIONAL: tuple[Stage, ...] = ("domain", "analyses")
@@ -159,3 +164,23 @@ def cost_unit(currency: str) -> str:
         currency: Kind of the release's currency.
     """
     return "epsilon" if currency == "pure" else "rho" if currency == "zcdp" else "mu²/2"
+
+
+def unprotected(epsilon: Fraction, delta: Fraction) -> str:
+    """Return why a total or a guarantee protects nobody, in sentences; "" if it does.
+
+    >>> unprotected(Fraction(20), Fraction(1, 1000))
+    ''
+    """
+    found = []
+    if epsilon > USUAL_EPSILON:
+        found.append(
+            f"An epsilon of {float(epsilon):g} protects nobody in practice: statistical offices"
+            " publish with totals of at most about 20."
+        )
+    if delta > USUAL_DELTA:
+        found.append(
+            f"A delta of {float(delta):g} is no protection: so large a share of the rows may be"
+            " disclosed. Keep it far below one over the number of persons."
+        )
+    return " ".join(found)

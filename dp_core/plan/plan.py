@@ -380,7 +380,7 @@ def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
     if stddev > most:
         raise BadInput(
             f"The number of rows in the synthetic sets would have a standard error of about"
-            f" {stddev:.2g}; raise privacy.epsilon, or state synthesize.rows."
+            f" {stddev:.2g}; raise epsilon, or state synthesize.rows."
         )
 
 

@@ -116,7 +116,7 @@ def read_desk(root: Node, folder: Path) -> QuestionDesk:
     schema = of(None, "schema", _read_schema, folder)
     place = of("", "data", _read_place, schema)
     privacy = of(None, "privacy", _read_privacy)
-    largest = of(None, "largest_epsilon", _read_largest)
+    largest = of(None, "largest_epsilon", Node.epsilon, MAX_EPSILON)
     answers = of(PUBLISH[0], "answers", one_of, PUBLISH)
     users = of({}, "users", _read_users, account)
     faults.stop()
@@ -162,10 +162,6 @@ def _read_privacy(node: Node) -> tuple[Fraction, Neighbours]:
     keys = node.fields(("delta", "neighbours"), required=("delta",), example=_PRIVACY)
     delta = keys["delta"].fraction(minimum=0, below=1)
     return delta, one_of(keys.get("neighbours"), NEIGHBOURS)
-
-
-def _read_largest(node: Node) -> Fraction:
-    return node.fraction(above=0, maximum=MAX_EPSILON)
 
 
 def _read_users(node: Node, account: str) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.statement.sections import protected_by, source_in_words
 from dp_core.confidential.csv_files import open_text
 from dp_core.confidential.data_files import kind_of
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import Source, open_source
 from dp_core.confidential.sources.frame_source import frame_table, open_frame
 from dp_core.errors import BadInput
@@ -203,7 +203,7 @@ def _codes(values: pa.ChunkedArray, column: Column) -> NDArray[np.int64]:
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks)
     if not column.levels:
-        encoded = encoder_of(column).encode(array)
+        encoded = Encoder(column).encode(array)
         codes = encoded.codes.astype(np.int64)
         return codes if encoded.bad is None else np.where(encoded.bad, column.size, codes)
     known = _label_codes(column)

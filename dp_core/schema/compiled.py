@@ -115,7 +115,11 @@ def _records(schema: Schema) -> dict[str, Any]:
         found = _fields(schema.linked)
         unread = ("household_ignore", "person_ignore", "rules")
         return {"of": "households", **{name: found[name] for name in found if name not in unread}}
-    return {"of": "rows"} if schema.panel is None else {"of": "panel", **_fields(schema.panel)}
+    if schema.panel is None:
+        return {"of": "rows"}
+    waves = _fields(schema.panel)
+    del waves["required"]  # the rules say so, too
+    return {"of": "panel", **waves}
 
 
 def coding_document(column: Column) -> dict[str, Any]:

@@ -16,18 +16,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from dp_core.errors import BadInput, nearest
-from dp_core.text.documents.typed_text import exact_number
+from dp_core.text.documents.typed_text import exact_epsilon, exact_number
 from dp_core.text.names import check_name
 
 if TYPE_CHECKING:
     from dp_core.kernel.cost.composition import Composition, Terms
     from dp_core.plan.plan import Plan
     from dp_core.policies.budget_periods import Calendar, Period
-
-USUAL_TOTAL = 100
-"""Largest total epsilon of an account that is accepted without `--large-epsilon`."""
-USUAL_DELTA = Fraction(1, 1000)
-"""Largest total delta of an account that is accepted without `--large-epsilon`."""
 
 
 class ExactNumber(click.ParamType):
@@ -48,6 +43,14 @@ class ExactNumber(click.ParamType):
         return exact_number(
             _option(param), value, positive=self._positive, below_one=self._below_one
         )
+
+
+class Epsilon(ExactNumber):
+    """An epsilon."""
+
+    def convert(self, value: Any, param: click.Parameter | None, _ctx: Any) -> Any:
+        """Return the epsilon as a fraction."""
+        return exact_epsilon(value, what=_option(param))
 
 
 class Level(ExactNumber):
@@ -100,7 +103,7 @@ def _option(param: click.Parameter | None) -> str:
     return param.opts[0] if param is not None else ""
 
 
-EPSILON = ExactNumber(positive=True)
+EPSILON = Epsilon()
 DELTA = ExactNumber(below_one=True)
 LEVEL = Level(positive=True)
 PERIOD = Word("month", "quarter", "year")
@@ -108,7 +111,7 @@ COMPOSITION = Word("basic", "zcdp")
 
 
 def confirm_total(epsilon: Fraction | None, delta: Fraction | None, *, meant: bool) -> None:
-    """Ask at a terminal about a total above `USUAL_TOTAL` or `USUAL_DELTA`, unless it is meant.
+    """Ask at a terminal about a total that protects nobody (`unprotected`), unless it is meant.
 
     Args:
         epsilon: The new total; None if it does not change.
@@ -118,23 +121,15 @@ def confirm_total(epsilon: Fraction | None, delta: Fraction | None, *, meant: bo
     Raises:
         BadInput: if it is not meant, or nobody can be asked.
     """
-    faults = []
-    if epsilon is not None and epsilon > USUAL_TOTAL:
-        faults.append(
-            f"A total of epsilon {float(epsilon):g} protects nobody in practice: statistical"
-            " offices publish with totals of at most about 20 (docs/choosing-epsilon.md)."
-        )
-    if delta is not None and delta > USUAL_DELTA:
-        faults.append(
-            f"With a total delta of {float(delta):g}, releases may disclose so large a share of the"
-            " rows: keep it far below one over the number of persons (docs/choosing-epsilon.md)."
-        )
-    if meant or not faults:
+    from dp_core.kernel.privacy import unprotected
+
+    what = unprotected(epsilon or Fraction(0), delta or Fraction(0))
+    if meant or not what:
         return
-    what = " ".join(faults)
     if not _at_a_terminal():
         raise BadInput(
-            f"{what} The ledger was not changed; if the total is meant, add --large-epsilon."
+            f"{what} See docs/choosing-epsilon.md. The ledger was not changed; if the total is"
+            " meant, add --large-epsilon."
         )
     click.echo(what, err=True)
     if not click.confirm("Is this total meant?", err=True):

@@ -13,7 +13,7 @@ from dp_core.errors import BadInput, nearest
 from dp_core.kernel.counting.domain import Domain
 from dp_core.lab.field_scores.file_scores import MOST_LEVELS
 from dp_core.lab.measures.classification import MOST_CLASSES
-from dp_core.text.documents.typed_text import exact_number, plain_text
+from dp_core.text.documents.typed_text import exact_epsilon, exact_number, plain_text
 
 MOST_RUNS = 1000
 MOST_JOBS = 256
@@ -136,9 +136,7 @@ def request_of(
         plain_text("--method", method)
         if method not in PRESETS:
             raise BadInput(f"--method {method!r} is not known.{nearest(method, PRESETS)}")
-    values = [exact_number("--epsilon", text, positive=True) for text in epsilons]
-    if any(value > MAX_EPSILON for value in values):
-        raise BadInput(f"--epsilon must be at most {MAX_EPSILON}.")
+    values = [exact_epsilon(text, what="--epsilon", maximum=MAX_EPSILON) for text in epsilons]
     for name in groups:
         plain_text("--group", name)
     if hold_out is not None and target is None and not attacks:

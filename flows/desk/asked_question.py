@@ -137,11 +137,11 @@ def _table(text: str, schema: Schema) -> AskedQuestion:
 
     try:
         question = read_any_question(text, schema)
-        if not schema.private:
-            read_informative(text, schema)  # nobody pays for what every file answers alike
     except BadInput as error:
         hint = f" {HOW}" if set(text) & {"=", "+"} else ""  # perhaps a formula
         raise BadInput(f"{error.message}{hint}") from None
+    if not schema.private:
+        read_informative(text, schema)  # nobody pays for what every file answers alike
     columns = tuple(name for name in schema.names if name in question.columns)
     table = {origin(schema, name)[0] for name in columns}
     if schema.nested is not None:

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_core.analysis.planned.plan_values import wanted_margins
-from dp_core.errors import BadInput, BudgetRefused, Held, Unpublished, similar
+from dp_core.errors import BudgetRefused, Held, Unpublished, similar
 from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.plan.forecast.error_forecast import forecast_error
 from dp_core.plan.plan import Plan
 from dp_core.policies.account_balance import room
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
-from dp_core.text.documents.typed_text import parse_fraction
+from dp_core.text.documents.typed_text import exact_epsilon
 from dp_core.text.pages.answer import OMITTED, Answer, exact_json
 from dp_core.text.pages.page import Fact, Page, Title
 from flows.answers.amounts import PrivacyAmount, amount_left, amount_of
@@ -565,15 +565,10 @@ def _epsilon(desk: Desk, given: Fraction | str | float) -> Fraction:
     """Return the exact epsilon of a question.
 
     Raises:
-        BadInput: if it is not a number above 0.
+        BadInput: if it is no epsilon.
         BudgetRefused: if it is above the desk's limit.
     """
-    try:
-        epsilon = given if isinstance(given, Fraction) else parse_fraction(str(given))
-    except ValueError as error:
-        raise BadInput(f"The epsilon {error}") from None
-    if epsilon <= 0:
-        raise BadInput(f"The epsilon of a question must be above 0, not {float(epsilon):g}.")
+    epsilon = exact_epsilon(given, what="The epsilon")
     largest = desk.terms.largest_epsilon
     if epsilon > largest:
         raise BudgetRefused(

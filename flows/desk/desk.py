@@ -127,7 +127,6 @@ def open_desk(
     """
     terms = load_desk(path)
     _check_accounts(terms, ledger)
-    _check_answerable(terms)
     folder = home() / FOLDER / terms.account
     desk = Desk(folder, terms, path.absolute())
     with desk.admission_lock():
@@ -256,34 +255,6 @@ def _check_accounts(terms: QuestionDesk, ledger: Ledger) -> None:
                 f" delta of the account {name!r}{whose} is {float(total):g}; state at most this in"
                 " the desk file."
             )
-
-
-def _check_answerable(terms: QuestionDesk) -> None:
-    """Refuse terms under which even the cheapest question could not be measured.
-
-    Raises:
-        BadInput: if they are such terms.
-    """
-    from flows.desk.asked_question import plan_of, question_document, question_schema, read_asked
-
-    asked = read_asked("count", terms.schema)
-    schema = question_schema(asked, terms.schema)
-    document = question_document(
-        terms,
-        asked,
-        release=f"{terms.account}-question",
-        account=terms.account,
-        epsilon=terms.largest_epsilon,
-        schema="schema.yaml",
-        gaussian=False,
-    )
-    try:
-        plan_of(document, schema, terms.folder)
-    except BadInput:
-        raise BadInput(
-            f"`largest_epsilon: {float(terms.largest_epsilon):g}` admits no question that can be"
-            " measured, not even `count`; write a larger one."
-        ) from None
 
 
 def _with_link(terms: QuestionDesk, folder: Path) -> QuestionDesk:

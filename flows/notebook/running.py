@@ -86,7 +86,8 @@ def run(
         spec: Path of the release spec.
         out: New or empty folder of the bundle.
         dask: Address of a running Dask scheduler. Defaults to the one in the spec.
-        keep_confidential: Keep the confidential codes and counts afterwards; False by default.
+        keep_confidential: Keep the confidential folder (codes, and rows copied from a database or
+            panel) afterwards; False by default.
         quiet: Print no progress; False by default.
 
     Returns:
@@ -137,7 +138,8 @@ def resume(
         stage: Finished stage to repeat, with all stages after it. Defaults to None (continue at the
             failed stage).
         dask: Address of a running Dask scheduler. Defaults to the one in the spec.
-        keep_confidential: Keep the confidential codes and counts afterwards; False by default.
+        keep_confidential: Keep the confidential folder (codes, and rows copied from a database or
+            panel) afterwards; False by default.
         quiet: Print no progress; False by default.
 
     Returns:

@@ -31,8 +31,8 @@ class Opening:
         spec: Path of its spec.
         out: Folder of the bundle.
         until_the_end: Gives up the lease when the flow ends.
-        keep_confidential: Keep the confidential codes and counts when the release is finished;
-            False by default.
+        keep_confidential: Keep the confidential folder (codes, and rows copied from a database or
+            panel) when the release is finished; False by default.
         progress: Called with a stage's name and the part of it that is done; by default nothing.
     """
 

@@ -2,7 +2,7 @@
 
 A snapshot is written to a temporary folder, which is renamed when all is on disk, so a snapshot is
 complete or does not exist. From then on the release reads only the snapshot and can be resumed days
-later, although the database changes. It is deleted together with the run's codes and counts.
+later, although the database changes. It is deleted together with the run's codes.
 """
 
 from __future__ import annotations

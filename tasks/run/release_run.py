@@ -48,8 +48,8 @@ class Run:
         ledger: Ledger of the home.
         writer: Writes the release's entries in the ledger, under its lease.
         reservation: Reservation of the release.
-        keep_confidential: Whether codes and counts are kept when the release is finished; False by
-            default.
+        keep_confidential: Whether the confidential folder (codes, and rows copied from a database
+            or panel) is kept when the release is finished; False by default.
         progress: Called with a stage's name and the part of it that is done; does nothing by
             default.
         committed: Called with charges whose results are stored; does nothing by default.

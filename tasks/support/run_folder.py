@@ -1,9 +1,9 @@
 """The folder of a run: its public, internal and confidential files.
 
-`runs/<release>/` holds `confidential/` (codes and counts; deleted when the release is finished),
-`internal/` (comparisons with the data, for staff) and `public/` (noisy results and what was
-computed from them). All folders have mode 0700. Files are written under a temporary name, synced
-and renamed.
+`runs/<release>/` holds `confidential/` (codes and copied rows; deleted when the release is
+finished), `internal/` (comparisons with the data, for staff) and `public/` (noisy results and what
+was computed from them). All folders have mode 0700. Files are written under a temporary name,
+synced and renamed.
 
 Each reservation has its own files in `reservations/`, and the three names are links to those of the
 latest one. So a process that lost its lease unnoticed keeps writing to its own reservation's files,
@@ -42,7 +42,7 @@ class RunFolder:
     Attributes:
         path: The folder `runs/<release>`.
         release: Name of the release.
-        confidential: Folder of codes and counts.
+        confidential: Folder of codes and copied rows.
         internal: Folder of comparisons with the data and of failure details, for staff.
         public: Folder of noisy results and what was computed from them.
     """
@@ -236,7 +236,7 @@ class RunFolder:
                     return
 
     def remove_confidential(self) -> None:
-        """Delete codes and counts.
+        """Delete codes and copied rows.
 
         Raises:
             ValueError: if no reservation was given.

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.column_profiles import Profile, Profiler
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.coding.raw_values import State, Values
 from dp_core.kernel.coding.stored_texts import decimals
@@ -136,9 +136,7 @@ class RowPieces:
         about = [rule for rule in rules if rule.seen == "rows"]
         named = {name for rule in about for name in _columns(rule)}
         self._readers = [
-            (column, encoder_of(column).reader)
-            for column in schema.released
-            if column.name in named
+            (column, Encoder(column).reader) for column in schema.released if column.name in named
         ]
         self._parts: list[Frame] = []
         self._rows = 0

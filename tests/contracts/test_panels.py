@@ -38,7 +38,7 @@ def codes_of(folder, rows, wave):
         open_source(name, folder, *row_columns(schema, each))
         for name, each in zip(names, waves, strict=True)
     ]
-    source = PanelSource(schema, sources, folder / "records")
+    source = PanelSource(schema, schema.panel.parts, sources, folder / "records")
     store = write_codes(source, schema, folder / "codes")
     chunks = [store.codes(chunk) for chunk in range(store.chunks)]
     return Counter(map(tuple, np.concatenate(chunks, axis=1).T.tolist()))

@@ -24,7 +24,7 @@ import pytest
 import sqlalchemy
 
 from dp_core.confidential.coding import write_codes
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import open_source
@@ -181,7 +181,7 @@ FIRST = {name: array for name, number, array in CASES if number == 0}
 
 
 def code(column, array):
-    encoded = encoder_of(column).encode(array)
+    encoded = Encoder(column).encode(array)
     assert encoded.bad is None
     return encoded.codes.tolist()
 
@@ -208,7 +208,7 @@ def test_a_value_has_one_code_in_every_storage(schema, name, array):
     assert code(column, pa.chunked_array([array.slice(0, 1), array.slice(1)])) == expected
     assert code(column, with_null.dictionary_encode()) == [column.missing_code, *expected]
     # As a panel keeps it.
-    assert code(column, encoder_of(column).reader.texts(array)) == expected
+    assert code(column, Encoder(column).reader.texts(array)) == expected
 
 
 @pytest.mark.parametrize(
@@ -225,12 +225,12 @@ def test_floats_that_cannot_tell_whole_numbers_of_the_schema_apart_are_refused(d
     document = {"version": "1", "title": "t", "columns": {"id_of_firm": definition}}
     column = parse_schema(document).column("id_of_firm")
     for kind in (pa.int64(), pa.string(), pa.decimal128(30, 2)):
-        encoder_of(column).encode(pa.array([int(value)]).cast(kind))
+        Encoder(column).encode(pa.array([int(value)]).cast(kind))
     for kind in FLOATS:
         with pytest.raises(SchemaViolation, match="cannot tell such numbers apart"):
-            encoder_of(column).reader.texts(pa.array([value], kind))  # as a panel keeps it
+            Encoder(column).reader.texts(pa.array([value], kind))  # as a panel keeps it
         with pytest.raises(SchemaViolation, match=r"'id_of_firm' has whole numbers of .* or more"):
-            encoder_of(column).encode(pa.array([value], kind))
+            Encoder(column).encode(pa.array([value], kind))
 
 
 def test_floats_tell_all_whole_numbers_below_the_limit_apart():
@@ -261,7 +261,7 @@ def test_texts_that_lost_digits_of_large_whole_numbers_are_refused(definition, w
     ]
     for text in texts:
         with pytest.raises(SchemaViolation, match=r"'x' has whole numbers .* a point or an exp"):
-            encoder_of(column).encode(pa.array(["7", text]))
+            Encoder(column).encode(pa.array(["7", text]))
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_a_schema_with_two_texts_of_one_number_or_time_is_refused(levels, missin
     definition = {"type": "category", "levels": levels, "missing_values": missing}
     document = {"version": "1", "title": "t", "columns": {"x": definition}}
     with pytest.raises(BadInput, match=r"Column 'x' of the schema has .* one number or time"):
-        encoder_of(parse_schema(document).column("x"))
+        Encoder(parse_schema(document).column("x"))
 
 
 @pytest.mark.parametrize("other", ["1", "true", "2000-01-01", "08:00"])
@@ -298,7 +298,7 @@ def test_a_level_that_programs_read_as_missing_beside_numbers_and_times_is_refus
     described = {"version": "1", "title": "t", "columns": {"x": definition}}
     column = parse_schema(described).column("x")
     with pytest.raises(BadInput, match=r"'x' of the schema has the level .* as a missing value"):
-        encoder_of(column)
+        Encoder(column)
     listed = definition | {"levels": [other], "missing_values": ["", null]}
     column = parse_schema(described | {"columns": {"x": listed}}).column("x")
     assert [code(column, each)[:2] for each in found] == [[1, 0], [1, 0]]
@@ -361,7 +361,7 @@ def codes_or_refusal(column, array):
     if not is_readable(array.type):
         return None
     try:
-        encoded = encoder_of(column).encode(in_common_type(array))
+        encoded = Encoder(column).encode(in_common_type(array))
     except SchemaViolation:
         return None
     return None if encoded.bad is not None else encoded.codes.tolist()
@@ -519,7 +519,7 @@ def of_rows(folder, schema, frame, how, parts):
 def of_panel(folder, schema, frame, how, parts):
     pattern = write(folder, frame, how, parts)
     rows = open_source(pattern, folder, *row_columns(schema))
-    source = PanelSource(schema, (rows,), folder / "records")
+    source = PanelSource(schema, schema.panel.parts, (rows,), folder / "records")
     return stored(write_codes(source, schema, folder / "codes"))
 
 
@@ -649,7 +649,7 @@ def test_a_day_beside_a_time_or_a_zone_in_a_frame_changes_no_other_code(name, of
             cells = pd.Series([CELLS[place] for place in places], dtype=object).astype(kind)
             stored_there = frame_table(pd.DataFrame({name: cells}))[name].combine_chunks()
             try:
-                encoded = encoder_of(column).encode(stored_there)
+                encoded = Encoder(column).encode(stored_there)
             except SchemaViolation:
                 continue
             for at, place in enumerate(places):
@@ -684,7 +684,7 @@ def test_a_constant_number_is_the_same_in_files_of_different_floats(tmp_path):
         rows = {"id": range(4), "year": [year] * 4, "age": [1] * 4, "pay": pa.array(values, kind)}
         pq.write_table(pa.table(rows), tmp_path / f"rows-{year}.parquet")
     source = open_source("rows-*.parquet", tmp_path, *row_columns(schema))
-    panel = PanelSource(schema, (source,), tmp_path / "records")
+    panel = PanelSource(schema, schema.panel.parts, (source,), tmp_path / "records")
     assert stored(write_codes(panel, schema, tmp_path / "codes")).total() == 4
 
 

@@ -186,11 +186,16 @@ def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
         assert_obeys_schema(table)
 
 
-def test_codes_stay_only_when_asked_for(project):
+def test_codes_stay_only_when_asked_for_and_counts_never(project):
+    from flows.cli.commands.release_commands import run
     from flows.release import carry_out
 
     carry_out(project.spec, project.out, keep_confidential=True, perform=plainly)
-    assert (project.run_folder / "confidential" / "codes" / "manifest.json").is_file()
+    kept = project.run_folder / "confidential"
+    assert (kept / "codes" / "manifest.json").is_file()
+    assert {each.name for each in kept.iterdir()} == {"codes", "input"}
+    (option,) = (each for each in run.params if each.name == "keep_confidential")
+    assert "count" not in option.help
 
 
 def test_bad_data_gives_the_reservation_back_and_the_name_can_be_used_again(project):

@@ -109,6 +109,7 @@ def arrays():
     yield "unreadable", pa.array([0.0, 1.0, 2.0], pa.float32()).cast(pa.float16())
     yield "unreadable", pa.array([b"0" * 16] * 3, pa.uuid())
     yield "unreadable", pa.array([{"a": 0}] * 3)
+    yield "unreadable", pa.array(pd.period_range("2024-01", periods=3, freq="M"))
 
 
 def cases():

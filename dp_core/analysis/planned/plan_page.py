@@ -166,6 +166,8 @@ def _time(plan: Mapping[str, Any]) -> str:
 
 def _remarks(plan: Mapping[str, Any]) -> Iterator[str]:
     """Yield what to know about a plan besides its tables."""
+    if said := plan.get("unprotected"):
+        yield said
     for choice in plan.get("choices", ()):
         yield f"{choice['in_words']}."
     for bin_ in plan.get("wide_bins", ()):

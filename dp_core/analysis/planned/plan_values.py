@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
-from dp_core.kernel.privacy import PAYING_STAGES, Noise
+from dp_core.kernel.privacy import PAYING_STAGES, Noise, unprotected
 from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.private_domain.questions import PlannedChoice
@@ -62,6 +62,7 @@ def plan_values(
         **known_values(
             max_members=privacy.max_members if privacy.unit == "household" else None,
             waves=" to ".join(privacy.protects.waves) or None,
+            unprotected=unprotected(privacy.epsilon, privacy.delta) or None,
         ),
         "currency": plan.currency.kind,
         "limit": plan.currency.limit,

@@ -48,7 +48,7 @@ def notes_of(
         *_of_bins(sources, asked, [cell.from_bins for cell in known] if asked.in_bins else []),
         *_of_quantile(asked, known),
         *(() if exact else _of_areas(sources, asked)),
-        *_notes(sources, asked, len(known) < len(cells), beyond, uninformed),
+        *_notes(sources, asked, cells, beyond, uninformed),
     )
     if asked.earlier is not None:
         found = (*_of_waves(asked), *found)
@@ -82,10 +82,10 @@ def outside_note(question: Question) -> str:
 
 
 def _notes(
-    sources: Sources, asked: Asked, unbounded: bool, beyond: bool, uninformed: int
+    sources: Sources, asked: Asked, cells: Sequence[QueryCell], beyond: bool, uninformed: int
 ) -> Iterator[str]:
     question, schema = asked.question, asked.schema
-    if unbounded:
+    if any(cell.possible and not cell.determined for cell in cells):
         yield (
             "Groups without a margin are not determined at this noise: their number of records"
             " cannot be distinguished from 0."

@@ -127,8 +127,10 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     if not asked.in_bins:
         margins = np.full(margins.shape, np.nan)
     cells = tuple(
-        QueryCell(codes, *_plain(*numbers))
-        for codes, *numbers in sorted(zip(asked.labels(), *ends, margins, strict=True))
+        QueryCell(codes, *_plain(*numbers), possible=bool(allowed))
+        for codes, *numbers, allowed in sorted(
+            zip(asked.labels(), *ends, margins, possible.allowed, strict=True)
+        )
     )
     notes = notes_of(
         *(sources, asked, cells),
@@ -223,8 +225,10 @@ def _from_declared(
     possible = possible_answers(asked, terms_of(asked)).at(places)
     ends = found.values, found.lows, found.highs
     cells = tuple(
-        QueryCell(codes, *_plain(value, low, high, math.nan))
-        for codes, value, low, high in zip(found.labels, *possible.cut(ends), strict=True)
+        QueryCell(codes, *_plain(value, low, high, math.nan), possible=bool(allowed))
+        for codes, value, low, high, allowed in zip(
+            found.labels, *possible.cut(ends), possible.allowed, strict=True
+        )
     )
     return QueryResult(
         question,

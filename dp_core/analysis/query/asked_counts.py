@@ -56,6 +56,7 @@ class QueryCell:
         margin_without_bins: Half of the width that the interval would have if the mean value of
             each bin were known; of a quantile, if the distribution of values within each bin were.
             None if bins do not matter, or if it is not determined.
+        possible: Whether the schema allows a record in the group; True by default.
     """
 
     codes: tuple[int, ...]
@@ -63,6 +64,7 @@ class QueryCell:
     low: float | None
     high: float | None
     margin_without_bins: float | None = None
+    possible: bool = True
 
     @property
     def determined(self) -> bool:

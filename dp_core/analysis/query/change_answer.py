@@ -336,9 +336,11 @@ def _cells(sides: Sequence[Side], changes: Changes, unit: str, covers: str) -> l
     """Return the numbers of each group, and whether noise explains its change."""
     known = np.isfinite(changes.lows) & np.isfinite(changes.highs) & np.isfinite(changes.values)
     cells = []
+    allowed = sides[0].possible.allowed & sides[1].possible.allowed
     for row, is_known in enumerate(known):
         cell: dict[str, Any] = dict.fromkeys(CHANGES)
         cell |= {"explained_by": None, "determined": bool(is_known)}
+        cell |= {} if allowed[row] else {"possible": False}
         if is_known:
             value, low, high, least, most = (
                 float(each[row])
@@ -394,7 +396,7 @@ def _notes(
             "The margins assume independent samples. If the same persons are in both files (a"
             " panel) and their answers are positively correlated, the margins are usually too wide."
         )
-    if not all(cell["determined"] for cell in cells):
+    if not all(cell["determined"] or not cell.get("possible", True) for cell in cells):
         found.append(
             "Groups without a margin are not determined at this noise: in one of the releases,"
             " their number of records cannot be distinguished from 0."

@@ -40,6 +40,11 @@ class PossibleAnswers:
     most: Floats
     adds_up: bool
 
+    @property
+    def allowed(self) -> NDArray[np.bool_]:
+        """Whether the schema allows a record in each group."""
+        return ~np.isnan(self.least)
+
     def at(self, places: Sequence[int]) -> PossibleAnswers:
         """Return the possible answers of some groups."""
         index = np.array(places, dtype=np.intp)
@@ -148,8 +153,7 @@ def check_informative(question: Question, possible: PossibleAnswers) -> None:
         return
     if none.all():
         raise BadInput(
-            f"No record can be in `{question.in_words}`, because its conditions contradict each"
-            " other; leave one of them out."
+            f"The schema allows no record in `{question.in_words}`; leave a condition out."
         )
     values = np.unique(least[~none])
     fixed = "the same for every file"

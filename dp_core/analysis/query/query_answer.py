@@ -30,11 +30,11 @@ MOST_BARS = 40
 """Most groups that an answer draws as bars."""
 NUMBERS = ("estimate", "margin", "low", "high")
 WITHOUT_BINS = "margin_without_bins"
-OWN = (*NUMBERS, WITHOUT_BINS, "determined")
+OWN = (*NUMBERS, WITHOUT_BINS, "determined", "possible")
 """Keys of a cell besides its columns."""
 CHANGES = ("earlier", "later", "change", "margin", "low", "high", "noise_explains")
 """Keys of the numbers of a cell of a change."""
-OWN_OF_CHANGE = (*CHANGES, "explained_by", "determined")
+OWN_OF_CHANGE = (*CHANGES, "explained_by", "determined", "possible")
 """Keys of a cell of a change besides its columns."""
 
 
@@ -64,7 +64,8 @@ class QueryAnswer(Answer):
             has, for each group of both releases, the answers `earlier` and `later` and the `change`
             in place of the estimate; `noise_explains`, the largest change in this direction that
             noise alone could explain; and `explained_by`: `noise` if it explains the change,
-            otherwise what `covers` names if that does, otherwise null.
+            otherwise what `covers` names if that does, otherwise null. `possible` is false in a
+            group in which the schema allows no record; otherwise it is left out.
         reason: Why there is no answer.
         missing: Groups of columns that no published table has together.
         counted: What was counted, `households` or `persons`, of linked tables; otherwise None.
@@ -194,7 +195,7 @@ class QueryAnswer(Answer):
     def in_words(self, cell: Mapping[str, Any]) -> str:
         """Return whether the noise explains the change of a group."""
         if not cell["determined"]:
-            return "not determined"
+            return _without_value(cell)
         if cell["explained_by"] is None:
             return f"more than {self.covers}"
         named = cell["explained_by"]
@@ -356,6 +357,7 @@ def answer_query(
                 "high": stated(cell.high),
                 **({WITHOUT_BINS: cell.margin_without_bins} if result.in_bins else {}),
                 "determined": cell.determined,
+                **({} if cell.possible else {"possible": False}),
             }
             for cell in result.cells
         ],
@@ -461,7 +463,7 @@ def _texts(
         integers: Whether estimates and ends of intervals are whole numbers, False by default.
     """
     if not cell["determined"]:
-        return "not determined", *["–"] * (len(order) - 1)
+        return _without_value(cell), *["–"] * (len(order) - 1)
     of, scale = type_with_texts(unit), 100.0 if unit == "share" else 1.0
     values = {name: cell[name] for name in order}
     stated = {name: scale * float(n) for name, n in values.items() if not isinstance(n, str)}
@@ -484,6 +486,11 @@ def _texts(
         after = percent if of is None else f" {of.difference}"
         found.append(f"{number:{sign}z,.{digits[name]}f}{after}")
     return tuple(found)
+
+
+def _without_value(cell: Mapping[str, Any]) -> str:
+    """Return why a cell has no numbers."""
+    return "not determined" if cell.get("possible", True) else "no record possible"
 
 
 def _labels_by_text(column: Column, codes: Iterable[int]) -> dict[str, str]:

@@ -33,7 +33,7 @@ from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.ledger.ledger_position import Adoption, Total
-from dp_core.kernel.privacy import Relation
+from dp_core.kernel.privacy import Relation, unprotected
 from dp_core.methods import registry
 from dp_core.plan.method_options import plain_options
 from dp_core.schema.panel.panel_waves import Panel
@@ -299,7 +299,7 @@ def in_words(guarantee: Guarantee, neighbours: str, unit: str) -> str:
     )
     if guarantee.delta:
         sentence += f", apart from a probability of {float(guarantee.delta):.3g}"
-    return sentence + "."
+    return f"{sentence}. {unprotected(guarantee.epsilon, guarantee.delta)}".rstrip()
 
 
 def software_versions() -> dict[str, str]:

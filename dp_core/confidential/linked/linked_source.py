@@ -21,7 +21,7 @@ from dp_core.confidential.linked.linked_rows import SHOWN, linked_codes
 from dp_core.confidential.source import Digests, Source
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.coding.encoder import Encoder
+from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.counting.household_rows import HouseholdRows
 from dp_core.schema.rules.file_rules import FileRules, Rules, file_rules
 
@@ -103,7 +103,7 @@ class _Columns:
         self, rules: FileRules, table: str, keys: Sequence[str], names: Sequence[str]
     ) -> None:
         self._table, self._missing = table, rules.unit.missing_values
-        self._encoders = {name: Encoder(rules.column(name)) for name in names}
+        self._encoders = {name: RuleEncoder(rules.column(name)) for name in names}
         self._check = RuleCheck(rules)
         self._keys: dict[str, list[pa.Array]] = {key: [] for key in keys}
         self._codes: dict[str, list[Codes]] = {name: [] for name in names}

@@ -28,17 +28,24 @@ class PanelSource(Source):
         document: Hash of the rules by which records are made (`FileRules.hash`).
     """
 
-    def __init__(self, schema: Rules, rows: Sequence[Source], folder: Path | None) -> None:
+    def __init__(
+        self,
+        schema: Rules,
+        parts: Sequence[str | None],
+        rows: Sequence[Source],
+        folder: Path | None,
+    ) -> None:
         """Open a panel.
 
         Args:
             schema: Rules of records: those of the release's document, or a schema.
-            rows: The sources of rows: one if the rows name their wave, otherwise one for each wave.
+            parts: Wave of each source; None if its rows name their wave.
+            rows: The sources of rows.
             folder: Confidential folder for the records; None to keep them in memory.
         """
         rules = file_rules(schema)
         super().__init__([path for each in rows for path in each.files], "parquet", rules.reads)
-        self.rows, self.document = tuple(rows), rules.hash
+        self.rows, self._parts, self.document = tuple(rows), tuple(parts), rules.hash
         self._rules, self._folder = rules, folder
         self._made: Source | None = None
 
@@ -67,8 +74,7 @@ class PanelSource(Source):
             return each[0]
         all_waves = f"panel: {' '.join(digests.whole for digests in each)}"
         parts: dict[str, str] = {}
-        assert self._rules.panel is not None
-        for wave, digests in zip(self._rules.panel.waves, each, strict=True):
+        for wave, digests in zip(self._parts, each, strict=True):
             parts.update(digests.named(f"wave {wave}"))
         small = tuple(one for digests in each for one in digests.small)
         return Digests(hmac.new(key, all_waves.encode(), "sha256").hexdigest(), parts, small)
@@ -87,7 +93,7 @@ class PanelSource(Source):
         with ExitStack() as on_failure, PersonRecords(self._rules, folder) as records:
             if folder is not None:
                 on_failure.callback(shutil.rmtree, folder, ignore_errors=True)
-            add_rows(self._rules, self.rows, records)
+            add_rows(self._parts, self.rows, records)
             made: Source
             if folder is None:
                 batches = [each for table in records.tables() for each in table.to_batches()]
@@ -115,20 +121,19 @@ def _own_folder(folder: Path) -> Path:
     return own
 
 
-def add_rows(schema: Rules, sources: Sequence[Source], records: PersonRecords) -> int:
+def add_rows(parts: Sequence[str | None], sources: Sequence[Source], records: PersonRecords) -> int:
     """Add the rows of all waves to records, and return their number.
 
     Args:
-        schema: Rules of records.
-        sources: The sources of rows: one if the rows name their wave, otherwise one for each wave.
+        parts: Wave of each source; None if its rows name their wave.
+        sources: The sources of rows.
         records: Where they are added.
 
     Raises:
         BadInput: if a file is damaged, or has changed since it was opened.
     """
-    panel, rows = schema.panel, 0
-    assert panel is not None
-    for wave, source in zip(panel.parts, sources, strict=True):
+    rows = 0
+    for wave, source in zip(parts, sources, strict=True):
         records.begin(source.columns)
         for batch in source.batches():
             rows += batch.records.num_rows

@@ -36,10 +36,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.panel.misfits import Misfits
 from dp_core.confidential.person_rows import BUCKETS, hashes, identifying, orders
-from dp_core.kernel.coding.encoder import Encoder
+from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.coding.raw_values import State, Values
 from dp_core.kernel.coding.stored_texts import identifier_texts
 from dp_core.schema.definition import Column, Level
@@ -76,14 +76,14 @@ class PersonRecords:
         waves = (*panel.waves, *panel.ignore_waves)
         levels = tuple(Level(one, one) for one in waves)
         wave = Column(name=panel.wave or "", kind="category", levels=levels)
-        self._wave_reader = encoder_of(wave).reader
+        self._wave_reader = Encoder(wave).reader
         self._sources = panel.sources(names)
         self._compared = RuleCheck(rules)
         made = {name: (*panel.columns.get(name, {}).values(), name) for name in self._sources}
         self._made = made
         # Columns of a record that are made from one column of the file have the same rule.
         self._encoders = {
-            name: Encoder(rules.column(next((one for one in ours if one in names), name)))
+            name: RuleEncoder(rules.column(next((one for one in ours if one in names), name)))
             for name, ours in made.items()
         }
         self._writers: dict[tuple[int, int], pa.ipc.RecordBatchStreamWriter] = {}

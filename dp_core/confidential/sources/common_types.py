@@ -9,7 +9,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dp_core.kernel.coding.stored_texts import is_text
 from dp_core.schema.column_types.registry import value_types
+
+_STORED_AS_VALUES = ("arrow.bool8", "arrow.json")
+"""Extension types that are read as their storage. Others may store numbers of something else, as
+`pandas.period` stores the numbers of months since 1970."""
 
 
 def common_type(kind: pa.DataType) -> pa.DataType:
@@ -23,7 +28,7 @@ def common_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_run_end_encoded(kind):
         return common_type(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
-        return common_type(kind.storage_type)
+        return common_type(kind.storage_type) if _stores_values(kind) else kind
     if pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_binary_view(kind):
@@ -31,6 +36,21 @@ def common_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
         return pa.decimal128(kind.precision, kind.scale)
     return kind
+
+
+def stored_type(field: pa.Field) -> pa.DataType:
+    """Return the type of a file's column; one that is unreadable if its storage is not its values.
+
+    Whether Arrow returns an extension type or its storage depends on the modules that are loaded.
+    """
+    name = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode()
+    plain = not name or name in _STORED_AS_VALUES or is_text(field.type)
+    return field.type if plain else unreadable_type(name)
+
+
+def _stores_values(kind: pa.BaseExtensionType) -> bool:
+    """Return whether the storage of an extension type has its values, as texts have."""
+    return kind.extension_name in _STORED_AS_VALUES or is_text(kind.storage_type)
 
 
 def in_common_type(values: pa.Array) -> pa.Array:

@@ -67,4 +67,6 @@ def joined_source(
     """
     if schema.linked is not None:
         return LinkedSource(*parts)
-    return parts[0] if schema.panel is None else PanelSource(schema, parts, folder)
+    if schema.panel is None:
+        return parts[0]
+    return PanelSource(schema, schema.panel.parts, parts, folder)

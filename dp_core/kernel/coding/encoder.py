@@ -49,7 +49,7 @@ class Encoded:
     problems: Mapping[Problem, int]
 
 
-class Encoder:
+class RuleEncoder:
     """Encodes batches of one column; keeps the tables that are prepared once."""
 
     def __init__(self, rule: CodingRule) -> None:
@@ -192,7 +192,7 @@ def count_problems(problem: NDArray[np.uint8], values: Values) -> dict[Problem, 
     """Return the number of rows with each problem that occurs.
 
     Args:
-        problem: Problem of each entry of `values`, as `Encoder.problem` returns it.
+        problem: Problem of each entry of `values`, as `RuleEncoder.problem` returns it.
         values: The typed values.
     """
     if values.index is None:

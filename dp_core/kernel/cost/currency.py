@@ -339,6 +339,6 @@ def _drawable(scale: Fraction) -> Fraction:
     if scale >= LARGEST_SCALE // 2:
         raise BadInput(
             f"The noise would have a scale of about 10^{len(str(int(scale))) - 1}, which is larger"
-            " than any count. Raise privacy.epsilon or the stage's share, or ask for less."
+            " than any count. Raise epsilon or the stage's share, or ask for less."
         )
     return scale

@@ -395,7 +395,7 @@ def _read_privacy(node: Node, schema: Schema | None) -> Privacy:
     known, example = _SECTIONS["privacy"]
     keys = node.fields(known, required=("epsilon",), example=example)
     return Privacy(
-        epsilon=keys["epsilon"].fraction(above=0, maximum=MAX_EPSILON),
+        epsilon=keys["epsilon"].epsilon(MAX_EPSILON),
         delta=keys["delta"].fraction(minimum=0, below=1) if "delta" in keys else Fraction(0),
         neighbours=one_of(keys.get("neighbours"), NEIGHBOURS),
         protects=A_ROW if schema is None else schema.unit,

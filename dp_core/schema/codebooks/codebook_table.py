@@ -299,6 +299,14 @@ def variable_of(
     if coded and (in_range or not pairs):
         pairs = [(str(code), "") for code in _codes(low, high)]
     levels = levels_of(pairs, absent)
+    labels: dict[str, dict[str, None]] = defaultdict(dict)
+    for text, label in pairs:
+        labels[text.strip()][label.strip()] = None
+    notes += [
+        f"the codebook gives {shown(text)} several labels: {', '.join(map(shown, several))}"
+        for text, several in labels.items()
+        if len(several) > 1
+    ]
     listed = {*absent, *(level.text for level in levels)}
     if coded and (bare := [str(one) for one in _codes(low, high) if str(one) not in listed]):
         named = f"{', '.join(bare[:9])}{', ...' * (len(bare) > 9)}"

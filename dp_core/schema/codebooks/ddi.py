@@ -7,6 +7,7 @@ entity can expand to gigabytes or name a file, and nothing is loaded.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
@@ -145,6 +146,16 @@ def _of_codebook(var: Element) -> Variable:
         high = one.get("max") or one.get("maxExclusive") or high
         if {"minExclusive", "maxExclusive"} & one.attrib.keys():
             remarks = ["the codebook excludes a bound itself; correct it"]
+    if sparse := _few_labelled(var, pairs):
+        remarks.append(
+            f"the codebook says numeric, but only {' and '.join(sparse)} have labels: if other"
+            " values occur, write `type: integer` with min and max"
+        )
+    if told := _instructed(var, {text for text, _ in pairs} | {*absent}):
+        remarks.append(
+            f"the codebook's coding instructions say {'; '.join(told)}: list what means missing"
+            " under `missing_values`"
+        )
     cells = {
         "type": "number" if var.get("wgt") else _type(var, bool(pairs), low, high),
         "role": "weight" if var.get("wgt") else "",
@@ -158,6 +169,24 @@ def _of_codebook(var: Element) -> Variable:
     return variable_of(
         name, cells, [] if var.get("wgt") else pairs, _distinct(absent), remarks=remarks
     )
+
+
+def _few_labelled(var: Element, pairs: list[tuple[str, str]]) -> list[str]:
+    """Return the labelled codes of a numeric variable if they are few and far from each other."""
+    described = var.find("varFormat")
+    codes = [int(text) for text, _ in pairs if re.fullmatch(r"-?[0-9]{1,18}", text)]
+    if described is None or described.get("type") != "numeric" or not 1 < len(pairs) <= 3:
+        return []
+    apart = len(codes) == len(pairs) and max(codes) - min(codes) > 10
+    return [text for text, _ in pairs] if apart else []
+
+
+def _instructed(var: Element, known: set[str]) -> list[str]:
+    """Return the lines `CODE = LABEL` of the coding instructions about codes not in a list."""
+    element = var.find("codInstr")
+    lines = "" if element is None else "\n".join(element.itertext())
+    found = re.findall(r"^\s*(-?[0-9.]+)\s*=\s*(\S.*?)\s*$", lines, re.MULTILINE)
+    return [f"{code} = {label}" for code, label in found[:9] if code not in known]
 
 
 def _type(var: Element, levels: bool, low: str, high: str) -> str:

@@ -43,6 +43,8 @@ class Panel:
         wave: Column of the file that holds the wave; None if each wave has a file of its own.
         takes_part: For each wave, the column of the record that says whether the person takes part
             in it; empty if everyone takes part in every wave.
+        required: Columns of the record that are missing only for persons who do not take part: the
+            schema does not state `missing: level` of them.
         ignore_waves: Waves whose rows are left out; none by default.
         repeated: What happens to several rows of one person in one wave.
         disagreeing: What happens if a person's values of a constant column differ between waves.
@@ -53,6 +55,7 @@ class Panel:
     columns: Mapping[str, Mapping[str, str]]
     wave: str | None = None
     takes_part: Mapping[str, str]
+    required: tuple[str, ...] = ()
     ignore_waves: tuple[str, ...] = ()
     repeated: Repeated = "reject"
     disagreeing: Disagreeing = "first"

@@ -298,7 +298,7 @@ def _read_table(name: str, node: Node, is_parent: bool, faults: Faults) -> _Tabl
         raise keys["link"].error(
             "only the table of persons has a link; remove it here, or give this table `parent`."
         )
-    identify = {key: keys[key].name() for key in ("key", "link") if key in keys}
+    identify = {key: keys[key].key_column() for key in ("key", "link") if key in keys}
     if not is_parent and identify["key"] == identify["link"]:
         raise keys["key"].error(
             "is also the `link`; name the column that tells the persons of a household apart."

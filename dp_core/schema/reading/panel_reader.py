@@ -38,7 +38,7 @@ _KEYS = (
     "repeated",
     "disagreeing",
 )
-_MADE = ("columns", "takes_part")
+_MADE = ("columns", "takes_part", "required")
 """Further keys of the document of a schema of records."""
 _REPEATED: tuple[Repeated, ...] = ("reject", "keep_one")
 _DISAGREEING: tuple[Disagreeing, ...] = ("first", "reject")
@@ -140,7 +140,7 @@ def _read_stated(node: Node) -> Panel:
                 " name the waves by different letters and digits."
             )
         named[name] = wave
-    person = keys["person"].name()
+    person = keys["person"].key_column()
     wave_in = keys["wave"].name() if "wave" in keys else None
     if wave_in == person:
         raise keys["wave"].error("is also the `person`; name the column that holds the wave.")
@@ -197,6 +197,7 @@ class _Records:
     _stated: Panel
     _faults: Faults
     _zeros: list[Node] = field(default_factory=list)
+    _required: list[str] = field(default_factory=list)
 
     @cached_property
     def _levels(self) -> set[str]:
@@ -242,6 +243,7 @@ class _Records:
                         bad.add(names[name][wave])
                         continue
                     self._add(columns, names[name][wave], one, node)
+        panel = replace(panel, required=tuple(self._required))
         flat = dict(self._entries)
         del flat["panel"]
         flat["columns"] = replace(place, content=columns)
@@ -369,6 +371,7 @@ class _Records:
             present = {"not": "missing"}
             if missing is None or missing.content == "reject":
                 keys["missing"] = _node("level", missing or node)
+                self._required.append(own)
                 self._zeros.append(_node({part: "yes", own: "missing"}, node))
         self._zeros.append(_node({part: "no", own: present}, node))
         return replace(node, content=keys)
@@ -509,7 +512,7 @@ def _node(value: object, place: Node) -> Node:
 
 def _of_records(node: Node) -> Panel:
     """Return the panel that the document of a schema of records names."""
-    keys = node.fields((*_KEYS, *_MADE), required=("person", "waves", *_MADE))
+    keys = node.fields((*_KEYS, *_MADE), required=("person", "waves", *_MADE[:2]))
     stated = {key: value for key, value in keys.items() if key not in _MADE}
     panel = _read_stated(replace(node, content=stated))
 
@@ -522,6 +525,7 @@ def _of_records(node: Node) -> Panel:
         panel,
         columns={name: named(one) for name, one in columns.items()},
         takes_part=named(keys["takes_part"]),
+        required=keys["required"].texts() if "required" in keys else (),
     )
 
 
@@ -537,4 +541,5 @@ def _document(panel: Panel) -> dict[str, object]:
         "disagreeing": panel.disagreeing,
         "columns": [{name: dict(names)} for name, names in panel.columns.items()],
         "takes_part": dict(panel.takes_part),
+        **({"required": list(panel.required)} if panel.required else {}),
     }

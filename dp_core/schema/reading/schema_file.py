@@ -316,7 +316,7 @@ def _read_unit(
             )
         return A_ROW
     keys = node.fields(("column", "max_rows"), required=("column", "max_rows"), example=example)
-    column = keys["column"].name()
+    column = keys["column"].key_column()
     if column in columns:
         raise keys["column"].error(
             f"{shown(column)} identifies persons and is not released; remove it from `columns`."

@@ -15,6 +15,7 @@ from typing import ParamSpec, TypeAlias, TypeVar
 from dp_core.errors import BadInput, Fault, nearest, similar
 from dp_core.text.documents.typed_text import (
     MAX_NUMBER_LENGTH,
+    exact_epsilon,
     parse_fraction,
     printable,
     shown,
@@ -84,6 +85,15 @@ class Node:
             raise self.error("must not be blank.")
         return text
 
+    def key_column(self) -> str:
+        """Return the name of the column that identifies units."""
+        if isinstance(self.content, tuple):
+            raise self.error(
+                "must be one column, not a list; join the columns into one text column of the"
+                " file, such as 2019-0042 for year 2019 and household 0042, and name it here."
+            )
+        return self.name()
+
     def choice(self, words: Sequence[str]) -> str:
         """Return the text if it is one of `words`."""
         if self.content is None:
@@ -139,6 +149,10 @@ class Node:
         if maximum is not None and value > maximum:
             raise self.error(f"must be at most {maximum}, not {shown(text)}.")
         return value
+
+    def epsilon(self, maximum: int) -> Fraction:
+        """Return the exact value of an epsilon of at most `maximum`."""
+        return in_place(self, exact_epsilon, self.text(example="0.5"), maximum=maximum)
 
     def items(self, *, example: str = "[a, b]") -> tuple[Node, ...]:
         """Return the items of a list."""

@@ -10,10 +10,18 @@ from dp_core.errors import BadInput
 
 MAX_NUMBER_LENGTH = 100
 MAX_EXPONENT = 300
+SMALLEST_EPSILON = "1e-12"
+"""Smallest epsilon of a release, question or account; its Laplace noise exceeds any count."""
+LARGEST_EPSILON = 1_000_000
+MAX_EPSILON_DIGITS = 30
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 _RATIO = re.compile(r"([+-]?[0-9]+)\s*/\s*([0-9]+)", re.ASCII)
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+
+
+class ExponentOutOfRange(ValueError):
+    """A number whose exponent is beyond `MAX_EXPONENT`."""
 
 
 def parse_fraction(text: str) -> Fraction:
@@ -41,7 +49,7 @@ def parse_fraction(text: str) -> Fraction:
             " such as 0.5, 1e-9 or 1/3."
         )
     if match[1] and abs(int(match[1])) > MAX_EXPONENT:
-        raise ValueError(
+        raise ExponentOutOfRange(
             f"{shown(stripped)} is too large or too small; exponents go from -{MAX_EXPONENT}"
             f" to {MAX_EXPONENT}."
         )
@@ -120,6 +128,35 @@ def exact_number(
     if below_one and value >= 1:
         raise BadInput(f"{option} must be below 1, not {text}; usual values are 1e-6 or less.")
     return value
+
+
+def exact_epsilon(
+    given: Fraction | str | float, *, what: str = "", maximum: int = LARGEST_EPSILON
+) -> Fraction:
+    """Return the exact value of an epsilon; `str` of it can be read again.
+
+    Args:
+        given: The number as typed, or its value.
+        what: What it is given as, to begin the message; "" by default.
+        maximum: Largest value that is allowed; `LARGEST_EPSILON` by default.
+
+    Raises:
+        BadInput: if it is no number, is out of range, or has more than `MAX_EPSILON_DIGITS` digits.
+    """
+    text = f"{float(given):g}" if isinstance(given, Fraction) else str(given).strip()
+    fault = f"{shown(text)} must be from {SMALLEST_EPSILON} to {maximum:,}."
+    try:
+        value = given if isinstance(given, Fraction) else parse_fraction(text)
+        within = Fraction(SMALLEST_EPSILON) <= value <= maximum
+        if within and value.denominator <= 10**MAX_EPSILON_DIGITS:
+            return value
+        if within:
+            fault = f"{shown(text)} has more than {MAX_EPSILON_DIGITS} digits; round it down."
+    except ExponentOutOfRange:
+        pass
+    except ValueError as error:
+        fault = str(error)
+    raise BadInput(f"{what} {fault}".lstrip())
 
 
 def plain_text(option: str, text: str) -> str:

@@ -13,7 +13,7 @@ import click
 from dp_core.errors import BadInput, nearest
 from dp_core.text.documents.typed_text import plain_text
 from dp_core.text.names import check_name
-from flows.cli.arguments import LEVEL, ExactNumber
+from flows.cli.arguments import EPSILON, LEVEL
 from flows.cli.command_parts import (
     PATH,
     CommandGroup,
@@ -94,9 +94,7 @@ def close(account: str, by: str, reason: str) -> CommandAnswer:
 @desk.command("ask")
 @click.argument("account", type=ACCOUNT)
 @click.argument("question", metavar="QUESTION", nargs=-1)
-@click.option(
-    "--epsilon", type=ExactNumber(), required=True, metavar="E", help="Epsilon of the answer."
-)
+@click.option("--epsilon", type=EPSILON, required=True, metavar="E", help="Epsilon of the answer.")
 @click.option("--user", metavar="NAME", help="User whose allowance pays.")
 @click.option("--plan", "only_plan", is_flag=True, help="Show only cost and width; spends nothing.")
 @click.option("--anew", is_flag=True, help="Pay again for a question that is already answered.")

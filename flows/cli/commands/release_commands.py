@@ -37,7 +37,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--log-file", metavar="FILE", help="Append the log to FILE, for staff."),
         click.option("--verbose", is_flag=True, help="Show Prefect's own log."),
         click.option("--show-values", is_flag=True, help="Print confidential detail of a failure."),
-        click.option("--keep-confidential", is_flag=True, help="Keep the codes and exact counts."),
+        click.option("--keep-confidential", is_flag=True, help="Keep the codes and copied rows."),
         click.option("--dask", metavar="ADDRESS", help="Dask scheduler; default: see the spec."),
     ):
         command = option(command)

@@ -29,6 +29,8 @@ from pydantic import (
 from starlette.responses import JSONResponse
 
 from dp_core.errors import ReleaseError
+from dp_core.text.documents.typed_text import MAX_NUMBER_LENGTH
+from flows.desk.asked_question import MOST_CHARACTERS
 from flows.desk.service.tokens import Token, TokenStore, UnknownToken
 
 if TYPE_CHECKING:
@@ -38,8 +40,6 @@ OPEN = ("/healthz", "/openapi.json")
 """Paths that need no token."""
 LONGEST_TOKEN = 200
 MINUTE = 60.0
-LONGEST_QUESTION = 4000
-LONGEST_EPSILON = 60
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 """Headers of every reply."""
 NO_TOKEN = (
@@ -267,7 +267,7 @@ class Asked(BaseModel):
         StringConstraints(
             strip_whitespace=True,
             min_length=1,
-            max_length=LONGEST_QUESTION,
+            max_length=MOST_CHARACTERS,
             pattern=r"^\P{Cc}*$",  # no control characters
         ),
         Field(description="A table or a regression, such as `mean of income by sex`."),
@@ -275,7 +275,7 @@ class Asked(BaseModel):
     epsilon: Annotated[
         str,
         BeforeValidator(lambda given: str(given) if isinstance(given, Decimal) else given),
-        StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_EPSILON),
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_NUMBER_LENGTH),
         Field(
             description='Epsilon of the answer, above 0, such as "0.1" or "1/10".',
             json_schema_extra={"type": ["string", "number"]},
@@ -309,8 +309,9 @@ def read_asked(body: bytes) -> Asked:
         raise Refused(
             422,
             "The body must be an object with exactly the keys `question`, which has 1 to"
-            f" {LONGEST_QUESTION} characters, without control characters, and `epsilon`, which is a"
-            ' number, such as 0.1, or a text, such as "1/10".',
+            f" {MOST_CHARACTERS:,} characters, without control characters, and `epsilon`, which is"
+            f' a number, such as 0.1, or a text, such as "1/10", of at most {MAX_NUMBER_LENGTH}'
+            " characters.",
         ) from None
 
 

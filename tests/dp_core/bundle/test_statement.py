@@ -23,7 +23,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.guarantee import Guarantee, implied
 from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
 from dp_core.kernel.ledger.ledger_position import Total
-from dp_core.kernel.privacy import Privacy
+from dp_core.kernel.privacy import Privacy, unprotected
 from dp_core.kernel.questions.vetted import VETTED
 from tests.dp_core.bundle.conftest import make_published
 
@@ -101,6 +101,9 @@ def test_words_state_the_factor_and_the_exception():
     assert "one row replaced" in words
     assert "e^1000" in words
     assert "apart from a probability of 0.001" in words
+    assert words.endswith(unprotected(loose.epsilon, loose.delta))
+    half = replace(pure, delta=Fraction(1, 2))
+    assert "A delta of 0.5 is no protection" in in_words(half, "add-remove", "one row")
 
 
 def test_words_about_all_releases_state_every_change_of_the_total():

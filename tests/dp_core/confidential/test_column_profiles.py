@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.confidential.column_profiles import Profile, Profiler
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.schema.definition import Column, Level
 
 EDGES = tuple(Fraction(edge) for edge in ("0", "0.5", "3"))
@@ -26,7 +26,7 @@ def test_a_profile_finds_the_problems_that_encoding_finds_however_it_was_cut(cel
         profile = Profile()
         for part in (values[:cut], values[cut:]):
             Profiler(column).add(profile, part.dictionary_encode() if encoded else part)
-        assert dict(profile.problems) == dict(encoder_of(column).encode(values).problems)
+        assert dict(profile.problems) == dict(Encoder(column).encode(values).problems)
         assert profile.rows == len(cells)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.encoding import encoder_of, settle_zeros
+from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.counting.dataset import Dataset
@@ -55,7 +55,7 @@ def schema_of(*columns, zeros=()):
 
 def codes(column, values, kind=None):
     """Return codes, -1 where refused."""
-    encoded = encoder_of(column).encode(pa.array(values, kind))
+    encoded = Encoder(column).encode(pa.array(values, kind))
     result = encoded.codes.astype(int)
     assert encoded.codes.dtype == np.uint16
     if encoded.bad is not None:
@@ -65,7 +65,7 @@ def codes(column, values, kind=None):
 
 
 def problems(column, values, kind=None):
-    return dict(encoder_of(column).encode(pa.array(values, kind)).problems)
+    return dict(Encoder(column).encode(pa.array(values, kind)).problems)
 
 
 def test_levels_match_their_text_or_their_number():
@@ -221,8 +221,7 @@ def test_chunks_are_coded_as_one_piece(column):
         whole = whole.cast(pa.int64())
     parts = pa.chunked_array([whole.slice(0, 2), whole.slice(2, 3), whole.slice(5)])
     assert (
-        encoder_of(column).encode(parts).codes.tolist()
-        == encoder_of(column).encode(whole).codes.tolist()
+        Encoder(column).encode(parts).codes.tolist() == Encoder(column).encode(whole).codes.tolist()
     )
 
 
@@ -329,7 +328,7 @@ def test_encoding_undoes_decoding(seed, rows):
             assert table[column.name].to_pylist() == labels
         else:
             for values in (table[column.name], table[column.name].cast(pa.string())):
-                encoded = encoder_of(column).encode(values.combine_chunks())
+                encoded = Encoder(column).encode(values.combine_chunks())
                 assert encoded.bad is None
                 assert np.array_equal(encoded.codes, expected)
 
@@ -398,7 +397,7 @@ def test_levels_beyond_16_bits_are_coded_as_themselves_and_obey_rules():
     rule = Rule(("c", "area"), ((0,), (69_999,)), "c: 1, area: v69999")
     schema = schema_of(category(), area, zeros=[rule])
     found = [
-        encoder_of(column).encode(pa.array(values)).codes
+        Encoder(column).encode(pa.array(values)).codes
         for column, values in zip(
             schema.columns,
             (["1", "2", "1", "1"], ["v69999", "v69999", "v4463", "elsewhere"]),
@@ -414,7 +413,7 @@ def test_levels_beyond_16_bits_are_coded_as_themselves_and_obey_rules():
 
 def test_a_level_may_have_a_line_break():
     column = category(levels=(Level("a\nb", "two lines"), Level("c", "one")))
-    assert encoder_of(column).encode(pa.array(["c", "a\nb"])).codes.tolist() == [1, 0]
+    assert Encoder(column).encode(pa.array(["c", "a\nb"])).codes.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("null", ["NA", "NaN", "null"])

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from dp_core.confidential.coding import write_codes
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
 from dp_core.kernel.counting.dataset import Dataset
@@ -95,7 +95,7 @@ def test_own_values_encode_to_the_codes_of_the_release(read):
     for name in found.column_names:
         column = schema.column(name)
         whole = found.column(name).combine_chunks()
-        first = encoder_of(column).encode(pa.array(whole.to_pylist(), whole.type))
+        first = Encoder(column).encode(pa.array(whole.to_pylist(), whole.type))
         assert first.bad is None
         assert [int(code) for code in first.codes] == {
             "age": [1, 2, 0, 3],

@@ -14,7 +14,7 @@ import pytest
 
 from dp_core.confidential.code_store import CodeStore
 from dp_core.confidential.coding import Coding, left_by_validation, write_codes
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.person_rows import without_identifier
 from dp_core.confidential.source import open_source
@@ -102,7 +102,7 @@ def test_two_attempts_at_once_do_not_share_their_rows(tmp_path):
     schema = schema_of()
     source = write_parts(tmp_path, panel())
     alone = stored(write_codes(source, schema, tmp_path / "alone"))
-    encoders = [encoder_of(column) for column in schema.columns]
+    encoders = [Encoder(column) for column in schema.columns]
 
     def add(coding, batch):
         found = zip(encoders, schema.domain.columns, strict=True)

@@ -259,9 +259,11 @@ def test_other_spaces_are_shown(text):
 @pytest.mark.parametrize(
     ("own", "texts", "words"),
     [
-        ("", ["2020-01-31", "31.01.2020"], 'Write `format: "%d.%m.%Y"`.'),
-        (', format: "%d.%m.%Y"', ["2020-01-31", "31/01/2020"], 'Write `format: "%d/%m/%Y"`.'),
-        ("", ["01/02/2020", "2020-01-31"], "the one that the questionnaire states"),
+        ("", ["2020-01-31", "31.01.2020"], "all dates of the file as in 2024-02-15"),
+        (', format: "%d.%m.%Y"', ["2020-01-31", "31.01.2020"], "of the file as in 15.02.2024"),
+        (', format: "%d.%m.%Y"', ["2020-01-31", "31/01/2020"], '"%Y-%m-%d"`, which fits most'),
+        ("", ["01/02/2020", "2020-01-31"], "all dates of the file as in 2024-02-15"),
+        ("", ["2020/01/31", "2020-01-31"], 'Write `format: "%Y/%m/%d"`.'),
         ("", ["31.01.2020", "01/31/2020", "2020-01-31"], "all dates of the file as in 2024-02-15"),
         ("", ["unknown", "2020-01-31"], 'write `missing: level, missing_values: ["", "unknown"]`'),
         ("", ["not yet", "2020-01-31"], 'write `missing: level, missing_values: ["", "not yet"]`'),
@@ -477,6 +479,14 @@ def test_years_of_two_digits_are_the_reason(text, form):
 
     assert finding.fix.startswith("Years of two digits leave the century open.")
     assert finding.fix.endswith(f"as in {'15.02.2024' if form else '2024-02-15'}.")
+
+
+def test_a_column_without_values_is_no_identifier():
+    schema = read(column("{type: integer, min: 0, max: 999, bins: 10, missing: level}"))
+    some = {"age": [*range(200), *[None] * 100]}
+    for frame, identifiers in ((pd.DataFrame({"age": [None] * 300}), 0), (pd.DataFrame(some), 1)):
+        found = check_frame(frame, schema).findings
+        assert sum(each.kind == "identifier" for each in found) == identifiers
 
 
 @pytest.mark.parametrize(

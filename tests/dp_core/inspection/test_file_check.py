@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.inspection.column_tally import MOST_TEXTS
 from dp_core.inspection.file_check import check_frame
@@ -394,7 +394,7 @@ def test_texts_that_may_stand_for_levels_are_shown_beside_other_mistakes(kind):
     assert shown["levels"] == {"'x'": 1}
     assert not check.fits
     with pytest.raises(SchemaViolation) as refused:
-        encoder_of(schema.column("age")).encode(pa.array(["f", "false"]))
+        Encoder(schema.column("age")).encode(pa.array(["f", "false"]))
     assert "false" not in refused.value.message
 
 

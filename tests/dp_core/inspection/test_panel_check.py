@@ -47,13 +47,13 @@ def test_advice_to_ignore_a_column_names_the_column_of_the_file(values, column):
     assert [one.column for one in found] == ([column] if column else [])
 
 
-def of_numbers(values, *, absent=3, **policy):
+def of_numbers(values, *, absent=3, rules="", **policy):
     """Return the check of a panel whose first persons are absent in a wave."""
     keys = f", {yaml_text(policy)}" if policy else ""
     schema = read(
         "version: 1\ntitle: t\npanel: {person: id, wave: year, waves: [2010, 2011]}\ncolumns:\n"
         f"  hours: {{type: integer, min: 0, max: 60, bins: 6{keys}}}\n"
-        f"  born: {{type: date, min: 2020-01-01, max: 2020-12-31, bins: quarter{keys}}}\n"
+        f"  born: {{type: date, min: 2020-01-01, max: 2020-12-31, bins: quarter{keys}}}\n{rules}"
     )
     frame = pd.DataFrame({"id": np.repeat(range(40), 2), "year": [2010, 2011] * 40})
     frame["hours"], frame["born"] = np.arange(80) % 61, "2020-05-01"
@@ -83,6 +83,15 @@ def test_an_advice_names_what_is_not_written_and_settles_the_finding(values, kin
             assert not any(
                 each.severity == "refusal" and each.column == one.column for each in after.findings
             )
+
+
+@pytest.mark.parametrize(
+    "rule", ["in_2011: yes, hours_2011: missing", "in_2011: yes, hours_2011: [missing]"]
+)
+def test_a_rule_of_the_schema_about_missing_values_is_not_taken_for_that_of_the_panel(rule):
+    check = of_numbers([("hours", 21, None)], rules=f"impossible: [{{{rule}}}]\n", missing="level")
+    (refusal,) = (one for one in check.findings if one.severity == "refusal")
+    assert refusal.kind == "impossible"
 
 
 @pytest.mark.parametrize("policy", [{}, {"missing": "level"}])

@@ -54,7 +54,7 @@ def test_what_is_left_out_has_a_default(write):
         ({"privacy": "{epsilon: 1, delta: 0}"}, "privacy.epsilon: each question states its own"),
         ({"privacy": "{delta: 2}"}, "privacy.delta: must be less than 1"),
         ({"privacy": "{neighbours: add-remove}"}, "'delta' is missing"),
-        ({"largest_epsilon": "0"}, "largest_epsilon: must be greater than 0"),
+        ({"largest_epsilon": "0"}, "largest_epsilon: '0' must be from 1e-12 to 100"),
         ({"largest_epsilon": ""}, "'largest_epsilon' is missing"),
         ({"answers": "atonce"}, "Did you mean 'at-once'"),
         ({"users": "{anna: town-anna}"}, "users.anna"),

@@ -201,7 +201,7 @@ def test_weights_are_calibrated_to_public_totals():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"epsilon": 0}, "privacy.epsilon: must be greater than 0"),
+        ({"epsilon": 0}, "privacy.epsilon: '0' must be from 1e-12 to 1,000"),
         ({"epsilon": True}, "privacy.epsilon: 'true' is not a number"),
         ({"delta": 1}, "privacy.delta: must be less than 1"),
         ({"method": "autoo"}, "Did you mean 'auto'"),

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.decoding import decode
@@ -94,9 +94,7 @@ def test_codes_become_their_groups(tmp_path, group, expected):
 
 def test_values_of_the_file_become_groups_and_come_back_as_their_labels(tmp_path):
     schema = schema_of(tmp_path, "{type: ordinal, codes: trades.csv, group: 2, missing: level}")
-    found = encoder_of(schema.column("trade")).encode(
-        pa.array(["B12", "A1", "A21", None, "B", "C"])
-    )
+    found = Encoder(schema.column("trade")).encode(pa.array(["B12", "A1", "A21", None, "B", "C"]))
 
     # A heading above the groups is none of them, and C is no code at all.
     assert found.codes.tolist() == [2, 0, 1, 3, 0, 0]

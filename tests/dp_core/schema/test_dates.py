@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.decoding import decode
@@ -58,7 +58,7 @@ def moment(unit, zone=None):
 def test_a_day_is_the_same_day_however_it_is_stored(values):
     column = schema_of().column("born")
 
-    found = encoder_of(column).encode(values)
+    found = Encoder(column).encode(values)
 
     assert found.codes.tolist() == [49, column.missing_code, column.missing_code]
     assert found.bad is None
@@ -70,9 +70,9 @@ def test_a_moment_with_a_zone_has_no_day(zone):
     values = pa.array([datetime.datetime(2004, 2, 29, 22, 30)], moment("us", zone))
     for stored in (values, values.dictionary_encode(), pa.nulls(1, values.type)):
         with pytest.raises(SchemaViolation, match=r"'born' is stored as timestamp.*without a zone"):
-            encoder_of(column).encode(stored)
+            Encoder(column).encode(stored)
     for text in ("2004-02-29 22:30+01:00", "2004-02-29T22:30:00Z", "2004-02-29 22:30:00.5-0500"):
-        assert encoder_of(column).encode(pa.array([text])).bad is not None
+        assert Encoder(column).encode(pa.array([text])).bad is not None
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -81,7 +81,7 @@ def test_texts_of_another_order_are_read_by_their_format(form):
     column = schema.column("born")
     texts = [FORMS[form], None, "", "00.00.0000", FORMS[form].replace("29", "31"), "2004-02-29"]
 
-    found = encoder_of(column).encode(pa.array([f"{FORMS[form]} 00:00:00", *texts]))
+    found = Encoder(column).encode(pa.array([f"{FORMS[form]} 00:00:00", *texts]))
 
     missing = column.missing_code
     # An ISO date is read if the year is first.
@@ -96,7 +96,7 @@ def test_a_format_holds_for_bins_that_are_chosen_privately():
     schema = schema_of(format="%d.%m.%Y", bins={"private": "4"})
     column = schema.stored.column("born")
 
-    found = encoder_of(column).encode(pa.array(["29.02.2004", "29/02/2004"]))
+    found = Encoder(column).encode(pa.array(["29.02.2004", "29/02/2004"]))
 
     assert found.bad is not None
     assert found.bad.tolist() == [False, True]
@@ -110,8 +110,8 @@ def test_a_day_may_have_one_digit_where_something_stands_between():
     apart = schema_of(format="%d.%m.%Y").column("born")
     together = schema_of(format="%Y%m%d").column("born")
 
-    assert encoder_of(apart).encode(pa.array(["1.2.2004", "01.02.2004"])).codes.tolist() == [49, 49]
-    found = encoder_of(together).encode(pa.array(["20041101", "2004111"]))
+    assert Encoder(apart).encode(pa.array(["1.2.2004", "01.02.2004"])).codes.tolist() == [49, 49]
+    found = Encoder(together).encode(pa.array(["20041101", "2004111"]))
     assert found.bad is not None
     assert found.bad.tolist() == [False, True]
 
@@ -119,7 +119,7 @@ def test_a_day_may_have_one_digit_where_something_stands_between():
 def test_a_format_does_not_touch_stored_dates_but_their_sentinel():
     column = schema_of(format="%Y.%m.%d", missing_values=["9999.12.31"]).column("born")
 
-    found = encoder_of(column).encode(pa.array([DAY, datetime.date(9999, 12, 31)], pa.date32()))
+    found = Encoder(column).encode(pa.array([DAY, datetime.date(9999, 12, 31)], pa.date32()))
 
     assert found.codes.tolist() == [49, column.missing_code]
 
@@ -134,9 +134,7 @@ def test_every_bin_comes_back_within_itself(bins, size):
 
     assert table.schema.field("born").type == pa.date32()
     assert table["born"].null_count == 50
-    assert (
-        encoder_of(column).encode(table["born"].combine_chunks()).codes.tolist() == codes.tolist()
-    )
+    assert Encoder(column).encode(table["born"].combine_chunks()).codes.tolist() == codes.tolist()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.decoding import codes_of, decode
 from dp_core.schema.definition import Column, Level, Schema
@@ -118,7 +118,7 @@ def test_codes_of_undoes_decode_of_bins_that_were_chosen_privately(seed, cuts, w
         values = column_of(table, column.name)
         expected = data.column(column.name).tolist()
         assert codes_of(column, values).tolist() == expected
-        assert encoder_of(column).encode(values).codes.tolist() == expected
+        assert Encoder(column).encode(values).codes.tolist() == expected
 
 
 def test_codes_of_undoes_decode_of_levels_that_were_chosen_privately():
@@ -155,7 +155,7 @@ def test_codes_of_agrees_with_the_encoder_of_the_file_on_what_decode_writes():
             # The file has texts where a synthetic set has labels.
             text_of = {level.label: level.text for level in column.levels}
             texts = pa.array([text_of.get(label) for label in values.to_pylist()], pa.string())
-        encoded = encoder_of(column).encode(texts)
+        encoded = Encoder(column).encode(texts)
         assert encoded.bad is None
         assert codes_of(column, values).tolist() == encoded.codes.tolist()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.coarse_counter import CoarseCounter
@@ -30,7 +30,7 @@ def schema(*columns, zeros=()):
 
 def positions_of(fine, values):
     (own,) = fine.columns
-    return encoder_of(own).encode(pa.array(values)).codes
+    return Encoder(own).encode(pa.array(values)).codes
 
 
 def test_every_whole_number_has_a_position_where_they_fit():
@@ -90,7 +90,7 @@ def test_missing_is_the_code_after_the_last_position():
     fine = on_grid(schema(column("number", [0, 1, 2], missing="level")), 50)
     (variable,) = variables(fine)
     assert (variable.positions, variable.size, variable.missing) == (50, 51, True)
-    assert encoder_of(fine.columns[0]).encode(pa.array([None, 2.0])).codes.tolist() == [50, 49]
+    assert Encoder(fine.columns[0]).encode(pa.array([None, 2.0])).codes.tolist() == [50, 49]
 
 
 @settings(max_examples=50)
@@ -105,12 +105,12 @@ def test_positions_become_the_bins_that_the_values_have(edges, positions, missin
     fine = on_grid(written, positions)
     values = np.random.default_rng(seed).integers(edges[0], edges[-1], 40).tolist()
     values += [None] * (missing == "level")
-    coarse = encoder_of(written.columns[0]).encode(pa.array(values)).codes
-    codes = encoder_of(fine.columns[0]).encode(pa.array(values)).codes
+    coarse = Encoder(written.columns[0]).encode(pa.array(values)).codes
+    codes = Encoder(fine.columns[0]).encode(pa.array(values)).codes
     assert Coarsening(fine).codes("x", codes).tolist() == coarse.tolist()
     # And what is drawn there is again within the bin.
     drawn = decode(fine, Dataset(fine.domain, codes[None]), rng=np.random.default_rng(1))
-    assert encoder_of(written.columns[0]).encode(drawn.column(0)).codes.tolist() == coarse.tolist()
+    assert Encoder(written.columns[0]).encode(drawn.column(0)).codes.tolist() == coarse.tolist()
 
 
 def test_a_structural_zero_speaks_of_all_positions_of_its_bins():

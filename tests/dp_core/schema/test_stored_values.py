@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput
 from dp_core.plan.chosen_domain import recoding
 from dp_core.schema.decoding import stored_codes
@@ -78,8 +78,8 @@ def test_stored_codes_become_the_codes_of_the_schema_exactly(kind):
     (column,), (stored,) = schema.columns, fine.stored.columns
     values = values_of(column, 2000, np.random.default_rng(1))
     values = pa.concat_arrays([values, pa.nulls(3, values.type)])
-    wanted = encoder_of(column).encode(values).codes
-    found = recoding(fine).codes("x", encoder_of(stored).encode(values).codes)
+    wanted = Encoder(column).encode(values).codes
+    found = recoding(fine).codes("x", Encoder(stored).encode(values).codes)
     np.testing.assert_array_equal(found, wanted)
     assert wanted[-1] == column.missing_code
 
@@ -103,8 +103,8 @@ def test_any_edges_are_met_exactly(low, widths, scale, seed):
     (column,), (stored,) = schema.columns, fine.stored.columns
     values = values_of(column, 50, np.random.default_rng(seed))
     np.testing.assert_array_equal(
-        recoding(fine).codes("x", encoder_of(stored).encode(values).codes),
-        encoder_of(column).encode(values).codes,
+        recoding(fine).codes("x", Encoder(stored).encode(values).codes),
+        Encoder(column).encode(values).codes,
     )
 
 
@@ -121,7 +121,7 @@ def test_the_same_values_are_refused_clipped_or_made_missing(kind, how):
     else:
         values = pa.array([float(each) for each in beyond])
         values = values.cast(pa.int64()) if column.kind == "integer" else values
-    before, after = encoder_of(column).encode(values), encoder_of(stored).encode(values)
+    before, after = Encoder(column).encode(values), Encoder(stored).encode(values)
     assert before.problems
     assert after.problems == before.problems
     np.testing.assert_array_equal(after.bad, before.bad)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dp_core.kernel.extensions.thresholds import threshold_for
+from dp_core.kernel.privacy import unprotected
 from dp_core.schema.column_types.registry import words as column_types
 from tests.flows.conftest import as_csv, survey
 
@@ -81,6 +82,15 @@ def test_plan_opens_no_door_to_a_second_account_under_a_misspelt_name(project, c
     text = command("plan", project.write_spec(account="twon")).out
     assert "There is no account 'twon'. Did you mean 'town'?" in text
     assert "ledger open" not in text
+
+
+def test_plan_says_in_the_words_of_the_ledger_that_a_large_delta_is_no_protection(project, command):
+    assert "unprotected" not in command("plan", project.spec, "--json").json
+    spec = project.write_spec(privacy="{epsilon: 1, delta: 0.5}")
+    said = unprotected(Fraction(1), Fraction(1, 2))
+    assert "delta of 0.5" in said
+    assert said in " ".join(command("plan", spec).out.split())
+    assert command("plan", spec, "--json").json["unprotected"] == said
 
 
 def test_plan_says_where_most_will_be_noise_and_where_it_has_no_forecast(project, command):
@@ -198,7 +208,7 @@ def test_swapped_arguments_are_recognised(project, command):
 @pytest.mark.parametrize(
     ("old", "new", "code", "said"),
     [
-        ("epsilon: 1,", "epsilon: 0,", 2, "privacy.epsilon: must be greater than 0"),
+        ("epsilon: 1,", "epsilon: 0,", 2, "privacy.epsilon: '0' must be from 1e-12 to 1,000"),
         ("account: town", "account: twon", 3, "Did you mean 'town'?"),
         ("epsilon: 1,", "epsilon: 5,", 3, "has 2 left of 2. No release has used it yet."),
         ("1e-6}", "1e-4}", 3, "The largest privacy.delta that still fits is 1e-05."),

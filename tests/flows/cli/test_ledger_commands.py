@@ -598,8 +598,8 @@ def test_the_plan_of_a_release_under_way_is_not_refused_and_a_changed_one_is(pro
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("open", "new", "--epsilon", "1000000"), "epsilon 1e+06"),
-        (("raise", "town", "--epsilon", "100.5"), "epsilon 100.5"),
+        (("open", "new", "--epsilon", "1000000"), "epsilon of 1e+06"),
+        (("raise", "town", "--epsilon", "100.5"), "epsilon of 100.5"),
         (("open", "new", "--epsilon", "1", "--delta", "0.5"), "delta of 0.5"),
         (("raise", "town", "--delta", "0.002"), "delta of 0.002"),
     ],

@@ -228,7 +228,7 @@ def without(word):
         (["nothing.yaml", *SURE], "nothing.yaml"),
         (["schema.yaml", *SURE], "is a schema"),
         (["SPEC", *SURE, "--method", "privsin"], "Did you mean 'privsyn'?"),
-        (["SPEC", *SURE, "--epsilon", "0"], "above 0"),
+        (["SPEC", *SURE, "--epsilon", "0"], "from 1e-12 to 1,000"),
         (["SPEC", *SURE, "--target", "A"], "'A'"),
         (["SPEC", *SURE, "--hold-out", "0.2"], "--target"),
         (["SPEC", *SURE, "--target", "a", "--hold-out", "20"], "share from 0 to"),

@@ -13,6 +13,7 @@ from dp_core.policies.refused_attempts import MOST_REFUSED
 from dp_core.policies.tried_schemas import MOST_SCHEMAS
 from flows.cli.actions.publication_decisions import publish, withdraw
 from flows.desk import own_process
+from flows.desk.asked_question import HOW
 from flows.desk.asking import admit_question, answer_question, plan_question
 from flows.desk.desk import close_desk, find_desk, open_desk
 from flows.desk.desk_answers import desk_answer
@@ -47,8 +48,8 @@ def test_an_epsilon_above_the_limit_is_refused(office, says):
     with pytest.raises(BudgetRefused, match="at most epsilon 1") as refused:
         office.plan("count by sex", "1.01")
     says(refused.value)
-    for given in ("0", "-1", "much"):
-        with pytest.raises(BadInput, match="epsilon"):
+    for given in ("0", "-1", "much", "1e-300", Fraction(1, 10**300)):
+        with pytest.raises(BadInput, match=r"^The epsilon '.*1e-"):
             office.plan("count by sex", given)
 
 
@@ -76,6 +77,12 @@ def test_what_is_no_question_is_refused_before_anything_is_stored(office, questi
     assert says in refused.value.message
     assert not [*office.desk.folder.glob("*.json")][1:]
     assert office.spent_nothing()
+
+
+def test_a_question_that_every_file_answers_alike_is_not_taken_for_a_formula(office):
+    with pytest.raises(BadInput, match="for every file") as refused:
+        office.plan("share where sex = female", "1")
+    assert HOW not in refused.value.message
 
 
 # -- answers
@@ -275,7 +282,6 @@ def test_the_accounts_of_a_desk_are_checked_when_it_is_opened(office):
 @pytest.mark.parametrize(
     ("terms", "says"),
     [
-        ({"largest": "1e-30"}, "admits no question that can be measured"),
         ({"delta": "1e-3"}, "the total delta of the account 'rand' is 1e-06"),
         (
             {"delta": "1e-6", "more": "users: {anna: {account: anna}}\n"},

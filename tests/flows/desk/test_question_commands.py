@@ -42,7 +42,7 @@ def test_a_question_is_planned_answered_and_listed(office, typed, tmp_path):
         (("rand", "--epsilon", "1"), 2, "The question is missing"),
         (("rand", "count by sxe", "--epsilon", "1"), 2, "Did you mean 'sex'"),
         (("rand", "count by sex", "--epsilon", "ten"), 2, "--epsilon"),
-        (("rand", "count by sex", "--epsilon", "0"), 2, "above 0"),
+        (("rand", "count by sex", "--epsilon", "1e-300"), 2, "must be from 1e-12"),
         (("rand", "count by sex", "--epsilon", "1", "--level", "95"), 2, "between 0 and 1"),
         (("rand", "count by sex", "--epsilon", "9"), 3, "at most epsilon 1"),
         (("rand", "count by sex", "--epsilon", "1", "--user", "anna"), 3, "It has no users"),

@@ -206,7 +206,7 @@ def closed_form(
     """
     root, known = np.sqrt(worth * price), before * price
     # A part is measured if root / known is above the square root of L; try the largest first.
-    order = np.argsort(-root / np.maximum(known, 1e-300), kind="stable")
+    order = np.lexsort((-root, known / root))
     level = (1 + np.cumsum(known[order])) / np.cumsum(root[order])  # 1 / sqrt(L)
     measured = root[order] * level > known[order]
     last = int(np.flatnonzero(measured).max())

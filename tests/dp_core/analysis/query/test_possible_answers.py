@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.analysis.query.answering import ask, prepare_question, terms_of
-from dp_core.analysis.query.change_answer import changes_of, side_of
+from dp_core.analysis.query.change_answer import _cells, changes_of, side_of
 from dp_core.analysis.query.possible_answers import PossibleAnswers, possible_answers
 from dp_core.analysis.query.query_answer import _texts
 from dp_core.errors import BadInput
@@ -36,8 +36,9 @@ FIXED = {
     "difference in share of sex = male between sex = male and sex = female": "`between`",
     "difference in share between sex = male and sex = female": "`between`",
     "count of sex = male where sex = female": "`share of sex = male`",
-    "mean of age where age is missing": "leave one of them out",
-    "ratio of rooms = 1 to sex = male where sex = female": "leave one of them out",
+    "mean of age where age is missing": "schema allows no record",
+    "mean of rooms where age < 15 and marital status = divorced": "schema allows no record",
+    "ratio of rooms = 1 to sex = male where sex = female": "schema allows no record",
 }
 
 
@@ -193,6 +194,21 @@ def test_a_group_that_is_not_determined_is_not_said_to_have_an_interval():
         every = [cell.low <= 0 and cell.high >= 1 for cell in result.cells if cell.determined]
         said = [note for note in result.notes if "every possible value" in note]
         assert [f"In {sum(every):,} of" in note for note in said] == [True] * bool(sum(every))
+
+
+def test_a_group_in_which_the_schema_allows_no_record_is_said_to_be_so():
+    text = "mean of age by marital status where age < 15"
+    result = ask(EXACT, text)
+    assert [cell.possible for cell in result.cells] == [True, False, True, False, True]
+    assert [cell.determined for cell in result.cells] == [cell.possible for cell in result.cells]
+    assert not any("not determined" in note for note in result.notes)
+    asked = prepare_question(EXACT, text, 0.95, sampling=False)[1]
+    sides = [side_of(EXACT, asked, level=0.95, sampling=False)] * 2
+    cells = _cells(sides, changes_of(*sides, level=0.95), "age", "noise")
+    assert [cell.get("possible", True) for cell in cells] == [
+        cell.possible for cell in result.cells
+    ]
+    assert _texts(cells[1], "age", 0.0, ("change", "margin")) == ("no record possible", "–")
 
 
 @pytest.mark.parametrize(

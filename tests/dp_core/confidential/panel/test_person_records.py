@@ -45,7 +45,7 @@ def opened(folder, rows, kind="csv", *, parts=1, **keys):
             pq.write_table(pa.Table.from_pandas(stored, preserve_index=False), path)
     schema = parse_schema(panel_document(**keys))
     source = open_source(f"rows-*.{kind}", folder, *row_columns(schema))
-    return PanelSource(schema, (source,), folder / "confidential")
+    return PanelSource(schema, schema.panel.parts, (source,), folder / "confidential")
 
 
 def by_wave(folder, rows, **keys):
@@ -55,7 +55,7 @@ def by_wave(folder, rows, **keys):
     sources = [
         open_source(f"wave-{wave}.csv", folder, *row_columns(schema, wave)) for wave in WAVES
     ]
-    return PanelSource(schema, sources, folder / "confidential")
+    return PanelSource(schema, schema.panel.parts, sources, folder / "confidential")
 
 
 def records(source):
@@ -157,7 +157,7 @@ def test_blanks_and_missing_numbers_are_no_disagreement(tmp_path):
     frame = pa.table({name: pa.array(stored[name], from_pandas=False) for name in stored})
     pq.write_table(frame, tmp_path / "nan.parquet")
     source = open_source("nan.parquet", tmp_path, *row_columns(schema))
-    made = records(PanelSource(schema, [source], tmp_path / "confidential"))
+    made = records(PanelSource(schema, schema.panel.parts, [source], tmp_path / "confidential"))
     assert len(made) == rows["id"].nunique()
 
 
@@ -239,7 +239,7 @@ def test_a_column_of_some_waves_is_read_in_these_only(tmp_path):
     first.to_csv(tmp_path / "wave-2023.csv", index=False)
     schema = parse_schema(panel_document(wave=None, columns=columns))
     sources = [open_source(f"wave-{w}.csv", tmp_path, *row_columns(schema, w)) for w in WAVES]
-    made = records(PanelSource(schema, sources, tmp_path / "confidential"))
+    made = records(PanelSource(schema, schema.panel.parts, sources, tmp_path / "confidential"))
     expected = pivoted(rows).drop(columns="health_2023")
     assert same(made[expected.columns], expected)
     assert "health_2023" not in made.columns
@@ -254,7 +254,7 @@ def test_files_that_store_a_number_in_two_types_give_the_same_records(tmp_path):
         pq.write_table(table, tmp_path / f"rows-{number}.parquet")
     schema = parse_schema(panel_document(columns=columns))
     source = open_source("rows-*.parquet", tmp_path, *row_columns(schema))
-    mixed = records(PanelSource(schema, (source,), tmp_path / "confidential"))
+    mixed = records(PanelSource(schema, schema.panel.parts, (source,), tmp_path / "confidential"))
     assert mixed.equals(records(opened(tmp_path, rows, columns=columns)))
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dp_core.kernel.coding.coding_rule import coding_rule
-from dp_core.kernel.coding.encoder import Encoder
+from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.errors import BadInput
 
 POLICY = {"missing": "level", "missing_values": [""], "out_of_range": "missing"}
@@ -44,7 +44,7 @@ RULES = {each["name"]: each for each in (SEX, AGE, BORN, START)}
 
 
 def codes(rule, values):
-    found = Encoder(coding_rule(rule)).encode(pa.array(values))
+    found = RuleEncoder(coding_rule(rule)).encode(pa.array(values))
     return [
         None if bad else int(code)
         for code, bad in zip(
@@ -73,7 +73,7 @@ def test_stored_times_of_day_are_counted_in_the_unit_of_the_rule():
         factor = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
         width = pa.int32() if kind is pa.time32 else pa.int64()
         stored = pa.compute.multiply(seconds, factor).cast(width).cast(kind(unit))
-        assert Encoder(coding_rule(START)).encode(stored).codes.tolist() == [0, 1, 2]
+        assert RuleEncoder(coding_rule(START)).encode(stored).codes.tolist() == [0, 1, 2]
 
 
 CHANGES = {

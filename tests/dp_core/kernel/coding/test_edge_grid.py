@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.kernel.coding.edge_grid import EdgeGrid
 from dp_core.kernel.coding.raw_values import State, Values
 from dp_core.schema.definition import Column
@@ -80,7 +80,7 @@ def test_batches_without_a_stranger_are_encoded_as_row_by_row(missing, out_of_ra
         name="c", kind="integer", edges=(first, first + 3, last + 1), minimum=first, maximum=last,
         missing=missing, out_of_range=out_of_range,
     )  # fmt: skip
-    encoder = encoder_of(column)
+    encoder = Encoder(column)
     state = [0, 1, 0, 2, 0]
     for data in ([first, 0, last, 0, first + 3], [first - 1, 0, last, 0, last + 1]):
         whole = encoder.place(values_of(np.int64, data, state))
@@ -100,11 +100,11 @@ def test_rows_without_a_number_do_no_harm_however_far_the_range_is_from_0():
     column = Column(
         name="c", kind="number", edges=edges, minimum=far, maximum=2 * far, missing="level"
     )
-    assert encoder_of(column).encode(pa.array([far, None, 2 * far])).codes.tolist() == [0, 2, 1]
+    assert Encoder(column).encode(pa.array([far, None, 2 * far])).codes.tolist() == [0, 2, 1]
     near = dataclasses.replace(
         column, edges=(1e12, 1e12 + 1, 1e12 + 2), minimum=1e12, maximum=1e12 + 2
     )
-    assert encoder_of(near).encode(pa.array([None, 1e12 + 1])).codes.tolist() == [2, 1]
+    assert Encoder(near).encode(pa.array([None, 1e12 + 1])).codes.tolist() == [2, 1]
 
 
 @pytest.mark.parametrize("start", [0, 1, 7, 8, 13])
@@ -115,5 +115,5 @@ def test_missing_values_are_seen_in_any_slice_of_a_batch(start, length):
     )
     rows = [None if row % 3 == 1 else row % 10 for row in range(30)]
     some = pa.array(rows, pa.int32()).slice(start, length)
-    codes = encoder_of(column).encode(some).codes
+    codes = Encoder(column).encode(some).codes
     assert codes.tolist() == [2 if row is None else row // 5 for row in some.to_pylist()]

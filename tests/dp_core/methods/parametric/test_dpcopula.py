@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -118,6 +120,19 @@ def test_margins_and_pairs_have_half_of_the_budget_each():
     _, session = model_of(DPCopula(), NUMBERS, file_of(100), 1)
     scales = {grant.step.name: grant.step.event.scale for grant in session.charges}
     assert scales["margin-1"] == scales["pair-1-2"] == 6
+
+
+def test_the_fit_makes_a_correlation_that_its_noise_explains_0():
+    released, _ = measure_in_memory(DPCopula(), NUMBERS, file_of(2000), EXACT)
+    loud = [
+        replace(item, scale=10_000.0) if len(item.of.clique) == 2 else item for item in released
+    ]
+    found = [
+        DPCopula().fit(NUMBERS, each, rows=None, zeros=NONE).correlation
+        for each in (released, loud)
+    ]
+    np.testing.assert_allclose(found[0], TRUE, atol=0.2)  # 5 standard errors of 2,000 records
+    np.testing.assert_allclose(found[1], np.eye(3), atol=1e-12)
 
 
 def test_too_many_columns_are_refused():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.private_domain.piece_weights import pieces_of
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate, group_edges, widths
@@ -118,7 +118,7 @@ def test_decoded_values_lie_as_the_pieces_say_and_keep_their_codes(schema):
     table = decode(schema, Dataset(schema.domain, codes), rng=rng)
     for axis, column in enumerate(schema.columns):
         assert (
-            encoder_of(column).encode(table[column.name].combine_chunks()).codes == codes[axis]
+            Encoder(column).encode(table[column.name].combine_chunks()).codes == codes[axis]
         ).all()
     number = table["n"].to_numpy()[codes[1] == 1]
     assert {*number} == {10, 98, 99}

@@ -112,6 +112,11 @@ def test_a_part_that_nothing_tells_leaves_the_error_infinite():
     assert mean_variance(table, told, DOMAIN, rows_public=False) == math.inf
 
 
+def test_the_closed_form_holds_for_the_noise_of_the_smallest_epsilon():
+    price = np.full(2, 1e24)
+    assert closed_form(np.array([1e6, 4e6]), price, np.zeros(2)) == pytest.approx([1 / 3, 2 / 3])
+
+
 @pytest.mark.parametrize("before", [0.0, 0.02])
 def test_the_closed_form_is_the_optimum_of_a_numerical_optimiser(before):
     rng = np.random.default_rng(3)

@@ -251,6 +251,26 @@ def test_ddi_codebook_states_a_whole_schema_and_its_statistics_are_not_read(tmp_
     assert "97" not in text
 
 
+def test_ddi_draft_comments_on_what_the_codebook_leaves_in_doubt(tmp_path):
+    text = (
+        '<codeBook><dataDscr><var name="INC"><codInstr>7 digits.\n9999999 = Not in universe\n'
+        '</codInstr><varFormat type="numeric"/></var><var name="AGE"><catgry><catValu>0</catValu>'
+        "<labl>Under 1</labl></catgry><catgry><catValu>90</catValu><labl>90 and over</labl>"
+        '</catgry><varFormat type="numeric"/></var><var name="REC"><catgry><catValu>1</catValu>'
+        "<labl>H</labl></catgry><catgry><catValu>1</catValu><labl>Household</labl></catgry>"
+        "</var></dataDscr></codeBook>"
+    )
+    (tmp_path / "c.xml").write_text(text)
+    known = {each.name: each.remarks for each in read_codebook(tmp_path / "c.xml").variables}
+    for name, said in (
+        ("INC", "9999999 = Not in universe: list what means missing"),
+        ("AGE", "only 0 and 90 have labels"),
+        ("REC", "gives '1' several labels: 'H', 'Household'"),
+    ):
+        (remark,) = known[name]
+        assert said in remark
+
+
 def test_ddi_lifecycle_states_variables_and_code_lists(tmp_path):
     schema, _ = schema_of(tmp_path, "panel.xml", LIFECYCLE)
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from dp_core.bundle.files.codebook import field
-from dp_core.confidential.encoding import encoder_of, rule_rows, settle_zeros
-from dp_core.confidential.sources.common_types import is_readable
+from dp_core.confidential.encoding import Encoder, rule_rows, settle_zeros
+from dp_core.confidential.sources.common_types import is_readable, stored_type
 from dp_core.errors import BadInput
 from dp_core.inference.questions.question import threshold_condition
 from dp_core.inspection.file_check import check_frame
@@ -76,7 +76,7 @@ def schema():
 
 
 def test_the_file_is_read_from_texts_and_from_stored_times(schema):
-    encoder = encoder_of(schema.column("start"))
+    encoder = Encoder(schema.column("start"))
     of_texts = encoder.encode(pa.array(["06:30", "x", "", None, "23:00", "21:59:30"]))
     of_stored = encoder.encode(pa.array([6 * 3600, None, 22 * 3600 - 1], pa.time32("s")))
 
@@ -126,6 +126,16 @@ def test_a_question_and_a_rule_compare_times_with_times_only(schema):
 def test_a_file_that_stores_it_is_readable():
     assert is_readable(pa.time64("us"))
     assert not is_readable(pa.duration("s"))
+
+
+def test_the_storage_of_an_extension_type_is_read_only_if_it_has_the_values():
+    def stored(name, kind):
+        return stored_type(pa.field("x", kind, metadata={"ARROW:extension:name": name}))
+
+    assert not is_readable(stored("pandas.period", pa.int64()))
+    assert is_readable(stored("arrow.bool8", pa.int8()))
+    assert is_readable(stored("wkt", pa.string()))
+    assert stored_type(pa.field("x", pa.int64())) == pa.int64()
 
 
 def test_the_check_of_a_file_says_how_it_is_written(schema):

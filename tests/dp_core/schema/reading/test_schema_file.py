@@ -46,6 +46,14 @@ AGE = "columns:\n  age: {type: category, levels: [a, b]}\n"
         ("version: 1\ntitle: t\nunit: person\n" + AGE, ["line 3, unit", "write row"]),
         ("version: 1\ntitle: t\nunit: {column: id}\n" + AGE, ["unit", "'max_rows' is missing"]),
         ("version: 1\ntitle: t\nunit: {column: id, max_rows: 1001}\n" + AGE, ["at most 1000"]),
+        (
+            "version: 1\ntitle: t\nunit: {column: [year, hh], max_rows: 4}\n" + AGE,
+            ["line 3, unit.column", "join the columns into one text column"],
+        ),
+        (
+            "version: 1\ntitle: t\npanel: {person: [hh, line], wave: w, waves: [1, 2]}\n" + AGE,
+            ["line 3, panel.person", "join the columns into one text column"],
+        ),
         ("version: 1\ntitle: t\nunit: {column: age, max_rows: 4}\n" + AGE, ["remove it from"]),
         (
             "version: 1\ntitle: t\nunit: {column: id, max_rows: 4}\nignore: [id]\n" + AGE,

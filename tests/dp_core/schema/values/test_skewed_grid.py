@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from dp_core.confidential.encoding import encoder_of
+from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput
 from dp_core.schema.grid import MOST_POSITIONS, with_values
 from dp_core.schema.reading.schema_file import parse_schema
@@ -76,7 +76,7 @@ def test_whole_numbers_near_0_are_exact():
     _, column = column_of("turnover")
     values = stored_values(column)
     numbers = np.array([0, 1, 2, 1000, FINE - 1])
-    codes = encoder_of(column.stored).encode(pa.array(numbers)).codes
+    codes = Encoder(column.stored).encode(pa.array(numbers)).codes
     assert [float(values.unit * values.value(int(code))) for code in codes] == numbers.tolist()
 
 
@@ -84,7 +84,7 @@ def test_large_numbers_are_rounded_by_less_than_a_thousandth():
     _, column = column_of("turnover")
     values = stored_values(column)
     numbers = np.random.default_rng(2).integers(0, 10**9, 500)
-    codes = encoder_of(column.stored).encode(pa.array(numbers)).codes
+    codes = Encoder(column.stored).encode(pa.array(numbers)).codes
     found = np.array([float(values.unit * values.value(int(code))) for code in codes])
     assert (np.abs(found - numbers) <= numbers / 1000).all()
     # The rounding errors have no direction.

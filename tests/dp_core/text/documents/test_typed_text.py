@@ -1,3 +1,4 @@
+import contextlib
 import re
 from fractions import Fraction
 
@@ -5,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.text.documents.typed_text import parse_date, parse_fraction
+from dp_core.errors import BadInput
+from dp_core.text.documents.typed_text import (
+    LARGEST_EPSILON,
+    exact_epsilon,
+    parse_date,
+    parse_fraction,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +57,22 @@ def test_what_is_not_a_number_is_refused_with_a_way_to_write_it(text, part):
         parse_fraction(text)
 
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("text", ["1e-300", "1e-301", "1e400", "0", "-1", Fraction(1, 10**300)])
+def test_an_epsilon_out_of_range_is_told_the_range(text):
+    with pytest.raises(BadInput, match=r"^--epsilon '[^']+' must be from 1e-12 to 1,000,000\.$"):
+        exact_epsilon(text, what="--epsilon")
+    assert exact_epsilon("1e-12") == Fraction(1, 10**12)
+    assert exact_epsilon("1e6") == LARGEST_EPSILON
+
+
+@given(st.text("0123456789", min_size=1, max_size=98), st.integers(1, 10**40))
+def test_the_text_of_an_epsilon_is_an_epsilon(digits, below):
+    for text in (f"0.{digits}", f"{digits}/{below}"):
+        with contextlib.suppress(BadInput):
+            value = exact_epsilon(text)
+            assert exact_epsilon(str(value)) == value
 
 
 @given(st.fractions(max_denominator=10**20))

@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 
+from flows.desk.asked_question import MOST_CHARACTERS
 from flows.desk.service.gate import Limits
 from tests.flows.desk.service.small_desks import ACCOUNT, USERS, Site
 
@@ -197,6 +198,15 @@ def test_only_a_plain_number_is_an_id(site, number):
 def test_what_is_no_question_is_refused_in_a_sentence(site, path, body, status):
     said(site.send("POST", path, content=body), status)
     assert site.desks.asked == []
+
+
+def test_the_reply_and_the_api_page_state_the_length_that_a_question_may_have(site):
+    too_long = {"question": "count " + "x" * (MOST_CHARACTERS - 5), "epsilon": "1"}
+    reply = said(site.send("POST", "/v1/plan", json=too_long), 422)
+    assert f"1 to {MOST_CHARACTERS:,} characters" in reply["error"]
+    page = site.send("GET", "/openapi.json", None).json()
+    body = page["paths"]["/v1/plan"]["post"]["requestBody"]["content"]["application/json"]
+    assert body["schema"]["properties"]["question"]["maxLength"] == MOST_CHARACTERS
 
 
 @pytest.mark.parametrize(
