@@ -82,7 +82,7 @@ def ours(data: Dataset, method: str, epsilon: Fraction, seed: int) -> tuple[Data
     measure_cost = currency.limit - sum(costs.values())
     known: list[Released] = []
     if "one_way" in costs:
-        columns = OneWay().planned(data.domain)
+        columns = OneWay().fixed_selection(data.domain)
         parts = [weight * costs["one_way"] for weight in columns.weights]
         known += curator.measure("one_way", columns.cliques, parts)
     zeros, rng = StructuralZeros(), np.random.default_rng(seed)

@@ -69,8 +69,8 @@ EVERY = CASES | HELD
 
 def made(folder: Path, *, by_stage: bool) -> dict[str, Any]:
     """Make the release of a folder in this process; return its bound and its memory, in MB."""
-    from dp_core.plan.forecast.machine_speed import Machine
     from dp_core.plan.forecast.resource_forecast import forecast_resources
+    from dp_core.plan.forecast.stage_pace import Machine
 
     peaks: dict[str, float] = {}
     last = ""

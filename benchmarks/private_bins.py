@@ -60,8 +60,13 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.parametric.laplace_sanitizer import buy_edges
-from dp_core.methods.private_domain.piece_weights import pieces_of
-from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate, group_edges, widths
+from dp_core.methods.private_domain.quantile_tree import (
+    equal_cuts,
+    estimate,
+    group_edges,
+    pieces_of,
+    widths,
+)
 from dp_core.schema.bin_pieces import Pieces, spread
 from dp_core.schema.variables import Variable
 

@@ -35,7 +35,7 @@ from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.procedure import Outcome, carry_out, fits, sample
 from dp_core.plan.reading.spec_file import load_spec
 from dp_core.schema.definition import Schema
-from dp_core.schema.rules.obeyed_values import decode
+from dp_core.schema.rules.possible_codes import decode
 from tests.broken_rules import broken_rules
 
 COLUMNS = """

@@ -12,17 +12,16 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import A_ROW, ProtectedUnit
 from dp_core.kernel.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.methods import registry
-from dp_core.methods.parametric.adapters import Modelling, measuring
+from dp_core.methods.parametric.drawn_records import Modelling, measuring
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.noise_aware import unshrunk
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.forecast.one_step import better_plan
-from dp_core.plan.method_options import plain_options
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.method_reader import check_mode, check_pair, for_posterior
 from dp_core.plan.reading.share_reader import resolve_shares
-from dp_core.plan.release_spec import Mode, ReleaseSpec
+from dp_core.plan.release_spec import Mode, ReleaseSpec, plain_options
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.grid import POSITIONS
 from dp_core.schema.structure.structural_zeros import StructuralZeros

@@ -13,8 +13,7 @@ from flows.desk.asking import release_to_make
 from flows.desk.desk import find_desk
 from flows.monitoring.outcome import TITLES
 from flows.release import release as make_release
-from flows.releases.run_records import Begun
-from flows.releases.unattended import do_unattended
+from flows.releases.run_records import Begun, do_unattended
 
 FLOW = "answer-question"
 

@@ -16,8 +16,7 @@ from dp_core.kernel.ledger.signatures import read_public
 from dp_core.text.pages.number_texts import plural
 from flows.monitoring.prefect_events import tell_check
 from flows.releases.ledger_check import check_ledger
-from flows.releases.run_records import Begun
-from flows.releases.unattended import do_unattended
+from flows.releases.run_records import Begun, do_unattended
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import assert_not_lost, home, ledger_exists, open_ledger
 from tasks.support.run_folder import RunFolder
@@ -146,9 +145,9 @@ def _open(at: Path) -> Ledger:
 def _bundle(at: Path, release: str) -> Path | None:
     """Return the folder that a release's bundle was written to, None if it is not published."""
     folder = RunFolder(at, release)
-    if folder.done("publish") is None:
+    if folder.facts_of("publish") is None:
         return None
     try:
-        return folder.remembered()[1]
+        return folder.recorded_paths()[1]
     except BadInput:
         return None

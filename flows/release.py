@@ -15,13 +15,12 @@ from prefect.states import Completed
 from dp_core.errors import BadInput, DataRefused, SchemaViolation
 from dp_core.plan.plan import Plan, make_plan
 from flows.engine.engine_failures import without_data
-from flows.monitoring import log, run_log
+from flows.monitoring import log
 from flows.monitoring.outcome import announce, outcome_of
 from flows.monitoring.prefect_artifacts import ReleaseArtifacts
 from flows.monitoring.prefect_runs import tag_flow_run
 from flows.monitoring.stage_clock import follow_stages
-from flows.releases.lost_results import forget_lost, needs_data
-from flows.releases.opening import Opening, give_back
+from flows.releases.opening import Opening, forget_lost, give_back, needs_data
 from tasks.ledger.reservations import Charge
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.earlier_releases import load_plan, load_release
@@ -37,11 +36,11 @@ from tasks.stages.measure_marginals import (
     count_marginals,
     measure_basics,
     measure_marginals,
+    reuse_measurements,
     select_marginals,
 )
 from tasks.stages.publish import publish, tidy
 from tasks.stages.reconstruct import reconstruct
-from tasks.stages.reuse_measurements import reuse_measurements
 from tasks.stages.stage_task import StageResult
 from tasks.stages.synthesize import synthesize
 from tasks.stages.validate_schema import discretize, validate_schema
@@ -126,11 +125,11 @@ def release(
             perform=artifacts.perform,
         )
 
-    run_log.show_lines()
+    log.show_lines()
     tag_flow_run(asked)
     failure = without_data(asked.release, work)
     outcome = outcome_of(asked.release, failure)
-    run_log.say_end(outcome.sentence)
+    log.say_end(outcome.sentence)
     artifacts.end(outcome)
     announce(outcome, release=asked.release, account=asked.account)
     if failure is None:
@@ -187,8 +186,8 @@ def carry_out(
         run.client = client
         until_the_end.enter_context(follow_stages(run))
         run.committed = partial(_tell_committed, run)
-        run.granted = partial(run_log.say_grant, run)
-        run.settled = partial(run_log.say_settlement, run)
+        run.granted = partial(log.say_grant, run)
+        run.settled = partial(log.say_settlement, run)
         log.log_opening(run)
         try:
             make_release(run, reserved, log.with_log_lines(perform))
@@ -229,7 +228,7 @@ def make_release(
     def look(stage: Task[..., StageResult], *after: StageResult) -> StageResult:
         """Run a stage that counts records or may charge, after the ledger has granted it."""
         granted = None
-        if run.folder.done(stage.name) is None:
+        if run.folder.facts_of(stage.name) is None:
             granted = perform(grant, run, stage.name, *after)
         return perform(stage, run, granted, *after)
 
@@ -270,7 +269,7 @@ def make_release(
 
 def _tell_committed(run: ConfidentialRun, charges: Sequence[Charge]) -> None:
     log.log_commit(run, charges)
-    run_log.say_commit(run, charges)
+    log.say_commit(run, charges)
 
 
 def _answer(given: StageResult | Waiting) -> StageResult:

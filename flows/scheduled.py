@@ -17,9 +17,8 @@ from pydantic import Field
 from dp_core.errors import BadInput, ReleaseError
 from flows.monitoring.outcome import TITLES, announce, collect_outcomes, outcome_of
 from flows.release import release as make_release
-from flows.releases.run_records import Begun
+from flows.releases.run_records import Begun, do_unattended
 from flows.releases.template import Template, keep_copy, read_template, write_spec
-from flows.releases.unattended import do_unattended
 from tasks.run.earlier_releases import load_release
 from tasks.run.home import home, open_ledger
 from tasks.support.dask_cluster import check_address
@@ -121,7 +120,7 @@ def is_complete(release: str) -> bool:
     if reservation is None or reservation.outcome != "finished":
         return False
     folder = RunFolder(home(), release, reservation.link)
-    return all(folder.done(stage) is not None for stage in ("publish", "tidy"))
+    return all(folder.facts_of(stage) is not None for stage in ("publish", "tidy"))
 
 
 def prepare(template: Template, moment: datetime.datetime, out_root: Path) -> tuple[Path, Path]:

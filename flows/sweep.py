@@ -36,8 +36,8 @@ from flows.releases.run_records import (
     Begun,
     RunRecord,
     RunRecords,
+    do_unattended,
 )
-from flows.releases.unattended import do_unattended
 from flows.scheduled import FLOW as SCHEDULED
 from tasks.ledger.ledger import Ledger
 from tasks.run.earlier_releases import load_plan

@@ -15,7 +15,7 @@ from fractions import Fraction
 import pytest
 
 from dp_core.methods.selection.auto import Auto
-from dp_core.schema.bin_edges import bin_count
+from dp_core.schema.bin_pieces import bin_count
 from dp_core.schema.column_types.number import Number
 from dp_core.text.documents.node import Node
 from tasks.run import home_notes

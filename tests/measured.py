@@ -88,7 +88,7 @@ def select_in_memory(
     """
     curator, session = curator_of(data, limit, kind, neighbours)
     if one_way:
-        planned = OneWay().planned(data.domain)
+        planned = OneWay().fixed_selection(data.domain)
         costs = [limit * one_way * weight for weight in planned.weights]
         more["known"] = curator.measure("one_way", planned.cliques, costs)
     inputs = method_inputs(

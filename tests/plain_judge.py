@@ -46,9 +46,9 @@ def _holds(rule: Rule, value: Any) -> bool:
 
 def users() -> list[ModuleType]:
     """Return the modules that judge."""
-    from tasks.validation import expectations, synthetic_sets
+    from tasks.validation import expectations, judged_frames
 
-    return [expectations, synthetic_sets]
+    return [expectations, judged_frames]
 
 
 def install() -> None:

@@ -236,8 +236,7 @@ def test_no_release_can_reach_the_inspection_of_a_file():
         "dp_core.methods.registry",
         "tasks.support.run_folder",  # says which noisy results are there
         "flows.releases.start_check",  # says whether each has a charge, before a budget is returned
-        "flows.cli.actions.abandonment",  # states whether a result may have been seen
-        "flows.cli.actions.publication_decisions",
+        "flows.cli.actions.publication_decisions",  # states whether a result may have been seen
         "tasks.stages.gates.ledger_tasks",
         "tasks.stages.gates.publication_approval",
         "tasks.stages.stage_task",  # replaces errors that hold data

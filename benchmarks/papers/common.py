@@ -28,13 +28,7 @@ from dp_core.methods.reconstruction.reconstructor import Model, Reconstructor
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS
-from dp_core.plan.procedure import (
-    fit,
-    measure_basics,
-    measure_selected,
-    replicates,
-    select,
-)
+from dp_core.plan.procedure import fit, measure_basics, measure_selected, replicates, select
 from dp_core.plan.reading.share_reader import resolve_shares
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.definition import Column, Level, Schema

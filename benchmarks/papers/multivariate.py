@@ -298,7 +298,7 @@ def kde(repeats: int) -> None:
     levels, bandwidth = 256, 0.02
     true = two_normals(levels)
     ways = {
-        "kde": Way("kde", {"bandwidth": bandwidth}, numeric=True),
+        "kde": Way("kde", numeric=True),
         "noisy-ecdf": Way("noisy-ecdf", numeric=True),
         "laplace-sanitizer": Way("laplace-sanitizer", numeric=True, bins=levels),
         "laplace-sanitizer, smoothed": Way("laplace-sanitizer", numeric=True, bins=levels),

@@ -39,9 +39,8 @@ from dp_core.kernel.privacy import Stage
 from dp_core.kernel.questions.counting_queries import Parities
 from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
-from dp_core.methods.selection.candidates.query_sets import parities
 from dp_core.methods.selection.fourier import Fourier
-from dp_core.methods.selection.mwem import Mwem
+from dp_core.methods.selection.mwem import Mwem, parities
 from dp_core.methods.selection.selector import Selector
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)

@@ -33,8 +33,7 @@ from benchmarks.auto_parts.draws import dataset, latent
 from dp_core.kernel.cost.curves import zcdp_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
-from dp_core.methods.selection.candidates.query_sets import parities
-from dp_core.methods.selection.mwem import Mwem, rounds_of_theory
+from dp_core.methods.selection.mwem import Mwem, parities, rounds_of_theory
 
 EPSILONS = (0.1, 1.0)
 DELTAS = (Fraction(0), Fraction("1e-6"))

@@ -89,7 +89,7 @@ def settle_zeros(
     for _ in range(len(among) + 1):
         changed = False
         for number, rule in enumerate(among):
-            broken = np.flatnonzero(rule.broken(rows))
+            broken = np.flatnonzero(rule.breaks(rows))
             left[number] = broken
             column = _settling_column(rule, rules, fixed) if broken.size else None
             if column is not None:

@@ -19,13 +19,7 @@ from typing import Any, Literal, assert_never, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_core.inference.intervals import (
-    Floats,
-    degrees_joint,
-    degrees_of_sum,
-    interval,
-    t_test,
-)
+from dp_core.inference.intervals import Floats, degrees_joint, degrees_of_sum, interval, t_test
 
 Rule = Literal["split", "shared", "noise-aware", "posterior"]
 RULES: tuple[Rule, ...] = get_args(Rule)

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.survey.hadamard import hadamard
+from dp_core.schema.survey.primary_units import hadamard
 from dp_core.schema.survey.survey_design import Replicates
 
 Floats = NDArray[np.float64]

@@ -111,7 +111,7 @@ def with_change(document: Mapping[str, Any], column: str, keys: Keys) -> dict[st
         keys: The keys with their new values. `edges` replaces `bins`, and `bins` replaces `edges`.
     """
 
-    def changed(definition: Mapping[str, Any]) -> dict[str, Any]:
+    def alter(definition: Mapping[str, Any]) -> dict[str, Any]:
         removed = {_OTHER_OF.get(key) for key in keys}
         kept = {key: value for key, value in definition.items() if key not in removed}
         return kept | {k: list(v) if isinstance(v, tuple) else v for k, v in keys.items()}
@@ -123,7 +123,7 @@ def with_change(document: Mapping[str, Any], column: str, keys: Keys) -> dict[st
             "tables": {name: with_change(table, column, keys) for name, table in tables},
         }
     columns = [
-        {name: changed(own) if name == column else own for name, own in each.items()}
+        {name: alter(own) if name == column else own for name, own in each.items()}
         for each in document["columns"]
     ]
     return {**document, "columns": columns}

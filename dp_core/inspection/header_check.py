@@ -22,7 +22,7 @@ from dp_core.inspection.advice import how_to_encode
 from dp_core.inspection.file_content import header_elsewhere, start_of
 from dp_core.inspection.findings import EXAMPLES, Example, Finding, joined_findings, some_rows
 from dp_core.schema.definition import Schema
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 from dp_core.text.pages.number_texts import plural
 
 
@@ -89,7 +89,7 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
             "header",
             "The header names none of the schema's columns.",
             "Put a header line with the column names first, or name the schema of this file.",
-            tuple(Example(shown(name)) for name in header[:EXAMPLES]),
+            tuple(Example(quote(name)) for name in header[:EXAMPLES]),
         )
     findings = []
     for name in dict.fromkeys(name for name in header if header.count(name) > 1):
@@ -132,10 +132,10 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
                 "refusal",
                 "column-name",
                 name,
-                f"The file calls this column {shown(near)}{_difference(name, near)}.",
+                f"The file calls this column {quote(near)}{_difference(name, near)}.",
                 how_to_encode(name, near)
                 if looks_alike(name, near)
-                else f"Write {shown(near)} in the schema (in quotes), or rename it in the file.",
+                else f"Write {quote(near)} in the schema (in quotes), or rename it in the file.",
             )
         )
     if extra:
@@ -149,7 +149,7 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
                 " in the schema.",
                 f"Describe {'each' if many else 'it'} under `columns`, or list it under `ignore`.",
                 None,
-                tuple(Example(shown(name)) for name in extra) if many else (),
+                tuple(Example(quote(name)) for name in extra) if many else (),
             )
         )
     ordered = {name: names[name] for name in reads if name in names}

@@ -20,14 +20,9 @@ import pyarrow.compute as pc
 from dp_core.confidential.source import Source
 from dp_core.confidential.sources.common_types import is_readable, type_words
 from dp_core.inspection.value_findings import fitting_formats, looks_missing
-from dp_core.kernel.coding.parsed_texts import (
-    EPOCH,
-    INTEGER_TEXT,
-    NUMBER_TEXT,
-    days_and_rest,
-)
+from dp_core.kernel.coding.parsed_texts import EPOCH, INTEGER_TEXT, NUMBER_TEXT, days_and_rest
 from dp_core.kernel.coding.stored_texts import is_text, plain, value_type
-from dp_core.schema.bin_edges import MAX_INTEGER, exact_text
+from dp_core.schema.bin_pieces import MAX_INTEGER, exact_text
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, levels_of
 from dp_core.schema.column_types.registry import Kind
 from dp_core.text.documents.typed_text import parse_fraction

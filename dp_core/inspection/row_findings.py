@@ -92,7 +92,7 @@ class RowChecks:
             self._settled[settled.rule.text] += settled.settled
         rows = rule_rows(self._rules, by_name, units)
         for rule in self._rules.row_rules:
-            broken = rule.broken(rows) & _good(encoded, rule.columns)
+            broken = rule.breaks(rows) & _good(encoded, rule.columns)
             self._note(rule.text, broken, records, rule.columns)
 
     def _note(

@@ -18,7 +18,7 @@ from dp_core.kernel.coding.raw_values import REWRITTEN
 from dp_core.kernel.coding.stored_texts import is_text
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
-from dp_core.text.documents.typed_text import parse_fraction, shown
+from dp_core.text.documents.typed_text import parse_fraction, quote
 
 DATE_FORMATS = (
     "%Y-%m-%d",
@@ -210,7 +210,7 @@ def _quoted_examples(
     """Return the most frequent texts in quotes, and those of `unseen` with the codes of letters."""
     return tuple(
         Example(
-            one.text if one.text == NULL else (ascii if one.text in unseen else shown)(one.text),
+            one.text if one.text == NULL else (ascii if one.text in unseen else quote)(one.text),
             one.rows,
         )
         for one in examples_of(counted)
@@ -297,7 +297,7 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
     def either(own: str, text: str) -> str:
         """Return the advice to make the file and the schema write a level in the same way."""
         schema = "" if own in used else f", or {text} in the schema"
-        return f"Write {shown(own)} in the file{schema}."
+        return f"Write {quote(own)} in the file{schema}."
 
     def cause_of(text: str) -> tuple[str, str]:
         stripped = text.strip()
@@ -306,24 +306,24 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
             listed = ", ".join(_plain_or_quoted(label) for label in list(labels)[:3])
             holds = f" If the file holds labels, list them: `levels: [{listed}"
             holds += f"{', ...' if len(labels) > 3 else ''}]`."
-            mixed = f" Write {shown(own)} in these rows too."
+            mixed = f" Write {quote(own)} in these rows too."
             return "labels", (
-                f"According to the schema, the file writes {shown(own)} for the label"
-                f" {shown(stripped)}.{mixed if used & set(labels.values()) else holds}"
+                f"According to the schema, the file writes {quote(own)} for the label"
+                f" {quote(stripped)}.{mixed if used & set(labels.values()) else holds}"
             )
         if stripped in levels:
-            schema = "" if stripped in used else f", or write the level with them, as {shown(text)}"
+            schema = "" if stripped in used else f", or write the level with them, as {quote(text)}"
             return "spaces", f"Remove the spaces in the file{schema}."
         if (alike := seen.get(appearance(text))) is not None:
             same_letters = " ".join(text.split()) == " ".join(alike.split())
             return "spaces" if same_letters else "composition", how_to_encode(alike, text)
         if stripped.casefold() in folded:
-            return "case", either(folded[stripped.casefold()], shown(stripped))
+            return "case", either(folded[stripped.casefold()], quote(stripped))
         if stripped in joined:
             own = joined[stripped]
             parts = ", ".join(_parts_of_level(own, others))
             return "comma", (
-                f"Is a comma missing? The schema has {shown(own)} as one level; write `{parts}` if"
+                f"Is a comma missing? The schema has {quote(own)} as one level; write `{parts}` if"
                 " these are several."
             )
         if looks_missing(text):

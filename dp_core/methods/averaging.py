@@ -1,4 +1,4 @@
-"""Model averaging: several models each draw a part of the records, with public weights."""
+"""Model averaging: several models each draw an equal part of the records."""
 
 from __future__ import annotations
 
@@ -19,32 +19,27 @@ class Drawing(Protocol):
         """Return `rows` synthetic records; same `rng` state, same records."""
 
 
-def check_weights(models: Sequence[str], weights: Sequence[Fraction]) -> None:
-    """Check the models and weights of an average.
-
-    Args:
-        models: Names of the methods: at least two, each once.
-        weights: One positive number per model, or none for equal weights.
+def check_models(models: Sequence[str]) -> None:
+    """Check the names of the methods of an average.
 
     Raises:
-        ValueError: if they are not as described; the message names the option.
+        ValueError: if they are not at least two, each once, or if one is an average itself.
     """
     if len(models) < 2 or len(set(models)) != len(models):
         raise ValueError("models must name at least two methods, each once.")
-    if weights and len(weights) != len(models):
-        raise ValueError(f"weights has {len(weights)} numbers for {len(models)} models.")
-    if any(weight <= 0 for weight in weights):
-        raise ValueError("weights must be above 0; to give a model no weight, leave it out.")
+    if "average" in models:
+        raise ValueError("An average cannot contain another average; name its models directly.")
 
 
-def parts(models: Sequence[str], weights: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """Return each model's part, summing to exactly 1; equal parts without weights.
+def parts(models: Sequence[str]) -> tuple[Fraction, ...]:
+    """Return the equal parts of the models, summing to exactly 1.
 
-    >>> parts(("gum", "pgm"), (Fraction(3), Fraction(1)))
-    (Fraction(3, 4), Fraction(1, 4))
+    Weights fitted to the confidential file would have to be paid for.
+
+    >>> parts(("gum", "pgm"))
+    (Fraction(1, 2), Fraction(1, 2))
     """
-    stated = tuple(weights) or (Fraction(1),) * len(models)
-    return tuple(weight / sum(stated, Fraction(0)) for weight in stated)
+    return (Fraction(1, len(models)),) * len(models)
 
 
 def shares_of(rows: int, weights: Sequence[Fraction]) -> tuple[int, ...]:

@@ -12,9 +12,14 @@ import numpy as np
 
 from dp_core.kernel.codes import Codes, code_type
 from dp_core.kernel.released import Released, Totals
-from dp_core.methods.parametric.adapters import Measuring, Modelling
-from dp_core.methods.private_domain.piece_weights import most_frequent, pieces_of, pieces_of_levels
-from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate
+from dp_core.methods.parametric.drawn_records import Measuring, Modelling
+from dp_core.methods.private_domain.quantile_tree import (
+    equal_cuts,
+    estimate,
+    most_frequent,
+    pieces_of,
+    pieces_of_levels,
+)
 from dp_core.methods.private_domain.questions import questions
 from dp_core.schema.bin_pieces import Pieces, weights_of
 from dp_core.schema.definition import Choice, Column, Schema

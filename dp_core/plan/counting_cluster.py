@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 """A value of an option, as a Python library takes it."""
@@ -68,7 +68,7 @@ def read_cluster(node: Node) -> CountingCluster:
     name = keys["cluster"].text(example="dask_jobqueue.SLURMCluster")
     if not _NAME.fullmatch(name):
         raise keys["cluster"].error(
-            f"{shown(name)} is not the full name of a class; write the package in front, such as"
+            f"{quote(name)} is not the full name of a class; write the package in front, such as"
             " dask_jobqueue.SLURMCluster or distributed.LocalCluster."
         )
     options = keys["options"].entries(example="{cores: 4}") if "options" in keys else {}

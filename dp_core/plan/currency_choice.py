@@ -39,10 +39,10 @@ from dp_core.methods.declared_statistics.sum_answers import (
 from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of, trees_of
 from dp_core.methods.private_domain.questions import questions
 from dp_core.methods.selection.auto import Auto
-from dp_core.methods.selection.budget.allocation import shares as allocate
+from dp_core.methods.selection.budget.costs import DEPENDENCES
 from dp_core.methods.selection.budget.dependence import usual
-from dp_core.methods.selection.budget.typical_file import DEPENDENCES
 from dp_core.methods.selection.budget.wanted_shares import weighted_error
+from dp_core.methods.selection.budget.workload import shares as allocate
 from dp_core.methods.selection.selector import Expected, Selection, Terms
 from dp_core.plan.release_spec import ReleaseSpec
 
@@ -114,7 +114,7 @@ def currency_of(spec: ReleaseSpec) -> Currency:
         share = shares["one_way"] * equal / times
         planned += [(share, l1, l2_squared, float(size)) for size in domain.sizes]
     # What serves a workload depends on the currency.
-    selection = None if spec.selector.workload else spec.selector.planned(domain)
+    selection = None if spec.selector.workload else spec.selector.fixed_selection(domain)
     if selection is not None:
         for clique, weight in zip(selection.cliques, selection.weights, strict=True):
             share, bounds, cells = shares["measure"] * weight / times, (l1, l2_squared), 1.0
@@ -123,7 +123,7 @@ def currency_of(spec: ReleaseSpec) -> Currency:
                 bounds, cells = sensitivities(of, spec.privacy.relation), of.cell_stddev(1.0)
             planned.append((share, *bounds, cells * domain.size(clique)))
     elif shares["measure"]:
-        asked = spec.selector.asked(domain, spec.privacy.relation)
+        asked = spec.selector.select_events(domain, spec.privacy.relation)
         for ask in asked:
             share = shares["measure"] * ask.share / times
             planned.append((share, ask.l1, ask.l2_squared, ask.weight))

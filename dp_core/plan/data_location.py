@@ -16,7 +16,7 @@ from typing import TypeAlias
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 MAX_NAME = 128
 EXAMPLE = "{database: SURVEY_DB, table: survey.persons}"
@@ -179,7 +179,7 @@ def require_files(place: DataPlace, what: str) -> tuple[str, ...]:
         )
     if isinstance(place, DatabaseTable):
         raise BadInput(
-            f"{what} reads files, but the data are the database table {shown(place.written)};"
+            f"{what} reads files, but the data are the database table {quote(place.written)};"
             " name a file with these data."
         )
     return (place,)
@@ -224,7 +224,7 @@ def read_data(node: Node, schema: Schema | None) -> DataPlace:
         return _read_parts(node, names, what, or_else, several=several)
     if several and panel is not None:
         raise node.error(
-            f"names several places, but the rows name their wave in {shown(str(panel.wave))}; name"
+            f"names several places, but the rows name their wave in {quote(str(panel.wave))}; name"
             " one path or glob, or remove `wave` under `panel` in the schema."
         )
     if several:
@@ -276,7 +276,7 @@ def _read_place(node: Node) -> OnePlace:
     if "://" not in node.name():
         if node.name().lower().endswith((".yaml", ".yml")):
             raise node.error(
-                f"{shown(node.name())} is a YAML file; name the CSV or Parquet file with the rows."
+                f"{quote(node.name())} is a YAML file; name the CSV or Parquet file with the rows."
             )
         return read_path(node)
     try:
@@ -295,7 +295,7 @@ def read_path(node: Node) -> str:
     text = node.name()
     if text.startswith("~"):
         raise node.error(
-            f"{shown(text)} begins with ~, which is not expanded; write the full path or a path"
+            f"{quote(text)} begins with ~, which is not expanded; write the full path or a path"
             " relative to this file."
         )
     if "://" in text:

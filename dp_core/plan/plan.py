@@ -19,7 +19,7 @@ from dp_core.kernel.extensions.column_draws import LEAST_DRAW, draws_event
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.statistic import Statistic
 from dp_core.kernel.questions.vetted import sensitivities
-from dp_core.methods.parametric.adapters import Measuring
+from dp_core.methods.parametric.drawn_records import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices
 from dp_core.methods.reconstruction.linked.member_targets import ruled_members
 from dp_core.methods.reconstruction.reconstructor import piece_rows
@@ -173,7 +173,7 @@ class Plan:
         """What a selection may know beforehand: budget, and noise of what is measured before it."""
         return terms_of(self.spec, self.currency, self.costs)
 
-    def selected(self) -> Selection | None:
+    def fixed_selection(self) -> Selection | None:
         """Return what the stage `measure` measures if no answer decides it, otherwise None."""
         found = self.spec.selector.certain(self.spec.schema.domain, self.terms)
         return found.selection if found and found.share == 1 else None

@@ -36,11 +36,7 @@ from dp_core.methods.reconstruction.reconstructor import (
     in_series,
     piece_rows,
 )
-from dp_core.methods.replicates.kept_moments import (
-    has_numbers,
-    keep_moments,
-    points_of,
-)
+from dp_core.methods.replicates.kept_moments import has_numbers, keep_moments, points_of
 from dp_core.methods.replicates.met_totals import drawn_at_once, with_totals
 from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
@@ -48,8 +44,7 @@ from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
 from dp_core.plan.chosen_domain import choose, recoding, resolved_plan, with_fitted_densities
 from dp_core.plan.plan import Plan
-from dp_core.plan.steps.declared_measurement import measure_analyses
-from dp_core.plan.steps.posterior_draws import PosteriorDraws, in_codes
+from dp_core.plan.steps.posterior_draws import PosteriorDraws, in_codes, measure_analyses
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.possible_members import with_possible_members
 from dp_core.schema.rules.possible_codes import with_possible_values
@@ -254,7 +249,7 @@ def decode_piece(plan: Plan, piece: Dataset, number: int, position: int) -> pa.T
         position: Position of the piece in its set, from 0.
     """
     from dp_core.schema.linked.linked_decoding import decode_tables
-    from dp_core.schema.rules.obeyed_values import decode
+    from dp_core.schema.rules.possible_codes import decode
 
     schema, rng = plan.spec.schema, plan.spec.rng(f"decode {position}", number)
     if schema.linked is not None:
@@ -328,7 +323,7 @@ def select(plan: Plan, curator: Curator, basics: Sequence[Measurement]) -> tuple
         basics: Results of `measure_basics` for all replicates; a single selection uses the first.
     """
     spec = plan.spec
-    if (planned := plan.selected()) is not None:
+    if (planned := plan.fixed_selection()) is not None:
         return (planned,)
     asked = replicates(plan) if spec.selector.rounds else replicates(plan)[:1]
     times = plan.replicates if spec.selector.rounds else 1

@@ -21,7 +21,7 @@ from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.quality_figures import Public, largest, mean
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 MOST_TABLES = 20
 """Most tables to check; the noise of each grows with their number."""
@@ -228,7 +228,7 @@ def read_tables(section: Node, schema: Schema, share: Fraction, seed: int) -> tu
         for name in names:
             if name not in domain:
                 raise item.error(
-                    f"{shown(name)} is not a column whose values in the sets are those drawn."
+                    f"{quote(name)} is not a column whose values in the sets are those drawn."
                     f"{nearest(name, domain.columns)}"
                 )
         if not names:
@@ -275,7 +275,7 @@ def _figure(node: Node, share: Fraction) -> Figure:
     found = next((figure for figure in FIGURES if figure == text), None)
     if found is None:
         raise node.error(
-            f"{shown(text)} cannot have a threshold; use worst_tvd or mean_tvd (charged), or fit"
+            f"{quote(text)} cannot have a threshold; use worst_tvd or mean_tvd (charged), or fit"
             " (public). To decide by other figures, use publish: after-approval, and staff review"
             " them."
         )

@@ -18,7 +18,7 @@ from dp_core.schema.reading.schema_file import check_version
 from dp_core.text.documents.faults import Faults, top_keys
 from dp_core.text.documents.node import Node, in_place, one_of
 from dp_core.text.documents.strict_yaml import load
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 from dp_core.text.names import check_name
 
 VERSION = 1
@@ -172,7 +172,7 @@ def _read_users(node: Node, account: str) -> Mapping[str, str]:
         found[name] = read_name(own["account"], "account")
         if found[name] == account:
             raise own["account"].error(
-                f"is the account of the desk itself; open another one for {shown(name)} with"
+                f"is the account of the desk itself; open another one for {quote(name)} with"
                 f" `dp-release ledger open {account}-{name} --within {account} ...`. Its total is"
                 " the user's allowance."
             )

@@ -24,7 +24,7 @@ from dp_core.schema.dependencies import derive, parts, value_sources
 def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Table:
     """Return synthetic codes as values in the schema's own labels and units.
 
-    A schema with rules between columns needs `dp_core.schema.rules.obeyed_values.decode`.
+    A schema with rules between columns needs `dp_core.schema.rules.possible_codes.decode`.
 
     Categories and ordinals become dictionaries of labels (ordered for an ordinal), which pandas
     reads as categoricals and R as factors. A piece of the bin is drawn by its weight, where bins

@@ -18,7 +18,7 @@ import numpy as np
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes, code_type
 from dp_core.kernel.counting.coarse_counter import Recoding
-from dp_core.schema.bin_edges import common_step, exact_text
+from dp_core.schema.bin_pieces import common_step, exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.schema.variables import Variable, Variables

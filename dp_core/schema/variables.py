@@ -115,7 +115,7 @@ class Variables(Sequence[Variable]):
         """Columns that are levels."""
         return tuple(variable for variable in self.all if not variable.numeric)
 
-    def named(self, name: str) -> Variable:
+    def variable(self, name: str) -> Variable:
         """Return the column of that name.
 
         Raises:

@@ -13,13 +13,7 @@ from dp_core.policies.approval import Gate
 from dp_core.text.pages.answer import CommandAnswer, known_values
 from dp_core.text.pages.number_texts import plural
 from dp_core.text.pages.page import Block, Fact, Listing, Sentence, Title, numbers, texts
-from flows.answers.amounts import (
-    PrivacyAmount,
-    account_above,
-    amount_left,
-    amount_of,
-    left_words,
-)
+from flows.answers.amounts import PrivacyAmount, account_above, amount_left, amount_of, left_words
 from tasks.ledger.accounts import Account
 from tasks.ledger.leases import Holder
 from tasks.ledger.ledger import Ledger
@@ -59,9 +53,9 @@ def release_status(home: Path, ledger: Ledger, release: str) -> CommandAnswer:
     spent = sum((charge.cost for charge in charges), Fraction(0))
     earlier = reservation.measurements
     stages = stages_of(reservation.costs, reservation.sets, reuses=earlier is not None)
-    done = [stage for stage in stages if folder.done(stage) is not None]
+    done = [stage for stage in stages if folder.facts_of(stage) is not None]
     holder = ledger.holder(release)
-    tidy = folder.done("tidy") is not None
+    tidy = folder.facts_of("tidy") is not None
     gate = _approval(ledger, reservation)
     state = "at work" if holder else _state(reservation, done, tidy=tidy, gate=gate)
     left = [stage for stage in stages if stage not in done]
@@ -79,7 +73,7 @@ def release_status(home: Path, ledger: Ledger, release: str) -> CommandAnswer:
         "outcome": reservation.outcome,
         "reserved": PrivacyAmount(reservation.epsilon, reservation.delta),
         # What stays spent of a release that ended without a bundle.
-        "spent": _spent(ledger, ledger.account(reservation.account), release) if ended else None,
+        "spent": _spending(ledger, ledger.account(reservation.account), release) if ended else None,
         # The charged share of the reservation, 0 to 1.
         "spent_part": float(spent / reservation.currency.limit)
         if reservation.currency.limit
@@ -177,7 +171,7 @@ def _running(folder: RunFolder, holder: Holder | None) -> dict[str, Any] | None:
     }
 
 
-def _spent(ledger: Ledger, account: Account, release: str) -> PrivacyAmount:
+def _spending(ledger: Ledger, account: Account, release: str) -> PrivacyAmount:
     """Return what a release took of its account."""
     used = next(each for each in ledger.uses(account.name)[::-1] if each.release == release)
     return amount_of(account.terms, used.amount)
@@ -197,7 +191,7 @@ def ended_release(
         by: Who withdrew it; None if it was abandoned.
     """
     account = ledger.account(over.account)
-    spent, left = _spent(ledger, account, over.release), amount_left(account.terms, account.left)
+    spent, left = _spending(ledger, account, over.release), amount_left(account.terms, account.left)
     above = account_above(account.above)
     has_left = left_words(account.name, left, above)
     if files is None:
@@ -326,7 +320,7 @@ def _state(
 
 def _out(folder: RunFolder) -> Path | None:
     try:
-        return folder.remembered()[1]
+        return folder.recorded_paths()[1]
     except BadInput:
         return None
 
@@ -344,11 +338,11 @@ def published_release(
     folder = RunFolder(home, release)
     account = ledger.account(plan.spec.account)
     earlier = plan.spec.measurements
-    synthesis, check = folder.done("synthesize") or {}, folder.done("check") or {}
+    synthesis, check = folder.facts_of("synthesize") or {}, folder.facts_of("check") or {}
     values = {
         "release": release,
         "account": account.name,
-        "spent": _spent(ledger, account, release),
+        "spent": _spending(ledger, account, release),
         "neighbours": plan.spec.privacy.neighbours,
         "charges": len(ledger.charges(known_reservation(ledger, release))),
         "left": amount_left(account.terms, account.left),

@@ -40,12 +40,12 @@ class CommandGroup(click.Group):
         typed = args and not ctx.resilient_parsing  # not while a shell completes a line
         if typed and args[0] not in self.commands and not args[0].startswith("-"):
             raise BadInput(
-                f"There is no command {args[0]!r}.{self._meant(args[0], ctx)}"
+                f"There is no command {args[0]!r}.{self._nearest_command(args[0], ctx)}"
                 f" `{ctx.command_path} --help` lists the commands."
             )
         return super().resolve_command(ctx, args)
 
-    def _meant(self, word: str, ctx: click.Context) -> str:
+    def _nearest_command(self, word: str, ctx: click.Context) -> str:
         """Return the command that a word probably means."""
         if word == "version":
             return f" Did you mean `{ctx.command_path} --version`?"
@@ -117,7 +117,7 @@ def answering(command: Callable[..., Any]) -> Callable[..., None]:
 
     @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
     @functools.wraps(command)
-    def wrapped(*arguments: Any, as_json: bool, **options: Any) -> None:
+    def call(*arguments: Any, as_json: bool, **options: Any) -> None:
         context = click.get_current_context()
         context.ensure_object(dict)["json"] = as_json
         for parameter in context.command.params:
@@ -137,7 +137,7 @@ def answering(command: Callable[..., Any]) -> Callable[..., None]:
         if answer.exit_code:
             sys.exit(answer.exit_code)
 
-    return wrapped
+    return call
 
 
 def _print(answer: Answer) -> None:
@@ -179,11 +179,11 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--by", required=True, metavar="NAME", help="Your name, for the ledger.")
     @click.option("--reason", required=True, metavar="TEXT", help="Your reason, for the ledger.")
     @functools.wraps(command)
-    def wrapped(*arguments: Any, by: str, reason: str, **options: Any) -> Any:
+    def call(*arguments: Any, by: str, reason: str, **options: Any) -> Any:
         by, reason = person_and_reason(by, reason)
         return command(*arguments, by=by, reason=reason, **options)
 
-    return wrapped
+    return call
 
 
 def this_home() -> Path:

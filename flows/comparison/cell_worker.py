@@ -42,7 +42,7 @@ from dp_core.lab.comparison.judging import (
 from dp_core.lab.comparison.variants import plan_of_variant
 from dp_core.lab.evaluation.release_scores import code_values
 from dp_core.lab.field_scores.code_values import resample
-from dp_core.methods.parametric.adapters import Modelling
+from dp_core.methods.parametric.drawn_records import Modelling
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.metrics.marginal_error import HouseholdTally
 from dp_core.plan.plan import Plan

@@ -54,7 +54,7 @@ class ComparisonProgress:
         if kept:
             self.say(f"{kept} of {cells + kept} runs were finished before and are kept.")
 
-    def told(self, cell: Cell, result: Result, seconds: float) -> None:
+    def show_result(self, cell: Cell, result: Result, seconds: float) -> None:
         """Show the result of a cell, and how long the others will take."""
         self._done += 1
         at = f" epsilon {cell.epsilon}" if cell.epsilon else ""
@@ -122,7 +122,7 @@ def run(prepared: Prepared, progress: ComparisonProgress) -> None:
             prepared.declaration,
             at_once=prepared.request.jobs,
             limit=prepared.request.limit,
-            told=progress.told,
+            told=progress.show_result,
         )
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -226,8 +226,7 @@ def _files(todo: Sequence[tuple[Cell, Input]]) -> list[Input]:
 def _write_codes(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgress) -> Path:
     """Check a file against its schema and write its codes; return their folder."""
     from dp_core.confidential.coding import write_codes
-    from tasks.validation.expectations import validate, validate_linked
-    from tasks.validation.validation_report import write_internal
+    from tasks.validation.expectations import validate, validate_linked, write_internal
 
     progress.say(f"Reading {of.name} and checking it against its schema.")
     checked = prepared.out / "validation" / of.name

@@ -27,7 +27,7 @@ from dp_core.plan.question_desk import QuestionDesk, load_desk
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.documents.node import from_plain
 from flows.desk import own_process
-from tasks.run.declared_public.file_hashes import file_hashes
+from tasks.run.declared_public.public_input import file_hashes
 from tasks.run.home_folder import home
 from tasks.support.run_folder import write_atomically
 

@@ -146,7 +146,7 @@ class KeptQuestions:
         if reservation.outcome != "finished":
             return "ended"
         folder = RunFolder(self._desk.home, release, reservation.link)
-        done = all(folder.done(stage) is not None for stage in ("publish", "tidy"))
+        done = all(folder.facts_of(stage) is not None for stage in ("publish", "tidy"))
         return "answered" if done else "begun"
 
     def about(self, asks: str) -> Iterator[tuple[KeptQuestion, Stage]]:

@@ -177,9 +177,9 @@ def _serve(listener: socket.socket, secret: str, said: int) -> None:
     setup_logging()
     logging.getLogger("uvicorn.error").addFilter(is_worth_a_line)
 
-    def started() -> None:
+    def on_start() -> None:
         os.write(said, b"1")
 
-    app = PrefectApi(secret, started)
+    app = PrefectApi(secret, on_start)
     config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="on")
     uvicorn.Server(config).run(sockets=[listener])

@@ -148,7 +148,9 @@ def _of_releases(where: Path, ledger: Ledger) -> Iterator[Metric]:
     for name, entry in latest.items():
         outcome = outcomes.get(entry.position)
         folder = RunFolder(where, name, entry.link)
-        unpublished = outcome == "finished" and folder.exists() and folder.done("publish") is None
+        unpublished = (
+            outcome == "finished" and folder.exists() and folder.facts_of("publish") is None
+        )
         if outcome is not None and not unpublished:
             counts[entry.receipt.account, outcome] += 1
             continue
@@ -163,7 +165,7 @@ def _of_releases(where: Path, ledger: Ledger) -> Iterator[Metric]:
         counts[entry.receipt.account, state] += 1
         reuses = "measurements" in entry.body
         names = stages_of(entry.body["costs"], entry.body["sets"], reuses=reuses)
-        done = sum(folder.done(stage) is not None for stage in names)
+        done = sum(folder.facts_of(stage) is not None for stage in names)
         stages += [((name, "done"), done), ((name, "open"), len(names) - done)]
     words = "Releases of the ledger, by state."
     yield _family("releases", words, ("account", "state"), sorted(counts.items()))

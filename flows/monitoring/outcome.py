@@ -8,14 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
-from dp_core.errors import (
-    AwaitsApproval,
-    BadInput,
-    BudgetRefused,
-    Held,
-    ReleaseError,
-    Unpublished,
-)
+from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, Held, ReleaseError, Unpublished
 from flows.monitoring import log
 from flows.monitoring.prefect_events import tell_release
 

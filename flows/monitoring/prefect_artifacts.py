@@ -35,10 +35,10 @@ from dp_core.kernel.cost.composition import Amount
 from dp_core.kernel.privacy import cost_unit
 from dp_core.kernel.stage_grant import PAYS
 from dp_core.plan.plan import Plan
-from flows.monitoring import run_log
+from flows.monitoring import log
+from flows.monitoring.log import unit_words
 from flows.monitoring.outcome import STATES, Outcome
 from flows.monitoring.prefect_runs import heed_requests, is_deployed
-from flows.monitoring.run_log import unit_words
 from tasks.ledger.accounts import Account
 from tasks.run.release_run import Run
 
@@ -98,7 +98,7 @@ class ReleaseArtifacts:
             self._run = run
             self._stages = tuple(stage for stage in self._stages if run.has(stage))
             self._show(run, ended=None)
-        done = run.folder.done(task.name) is not None
+        done = run.folder.facts_of(task.name) is not None
         try:
             heed_requests()
             answer = call()
@@ -109,7 +109,7 @@ class ReleaseArtifacts:
             self._show(run, stopped=task.name)
             raise
         if task.name in self._stages and not done:
-            run_log.stage_done(run, task.name)
+            log.stage_done(run, task.name)
         self._show(run, ended=task.name)
         return answer
 
@@ -157,7 +157,7 @@ class ReleaseArtifacts:
             return
         self._shown = now
         with suppress(Exception):
-            done = {stage for stage in self._stages if run.folder.done(stage) is not None}
+            done = {stage for stage in self._stages if run.folder.facts_of(stage) is not None}
             part = 0.0
             if ended is not None:
                 part = 100.0 * (self._stages.index(ended) + 1) / len(self._stages)
@@ -180,7 +180,7 @@ class ReleaseArtifacts:
             )
             if ended is None and broken is None:
                 self._account(run)
-            facts = run.folder.done("check")
+            facts = run.folder.facts_of("check")
             if ended == "check" and facts is not None:
                 rows = accuracy_rows(facts)
                 words = (

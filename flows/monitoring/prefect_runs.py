@@ -21,7 +21,7 @@ from prefect.runtime import task_run as this_task
 from prefect.states import Cancelled, Crashed, State
 
 from dp_core.plan.release_spec import ReleaseSpec
-from flows.monitoring import run_log
+from flows.monitoring import log
 from tasks.run.home import home, home_id
 
 _UNFINISHED = {"type": {"any_": ["RUNNING", "PENDING"]}}
@@ -130,7 +130,7 @@ def heed_requests() -> None:
     if state is None:
         return
     if state.is_paused():
-        run_log.say_end(
+        log.say_end(
             "A person suspended this run. Resume continues it; after the timeout, Retry does."
         )
         raise Pause(state=state)

@@ -1,14 +1,20 @@
-"""Opens the run of a release under its lease, and gives back a reservation without charges."""
+"""Opens the run of a release under its lease, and gives back a reservation without charges.
+
+Finished stages whose results are missing or damaged are run again: codes, models and synthetic sets
+are made again at no cost. A committed noisy result is never drawn again.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dp_core.errors import StageFailed
 from dp_core.plan.plan import Plan
-from flows.monitoring import run_log
+from flows.monitoring import log
 from flows.monitoring.prefect_events import tell_release
 from flows.monitoring.prefect_runs import end_dead_runs
 from flows.releases.start_check import check_start, is_publishing, require_known_results
@@ -19,7 +25,16 @@ from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.earlier_releases import keep_plan
 from tasks.run.home import home, home_id, open_ledger
 from tasks.run.release_run import Progress, Run, silent
+from tasks.run.stage_table import CONFIDENTIAL_STAGES
+from tasks.stages.choose_domain import read_domain
+from tasks.stages.measure_analyses import read_analyses
+from tasks.stages.measure_marginals import read_selections
+from tasks.stages.reconstruct import read_released, restored_models
+from tasks.stages.synthesize import synthetic_codes, synthetic_files
 from tasks.support.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from dp_core.confidential.code_store import CodeStore
 
 
 @dataclass(eq=False, repr=False)
@@ -91,7 +106,7 @@ class Opening:
             keep_confidential=self.keep_confidential,
             progress=self.progress,
         )
-        run_log.say_opening(self._run)
+        log.say_opening(self._run)
 
 
 def _reserve(plan: Plan, where: Path, ledger: Ledger, writer: ReleaseWriter) -> Reservation:
@@ -143,3 +158,61 @@ def give_back(run: Run) -> bool:
     run.writer.settle(run.reservation, "returned")
     run.folder.remove_confidential()
     return True
+
+
+def forget_lost(run: ConfidentialRun) -> None:
+    """Mark finished stages as not done if their result is still needed and cannot be read."""
+    if run.folder.facts_of("publish") is not None:
+        return
+    products: dict[str, Callable[[ConfidentialRun], object]] = {
+        "domain": read_domain,
+        "select": read_selections,
+        "measure": read_released,
+        "analyses": read_analyses,
+        "reuse": read_released,
+        "reconstruct": restored_models,
+        "synthesize": _open_sets,
+    }
+    for stage, read in products.items():
+        _forget_unless(read, run, stage)
+    if needs_data(run):
+        _forget_unless(_open_codes, run, "discretize")
+
+
+def needs_data(run: ConfidentialRun) -> bool:
+    """Return whether a stage that reads the confidential data is not done yet."""
+    if run.reuses:
+        return False
+    stages = [stage for stage in CONFIDENTIAL_STAGES if run.has(stage)]
+    return any(run.folder.facts_of(stage) is None for stage in stages)
+
+
+def _forget_unless(
+    read: Callable[[ConfidentialRun], object], run: ConfidentialRun, stage: str
+) -> None:
+    if run.folder.facts_of(stage) is None:
+        return
+    try:
+        read(run)
+    except Exception:  # each reader of a damaged file raises its own kind of error
+        run.folder.forget(stage)
+
+
+def _open_codes(run: ConfidentialRun) -> None:
+    _open_chunks(run.stored)
+
+
+def _open_sets(run: ConfidentialRun) -> None:
+    import pyarrow.parquet as pq
+
+    for number in range(1, run.spec.sets + 1):
+        _open_chunks(synthetic_codes(run, number))
+        for file in synthetic_files(run, number):
+            with pq.ParquetFile(file):
+                pass
+
+
+def _open_chunks(store: CodeStore) -> None:
+    """Read every chunk of a store, so that a missing or damaged file raises an error."""
+    for chunk in range(store.chunks):
+        store.read(chunk)

@@ -3,6 +3,9 @@
 In Prefect, a slow run and a run whose process was killed are both RUNNING. So each run writes a
 file that identifies its process, by which the sweep (`flows.sweep`) finds killed runs. The file
 also keeps the date of the run's release, which must not change. The files hold no data.
+
+The command line makes the settings of `flows.engine.settings` before Prefect is imported. In a
+worker Prefect is already imported, so a flow can only check that the operator made them.
 """
 
 from __future__ import annotations
@@ -10,18 +13,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 from prefect.exceptions import Pause
+from prefect.runtime import flow_run
+from prefect.states import State
 
-from dp_core.errors import ReleaseError
+from dp_core.errors import ReleaseError, StageFailed
 from dp_core.kernel.canonical import canonical_json
+from flows.engine.settings import prepare, require_quiet_settings
 from tasks.ledger.leases import Holder, is_gone, this_process
-from tasks.run.home import home_id
-from tasks.support.run_folder import keep_text, write_atomically
+from tasks.run.home import home, home_id
+from tasks.support.run_folder import keep_text, where_kept, write_atomically
 
 FOLDER = "scheduled"
 VERSION = 1
@@ -173,3 +182,59 @@ class Begun:
         if moment is not None:
             known = replace(known, moment=moment.isoformat())
         self.record = self.records.note(known)
+
+
+Work = Callable[[Begun], "State[Any] | None"]
+
+
+def do_unattended(flow: str, work: Work) -> State[Any] | None:
+    """Do the work of a flow run, and record its process and its end in the home.
+
+    Args:
+        flow: Name of the flow.
+        work: All that the flow does. It returns the run's final state in Prefect, None for the
+            default.
+
+    Raises:
+        ReleaseError: if the work failed; the error holds no data.
+    """
+    run = str(flow_run.id or uuid4())
+    failure: ReleaseError
+    try:
+        require_quiet(home())
+        with RunRecords(home()).going_on(run, flow) as begun:
+            return work(begun)
+    except ReleaseError as error:
+        failure = error.without_detail()
+    except Exception as error:
+        kept = RunRecords(home()).keep_detail(run, traceback.format_exc())
+        failure = StageFailed(
+            f"The run of {flow} stopped ({type(error).__name__}); the detail {where_kept(kept)}."
+            " Nothing is lost: repair the cause, then run it again.",
+            row="run-stopped",
+        )
+    # privacy: raise outside the `except` blocks, because Prefect stores an error with its causes.
+    raise failure
+
+
+def require_quiet(home: Path) -> None:
+    """Refuse to start if Prefect would store results or other logs, or send usage data.
+
+    Then make the settings that can still be made.
+
+    Args:
+        home: The home.
+
+    Raises:
+        BadInput: if a setting is wrong; the message names it.
+
+    Privacy:
+        Many people can read what Prefect stores. Results could hold what a task returns, and the
+        logs of other libraries what they read. The log of a run holds Prefect's lines and those of
+        `flows.monitoring.log`: public values, and errors without data. Prefect reads its
+        settings when it is imported, so here they can only be checked.
+    """
+    from prefect.settings import get_current_settings
+
+    require_quiet_settings(get_current_settings())
+    prepare(home)

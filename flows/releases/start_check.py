@@ -52,9 +52,9 @@ def check_start(plan: Plan, out: Path) -> None:
         check_destination(out)
         return
     folder = RunFolder(home(), name, reservation.link)
-    if folder.done("publish") is not None and folder.done("tidy") is not None:
+    if folder.facts_of("publish") is not None and folder.facts_of("tidy") is not None:
         raise BadInput(
-            f"Release {name!r} is finished; its bundle is in {folder.remembered()[1]}."
+            f"Release {name!r} is finished; its bundle is in {folder.recorded_paths()[1]}."
             " A release is made once: choose a new name under `release` for another.",
             row="finished-already",
         )

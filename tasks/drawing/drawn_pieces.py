@@ -78,7 +78,7 @@ def drawn_pieces(
 
         lanes = ClusterLanes(client, plan, models)
         taken = ahead(lanes.start, _positions(plan, models, numbers), most=2 * LANES)
-        yield _counted(taken, pieces, progress)
+        yield _count_pieces(taken, pieces, progress)
         return
 
     def parts() -> Iterator[tuple[SetDrawing, int, int]]:
@@ -159,7 +159,7 @@ class _SummedProgress:
             self._progress(sum(self._done) / len(self._done))
 
 
-def _counted(drawn: Iterable[Drawn], pieces: int, progress: Progress) -> Iterator[Drawn]:
+def _count_pieces(drawn: Iterable[Drawn], pieces: int, progress: Progress) -> Iterator[Drawn]:
     """Yield pieces, and report the progress after each."""
     for done, piece in enumerate(drawn, start=1):
         progress(done / pieces)

@@ -48,12 +48,12 @@ def reading(place: DatabaseTable, work: Callable[[sa.Connection], Result]) -> Re
     engine = _engine(place.variable)
     failure: ReleaseError
     try:
-        with _connected(engine, place.variable) as connection:
-            return work(_begun(connection))
+        with _connect(engine, place.variable) as connection:
+            return work(_begin(connection))
     except ReleaseError as error:
         failure = error
     except sa.exc.SQLAlchemyError as error:
-        failure = _stopped(place, error)
+        failure = _failure(place, error)
     except (UnicodeDecodeError, OverflowError) as error:
         failure = _unreadable(place, error)
     finally:
@@ -62,7 +62,7 @@ def reading(place: DatabaseTable, work: Callable[[sa.Connection], Result]) -> Re
     raise failure
 
 
-def _connected(engine: sa.Engine, variable: str) -> sa.Connection:
+def _connect(engine: sa.Engine, variable: str) -> sa.Connection:
     try:
         return engine.connect()
     except (sa.exc.SQLAlchemyError, OSError, ValueError, TypeError) as error:
@@ -122,7 +122,7 @@ def _sqlite(url: sa.URL) -> Any:
     return connect
 
 
-def _begun(connection: sa.Connection) -> sa.Connection:
+def _begin(connection: sa.Connection) -> sa.Connection:
     """Begin the transaction, with settings under which values are written exactly."""
     name = connection.dialect.name
     if name == "sqlite":
@@ -149,7 +149,7 @@ def _unreachable(variable: str, error: Exception) -> BadInput:
     )
 
 
-def _stopped(place: DatabaseTable, error: sa.exc.SQLAlchemyError) -> ReleaseError:
+def _failure(place: DatabaseTable, error: sa.exc.SQLAlchemyError) -> ReleaseError:
     """Return the error to raise about a failure after the connection was made."""
     cause = getattr(error, "orig", None)
     state = str(getattr(cause, "sqlstate", None) or "")

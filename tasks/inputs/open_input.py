@@ -57,7 +57,7 @@ def open_input(
     if copied is not None:
         told(copied, 0.0)
     try:
-        sources = _tables(wanted) if copied == "snapshot" else [_opened(spec, *o) for o in wanted]
+        sources = _tables(wanted) if copied == "snapshot" else [_open(spec, *o) for o in wanted]
     except BadInput:
         if by.linked and copied is None and _are_swapped(spec, wanted):
             raise BadInput(
@@ -71,7 +71,7 @@ def open_input(
     return joined_source(by, sources, folder)
 
 
-def _opened(spec: ReleaseSpec, place: OnePlace, part: InputPart, folder: Path) -> Source:
+def _open(spec: ReleaseSpec, place: OnePlace, part: InputPart, folder: Path) -> Source:
     """Open files in place, or the copies of objects."""
     assert isinstance(place, str)
     if store_of(place) is None:
@@ -115,8 +115,8 @@ def _are_swapped(spec: ReleaseSpec, wanted: Sequence[Wanted]) -> bool:
     """Return whether the files of two linked tables are named in the wrong order."""
     (home, first, _), (person, second, folder) = wanted
     try:
-        _opened(spec, home, second, folder)
-        _opened(spec, person, first, folder)
+        _open(spec, home, second, folder)
+        _open(spec, person, first, folder)
     except BadInput:
         return False
     return True

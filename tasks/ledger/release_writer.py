@@ -27,11 +27,7 @@ from tasks.ledger import leases
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.input_seals import is_sealed, seal
-from tasks.ledger.reservation_check import (
-    check_input_schema,
-    check_new_attempt,
-    check_opening,
-)
+from tasks.ledger.reservation_check import check_input_schema, check_new_attempt, check_opening
 from tasks.ledger.reservation_entries import (
     add,
     add_settlement,

@@ -20,7 +20,7 @@ from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.plan import Plan
 from dp_core.plan.reading import spec_file
 from dp_core.plan.release_spec import ReleaseSpec
-from tasks.run.declared_public.priors import find_prior, planned_prior
+from tasks.run.declared_public.public_input import find_prior, planned_prior
 from tasks.run.home_folder import home
 from tasks.support.run_folder import RunFolder, write_atomically
 
@@ -192,7 +192,7 @@ def _plan(folder: RunFolder, reservation: Reservation) -> Mapping[str, Any]:
         )
     for path, keys in (
         (folder.public / PLAN, ()),
-        (folder.remembered()[1] / "release.json", ("method", "plan")),
+        (folder.recorded_paths()[1] / "release.json", ("method", "plan")),
     ):
         try:
             found: Any = json.loads(path.read_bytes())
@@ -205,7 +205,7 @@ def _plan(folder: RunFolder, reservation: Reservation) -> Mapping[str, Any]:
             continue
     raise _unusable(
         f"the plan of release {folder.release!r} is neither in {folder.public} nor in the bundle in"
-        f" {folder.remembered()[1]}; restore one of them",
+        f" {folder.recorded_paths()[1]}; restore one of them",
         "shows its state",
     )
 

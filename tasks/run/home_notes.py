@@ -19,8 +19,7 @@ from typing import Any
 from dp_core.errors import LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.counting.processors import threads
-from dp_core.plan.forecast.machine_speed import Machine, measure_machine
-from dp_core.plan.forecast.stage_pace import Moment
+from dp_core.plan.forecast.stage_pace import Machine, Moment, measure_machine
 from tasks.support.run_folder import RunFolder
 
 VERSION = 1

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.run.internal_inference import result_or, unheard
-from tasks.run.internal_scores import read_sample
+from tasks.run.internal_inference import read_sample, result_or, unheard
 from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from dp_core.kernel.counting.household_rows import HouseholdRows
     from dp_core.kernel.released import Released
     from dp_core.lab.field_scores.file_scores import ScoredColumns
-    from dp_core.lab.measures.kind_error import PairRows
+    from dp_core.lab.measures.table_errors import PairRows
     from dp_core.plan.plan import Plan
     from dp_core.schema.definition import Schema
 
@@ -82,19 +81,19 @@ def write_evaluation(
     """
     from dp_core.lab.evaluation.evaluation_page import as_html, as_json
 
-    def written(found: dict[str, Any]) -> dict[str, bytes]:
+    def write(found: dict[str, Any]) -> dict[str, bytes]:
         return {
             f"{name}.json": as_json(INTERNAL_NOTICE, title, found).encode(),
             f"{name}.html": as_html(INTERNAL_NOTICE, title, found).encode(),
         }
 
-    def stopped(how: str) -> dict[str, bytes]:
-        return written({"scores": {"problem": f"The evaluation stopped {how}."}})
+    def stop(how: str) -> dict[str, bytes]:
+        return write({"scores": {"problem": f"The evaluation stopped {how}."}})
 
     # privacy: messages and imports of the first page happen here.
-    pages = stopped("before its end")
+    pages = stop("before its end")
     with unheard():
-        pages = result_or(lambda: written(sections()), lambda error: stopped(f"with {error}"))
+        pages = result_or(lambda: write(sections()), lambda error: stop(f"with {error}"))
     for file, content in pages.items():
         write_atomically(folder / file, content)
     return folder / f"{name}.html"
@@ -220,7 +219,7 @@ def _attacks(
     from dp_core.confidential.memory_counter import MemoryCounter
     from dp_core.kernel.counting.dataset import Dataset
     from dp_core.lab.attacks.attack_audit import attack_audit
-    from dp_core.lab.attacks.attack_rates import permitted_advantage
+    from dp_core.lab.attacks.membership import permitted_advantage
     from dp_core.lab.evaluation.release_scores import code_values
     from dp_core.plan.procedure import carry_out, sample
     from dp_core.schema.grid import Coarsening
@@ -236,7 +235,7 @@ def _attacks(
         inside = rng.permutation(real.rows) < real.rows // 2
     order = np.concatenate([np.flatnonzero(inside), np.flatnonzero(~inside)])
 
-    def made(places: NDArray[Any]) -> Dataset:
+    def make_file(places: NDArray[Any]) -> Dataset:
         part = Dataset(fine.domain, np.ascontiguousarray(fine.codes[:, places]))
         drawn = sample(plan, carry_out(plan, MemoryCounter(part)).models, 1)
         if plan.spec.schema.coarse is None:
@@ -251,10 +250,10 @@ def _attacks(
     audit = attack_audit(
         members,
         control,
-        made(np.flatnonzero(inside)),
+        make_file(np.flatnonzero(inside)),
         code_values(schema.coarse or schema),
         permitted=permitted_advantage(float(privacy.epsilon), float(privacy.delta)),
-        make=lambda part, _: made(np.sort(order[part])),
+        make=lambda part, _: make_file(np.sort(order[part])),
     )
     found = audit.to_json()
     if privacy.max_rows > 1:

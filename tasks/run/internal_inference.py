@@ -1,4 +1,4 @@
-"""Compares regressions on the sets with those on the confidential file, for staff only."""
+"""Compares the sets with the confidential file, by regressions and scores. For staff only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
@@ -21,11 +21,16 @@ from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.source import Source
     from dp_core.inference.combine import Rule
+    from dp_core.kernel.counting.dataset import Dataset
+    from dp_core.kernel.released import Released
     from dp_core.lab.comparison.inference_page import Comparison
+    from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.lab.measures.inference_agreement import Agreement
     from dp_core.schema.definition import Schema
+
 
 NAME = "inference"
 """Name of the files in the internal folder, without their suffixes."""
@@ -75,15 +80,15 @@ def write_comparison(
     columns = named_columns(schema, formulas)
     sets = [_table(path, columns) for path in files]
 
-    def stopped(reason: str) -> list[Agreement]:
+    def stop(reason: str) -> list[Agreement]:
         return [Agreement(formula, problem=reason) for formula in formulas]
 
     # privacy: make empty results before the file is read, so that the same files can always be
     # written. Messages and imports of the first drawing also happen here.
-    nothing = _comparison(schema, rule, stopped("The comparison stopped before its end."))
+    nothing = _comparison(schema, rule, stop("The comparison stopped before its end."))
     written = _texts(nothing, name) | _picture(nothing, name)
 
-    def compared() -> dict[str, bytes]:
+    def compare() -> dict[str, bytes]:
         real = original_values(source, schema, columns)
         agreements = compare_formulas(real, sets, formulas, schema, rule, analyse=analyse)
         found = _comparison(schema, rule, agreements)
@@ -91,10 +96,10 @@ def write_comparison(
 
     def not_compared(error: str) -> dict[str, bytes]:
         reason = f"The comparison stopped with {error}."
-        return _texts(_comparison(schema, rule, stopped(reason)), name)
+        return _texts(_comparison(schema, rule, stop(reason)), name)
 
     with unheard():
-        written |= result_or(compared, not_compared)
+        written |= result_or(compare, not_compared)
     for file, content in written.items():
         write_atomically(folder / file, content)
     return folder / f"{name}.html"
@@ -199,3 +204,84 @@ def _table(path: Path, columns: Sequence[str]) -> pa.Table:
     import pyarrow.parquet as pq
 
     return pq.read_table(path, columns=list(columns))
+
+
+_SEED = 20_261_128
+
+
+def scores_or_reason(
+    file: CodeStore,
+    sets: Sequence[CodeStore],
+    schema: Schema,
+    released: Sequence[Released],
+    *,
+    records: float,
+    rows: float | None,
+    asked: ScoredColumns | None = None,
+    mean_tvd: Sequence[Mapping[int, float]] | None = None,
+) -> dict[str, object]:
+    """Return the scores of the sets, for the internal folder. CONFIDENTIAL.
+
+    Args:
+        file: Codes of the confidential file, in those of `schema`.
+        sets: Codes of each set.
+        schema: Schema of these codes; on a grid, scores are in its own bins.
+        released: Everything that was measured.
+        records: Public or estimated number of records.
+        rows: Number of records if it is public, otherwise None.
+        asked: Columns of the scores that need some; by default a public rule chooses.
+        mean_tvd: For each set its average TVD by number of columns, if it is known already.
+
+    Returns:
+        The scores; without sets nothing; if they cannot be computed, the reason under `problem`.
+
+    Privacy:
+        Whether a score can be computed may depend on one record. So nothing is printed, and no
+        error is raised because of the data.
+    """
+    from dp_core.lab.evaluation.release_scores import expected_noise, score_sets
+    from dp_core.lab.field_scores.file_scores import default_columns
+
+    if not sets:
+        return {}
+
+    def scores() -> dict[str, object]:
+        own = schema.coarse or schema
+        chosen = asked or default_columns(own.domain)
+        noise = expected_noise(own, released, chosen.by, records=records, rows=rows)
+        real, *drawn = (read_sample(store, schema) for store in (file, *sets))
+        return score_sets(real, drawn, own, asked=chosen, noise=noise, mean_tvd=mean_tvd)
+
+    with unheard():
+        return result_or(scores, lambda error: {"problem": f"The scores stopped with {error}."})
+
+
+def read_sample(
+    store: CodeStore, schema: Schema, *, most: int | None = None, coarse: bool = True
+) -> Dataset:
+    """Return a simple random sample of a store's records, with a fixed seed. CONFIDENTIAL.
+
+    Args:
+        store: A code store.
+        schema: Schema of its codes.
+        most: Largest number of records; as many as scores use by default.
+        coarse: Whether codes on a grid become those of the schema's own bins; they do by default.
+    """
+    from dp_core.kernel.counting.dataset import Dataset
+    from dp_core.lab.field_scores.file_scores import MOST_RECORDS
+    from dp_core.schema.grid import Coarsening
+
+    number = min(store.rows, MOST_RECORDS if most is None else most)
+    places = np.sort(np.random.default_rng(_SEED).choice(store.rows, number, replace=False))
+    pieces, start = [], 0
+    for chunk in range(store.chunks):
+        columns = store.read(chunk)
+        rows = len(columns[0]) if columns else 0
+        inside = places[(places >= start) & (places < start + rows)] - start
+        # Only the pages that hold these records are read.
+        own = [column[inside] for column in columns]
+        pieces.append(np.stack(own, dtype=store.domain.code_type))
+        start += rows
+    codes = np.ascontiguousarray(np.concatenate(pieces, axis=1))
+    data = Dataset(schema.domain, codes)
+    return data if schema.coarse is None or not coarse else Coarsening(schema).dataset(data)

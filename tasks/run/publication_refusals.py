@@ -53,7 +53,7 @@ def refuse_failed(home: Path, reservation: Reservation, plan: Plan) -> None:
     """
     if reservation.outcome != "failed-thresholds" or reservation.plan != plan.hash:
         return
-    checks = (RunFolder(home, reservation.release, reservation.link).done("check") or {}).get(
+    checks = (RunFolder(home, reservation.release, reservation.link).facts_of("check") or {}).get(
         "checks"
     )
     if isinstance(checks, dict):

@@ -139,7 +139,7 @@ def clear_all_leftovers(home: Path, ledger: Ledger) -> list[str]:
     cleared = []
     for path in sorted((home / "runs").glob("*")):
         folder = RunFolder(home, path.name)
-        if folder.done("tidy") is not None and not folder.confidential.exists():
+        if folder.facts_of("tidy") is not None and not folder.confidential.exists():
             continue  # true of most releases, without reading the ledger
         with suppress(StageFailed):
             if clear_leftovers(home, ledger, path.name):
@@ -153,10 +153,10 @@ def _are_left(home: Path, ledger: Ledger, reservation: Reservation) -> bool:
         return False
     match reservation.outcome:
         case "withdrawn" | "failed-thresholds":
-            return folder.done("tidy") is None
+            return folder.facts_of("tidy") is None
         case "abandoned":
             return folder.confidential.exists()
         case None:
-            return folder.done("held") is None and ledger.gate(reservation).held is not None
+            return folder.facts_of("held") is None and ledger.gate(reservation).held is not None
         case _:
             return False

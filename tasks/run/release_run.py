@@ -83,7 +83,7 @@ class Run:
         """The plan; after `domain` it has the chosen bins and levels, after `measure` densities."""
         if self._fitted is None:
             chosen = self._chosen_plan
-            if self.folder.done(self.measured_in("measure")) is None:
+            if self.folder.facts_of(self.measured_in("measure")) is None:
                 return chosen
             from dp_core.bundle.files.codebook import MARGINALS
             from dp_core.bundle.files.marginals_file import read_marginals
@@ -106,7 +106,7 @@ class Run:
         if self._resolved is None:
             from dp_core.plan.chosen_domain import read_statement, resolved_plan
 
-            left = self.folder.done(self.measured_in("domain"))
+            left = self.folder.facts_of(self.measured_in("domain"))
             if left is None:
                 return self.planned
             self._resolved = resolved_plan(self.planned, read_statement(left["choices"]))
@@ -160,7 +160,7 @@ class Run:
         Raises:
             StageFailed: if the stage is not done, or did not store the fact.
         """
-        left = self.folder.done(stage)
+        left = self.folder.facts_of(stage)
         if left is None or name not in left:
             raise StageFailed(
                 f"The result of stage {stage!r} of release {self.spec.release!r} is missing;"

@@ -20,8 +20,7 @@ from dp_core.metrics.quality_figures import charged_figure
 from dp_core.plan.quality_checks import countable, public_figures, reference_counts
 from dp_core.schema.grid import Coarsening
 from tasks.run.confidential_run import ConfidentialRun
-from tasks.run.internal_inference import unheard, write_comparison
-from tasks.run.internal_scores import scores_or_reason
+from tasks.run.internal_inference import scores_or_reason, unheard, write_comparison
 from tasks.run.release_run import Run
 from tasks.stages.reconstruct import read_released
 from tasks.stages.stage_task import granted_stage, stage
@@ -129,7 +128,7 @@ def _public_facts(
 ) -> Mapping[str, object]:
     """Return the public facts: they use noisy tables, sets, and figures that were paid for."""
     from dp_core.bundle.quality.table_fit import check_fit, fit_facts, ruled_tables
-    from tasks.validation.synthetic_sets import judge_linked_sets, judge_sets
+    from tasks.validation.judged_frames import judge_linked_sets, judge_sets
 
     fits = check_fit(
         _comparable_tables(run),

@@ -11,7 +11,7 @@ from dp_core.kernel.questions.vetted import sum_from_json
 from dp_core.kernel.released import Records, Released
 from dp_core.kernel.stage_grant import StageGrant
 from dp_core.methods.declared.declared_questions import PARTS
-from dp_core.plan.steps import declared_measurement
+from dp_core.plan.steps import posterior_draws
 from dp_core.plan.steps.statistics_measurement import statistic_answers
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.release_run import Run
@@ -42,7 +42,7 @@ def measure_analyses(run: ConfidentialRun, grant: StageGrant) -> None:
     # Where the number of rows is confidential, a file of the run's folder cannot make it public.
     rows, public = run.fact("basics", "rows"), run.spec.privacy.relation.rows_public
     charged = _charged_questions(run)
-    found = declared_measurement.measure_analyses(
+    found = posterior_draws.measure_analyses(
         run.plan,
         run.stored_curator(grant),
         before,

@@ -1,4 +1,8 @@
-"""The stages that count, select and measure tables: `count`, `basics`, `select` and `measure`."""
+"""The stages that count, select and measure tables: `count`, `basics`, `select` and `measure`.
+
+The stage `reuse` replaces them: it takes the committed noisy tables of an earlier release and reads
+public files only.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dp_core.errors import StageFailed
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
@@ -24,10 +29,11 @@ from dp_core.methods.selection.selector import Dependences, Selection
 from dp_core.plan.procedure import measure_basics as measured_basics
 from dp_core.plan.procedure import measure_selected, replicates, select
 from tasks.run.confidential_run import ConfidentialRun
+from tasks.run.earlier_releases import committed_tables, require_committed
 from tasks.run.release_run import Run
 from tasks.stages.choose_domain import read_domain
-from tasks.stages.stage_task import granted_stage
-from tasks.support.run_folder import write_atomically
+from tasks.stages.stage_task import granted_stage, stage
+from tasks.support.run_folder import RunFolder, write_atomically
 
 SELECTION, ROUNDS, MARGINALS = "selection.json", "rounds.parquet", "marginals.parquet"
 
@@ -72,7 +78,7 @@ def select_marginals(run: ConfidentialRun, grant: StageGrant) -> None:
     A selection that works in rounds also measures its tables here.
     """
     curator = run.curator(grant)
-    known = () if run.plan.selected() is not None else basics(run, curator)
+    known = () if run.plan.fixed_selection() is not None else basics(run, curator)
     write_selections(run, select(run.plan, curator, known))
 
 
@@ -176,3 +182,49 @@ def _read_records(run: Run, number: int) -> Dataset:
 
 def _records_file(run: Run, number: int) -> Path:
     return run.folder.public / "models" / f"records-{number}.npy"
+
+
+@stage("reuse", run_name="reuse tables of {run.spec.measurements.release}")
+def reuse_measurements(run: Run) -> Mapping[str, object]:
+    """Copy the noisy tables of the earlier release, after a comparison with the ledger's commits.
+
+    Returns:
+        Public facts: the release that measured, the public number of rows (None if it is noisy),
+        and the privately chosen bins and levels.
+
+    Raises:
+        StageFailed: if the tables are missing, or are not what the ledger committed.
+    """
+    earlier = run.planned.spec.measurements
+    assert earlier is not None
+    path = committed_tables(run.home, run.ledger, earlier)
+    copy = run.folder.public / MARGINALS
+    write_atomically(copy, path.read_bytes())
+    # The copy is compared again, because the file could have changed in between.
+    measured = require_committed(copy, earlier)
+    reservation = run.ledger.reservation(earlier.release)
+    assert reservation is not None
+    folder = RunFolder(run.home, earlier.release, reservation.link)
+    basics = folder.facts_of("basics")
+    try:
+        selections = json.loads((folder.public / SELECTION).read_bytes())
+    except (OSError, ValueError):
+        selections = None
+    if basics is None or selections is None:
+        raise StageFailed(
+            f"{folder.public} of release {earlier.release!r} lacks its number of rows or its"
+            " selection; restore the folder from a backup, then resume. Nothing was spent.",
+            row="measurements-unusable",
+        )
+    # What was measured while selecting is in the file of noisy tables too.
+    kept = [{**selection, "measured": 0} for selection in selections]
+    write_atomically(run.folder.public / SELECTION, canonical_json(kept))
+    facts: dict[str, object] = {"from": earlier.used.to_json(), "rows": basics["rows"]}
+    schema = run.planned.spec.schema
+    if schema.private:
+        from dp_core.plan.chosen_domain import choose
+
+        # Computed from the committed counts, so it needs no trust in another file.
+        chosen = choose(schema, measured).items()
+        facts["choices"] = [choice.entry(name) for name, choice in chosen]
+    return facts

@@ -128,19 +128,19 @@ def _note(run: Run) -> Mapping[str, object]:
 
 def published_checks(run: Run) -> Mapping[str, Any]:
     """Return the public and the charged figures in the form of the statement."""
-    found = (run.folder.done("check") or {}).get("checks")
+    found = (run.folder.facts_of("check") or {}).get("checks")
     return found if isinstance(found, dict) else {"public": [], "charged": []}
 
 
 def _not_met(run: Run) -> tuple[tuple[int, ...], ...] | None:
     """Return the expectations that each set does not meet; None if an older program checked it."""
-    found = (run.folder.done("check") or {}).get("expectations_not_met")
+    found = (run.folder.facts_of("check") or {}).get("expectations_not_met")
     return tuple(tuple(numbers) for numbers in found) if isinstance(found, list) else None
 
 
 def _rule_fit(run: Run) -> dict[str, object] | None:
     """Return the fit of the tables of columns that rules name; None without rules or sets."""
-    found = (run.folder.done("check") or {}).get("rules")
+    found = (run.folder.facts_of("check") or {}).get("rules")
     return found if isinstance(found, dict) else None
 
 

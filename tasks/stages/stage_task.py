@@ -99,7 +99,7 @@ def granted_stage(
             grant: StageGrant | None,
             *after: object,  # noqa: ARG001 (edges of the graph)
         ) -> StageResult:
-            def granted() -> Facts:
+            def perform_granted() -> Facts:
                 mine = (name, run.reservation.link, run.reservation.plan)
                 if grant is None or (grant.stage, grant.reservation, grant.plan) != mine:
                     raise StageFailed(
@@ -108,7 +108,7 @@ def granted_stage(
                     )
                 return work(run, grant)
 
-            return _once(name, run, granted)
+            return _once(name, run, perform_granted)
 
         return quiet_task(name, perform, work.__doc__)
 
@@ -132,13 +132,13 @@ def quiet_task(
 
 def _once(name: str, run: Run, work: Callable[[], Facts]) -> StageResult:
     """Do a stage's work unless it is done; return its public result."""
-    if run.folder.done(name) is None:
+    if run.folder.facts_of(name) is None:
         run.progress(name, 0.0)
         failure = _attempt(name, work, run)
         if failure is not None:
             raise failure
         run.progress(name, 1.0)
-    return StageResult(name, run.folder.done(name) or {})
+    return StageResult(name, run.folder.facts_of(name) or {})
 
 
 def _attempt(name: str, work: Callable[[], Facts], run: Run) -> ReleaseError | None:

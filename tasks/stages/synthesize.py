@@ -97,24 +97,24 @@ def _write_set(
     paths[0].parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _codes_folder(run, number).parent.mkdir(mode=0o700, exist_ok=True)
 
-    def stored() -> Iterator[Any]:
+    def store_pieces() -> Iterator[Any]:
         with StoreWriter(_codes_folder(run, number), schema.domain) as store:
             for piece, values in pieces:
                 store.append(list(piece.codes))
                 yield values
 
     if schema.linked is not None:
-        (both,) = stored()
+        (both,) = store_pieces()
         for path, table in zip(paths, tables_of_set(both), strict=True):
             write_synthetic(path, [table])
         return None, int(both.persons.num_rows)
     if not schema.calibration:
-        write_synthetic(paths[0], stored())
+        write_synthetic(paths[0], store_pieces())
         return None, None
     calibrator = Calibrator(schema)
     # Two passes, because the factor of a weight depends on the whole set, which may not fit in
     # memory.
-    for table in stored():
+    for table in store_pieces():
         calibrator.add(table)
     off = calibrator.settle()
     again = enumerate(_drawn_before(run, number, size))

@@ -12,13 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dp_core.errors import BadInput, nearest
-from dp_core.kernel.cost.composition import (
-    Amount,
-    Terms,
-    largest_epsilon,
-    most_sets,
-    six_digits,
-)
+from dp_core.kernel.cost.composition import Amount, Terms, largest_epsilon, most_sets, six_digits
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.ledger.account_terms import Charter
 from dp_core.plan.plan import Plan, make_plan, with_gaussian_noise

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.counting.processors import threads
 from dp_core.plan.counting_cluster import CountingCluster
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 from tasks.support.lazy_packages import complete
 from tasks.support.named_cluster import is_encrypted, start_cluster
 
@@ -149,12 +149,12 @@ def _told_by_threads(parts: Sequence[str], progress: Callable[[float], None]) ->
 
     left = set(parts)
 
-    def ended(key: str, *_: object) -> None:
+    def on_end(key: str, *_: object) -> None:
         left.discard(key)
         if left:
             progress(1 - len(left) / len(parts))
 
-    return Callback(posttask=ended)
+    return Callback(posttask=on_end)
 
 
 def _wait(
@@ -232,7 +232,7 @@ def check_address(address: str | None) -> None:
         return
     if not _is_address(address):
         raise BadInput(
-            f"{shown(address)} is not the address of a Dask scheduler; give its host and port, such"
+            f"{quote(address)} is not the address of a Dask scheduler; give its host and port, such"
             " as tls://10.0.0.1:8786."
         )
     if not is_encrypted(address):

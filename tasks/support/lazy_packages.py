@@ -75,7 +75,7 @@ class _Beginning(Loader):
     def exec_module(self, module: ModuleType) -> None:
         source = self._whole.get_source(module.__name__) or ""
         if self._given is None:
-            origins = gathered(source, module.__name__)
+            origins = import_origins(source, module.__name__)
         else:
             origins = {}
             module.__dict__.update(self._given)
@@ -164,7 +164,7 @@ def _import_name(source: str, known_as: str) -> object:
     return import_module(f"{source}.{known_as}") if found is None else found
 
 
-def gathered(source: str, package: str) -> dict[str, Origin]:
+def import_origins(source: str, package: str) -> dict[str, Origin]:
     """Return the origin of each name that a package's `__init__` imports, except by `import *`.
 
     Args:

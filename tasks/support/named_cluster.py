@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from dp_core.errors import BadInput, ReleaseError, StageFailed, nearest
 from dp_core.plan.counting_cluster import CountingCluster
-from dp_core.text.documents.typed_text import printable, shown
+from dp_core.text.documents.typed_text import printable, quote
 from tasks.support.lazy_packages import complete
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -153,7 +153,7 @@ def dashboard() -> str | None:
     host, _, port = address.rpartition(":")
     if host not in LOOPBACK or not port.isdigit() or int(port) > 65_535:
         raise BadInput(
-            f"{DASHBOARD} is {shown(address)}; the dashboard has no password, so give a port of"
+            f"{DASHBOARD} is {quote(address)}; the dashboard has no password, so give a port of"
             " this machine, such as 127.0.0.1:8787, and reach it through an SSH tunnel."
         )
     if find_spec("bokeh") is None:
@@ -179,7 +179,7 @@ def _check_cluster_class(asked: CountingCluster) -> type:
             )
         if known and name not in known:
             raise asked.place(f"options.{name}").error(
-                f"{asked.cluster} has no option {shown(name)}.{nearest(name, sorted(known))}"
+                f"{asked.cluster} has no option {quote(name)}.{nearest(name, sorted(known))}"
             )
     if hasattr(kind, "job_cls") and asked.options.get("security") is True:
         # Without the folder dask-jobqueue writes private keys into the working folder.

@@ -121,7 +121,7 @@ class RunFolder:
             for left in self.path.glob("*.tmp"):
                 left.unlink(missing_ok=True)
 
-    def remembered(self) -> tuple[Path, Path]:
+    def recorded_paths(self) -> tuple[Path, Path]:
         """Return the paths of the spec and of the bundle that `begin` recorded.
 
         Raises:
@@ -137,7 +137,7 @@ class RunFolder:
                 row="no-such-release",
             ) from None
 
-    def done(self, stage: str) -> Mapping[str, Any] | None:
+    def facts_of(self, stage: str) -> Mapping[str, Any] | None:
         """Return the public facts that a finished stage stored; None if it is not done."""
         try:
             values: Mapping[str, Any] = json.loads((self._marker(stage)).read_bytes())

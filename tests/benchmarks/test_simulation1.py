@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.papers.simulation1 import (
-    KNOWN,
-    KNOWN_REPEATS,
-    judge,
-    released,
-    simulate,
-)
+from benchmarks.papers.simulation1 import KNOWN, KNOWN_REPEATS, judge, released, simulate
 from dp_core.inference.combine import combine
 from tests.full import at_full_size, some
 

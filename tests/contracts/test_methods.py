@@ -95,7 +95,7 @@ def test_a_reconstruction_takes_something_there_is(name):
 
 
 def test_the_protocols_have_what_is_compared():
-    assert {"select", "planned", "gives"} <= set(vars(Selector))
+    assert {"select", "fixed_selection", "gives"} <= set(vars(Selector))
     assert {"fit", "restore", "check", "memory"} <= set(vars(Reconstructor))
     assert ("released", "keyword-only", True) in parameters(Reconstructor.restore)
 

@@ -81,7 +81,7 @@ def both(selector, data, currency, neighbours):
     """Return what is asked and selected with a file, and with another one but the same answers."""
     session = MemorySession(currency, neighbours)
     domain, limit = data.domain, currency.limit
-    planned = OneWay().planned(domain)
+    planned = OneWay().fixed_selection(domain)
     first = Curator(domain, MemoryCounter(data), session)
     known = (
         *first.measure("total", [()], [limit / 20]),

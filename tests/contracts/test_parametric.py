@@ -19,8 +19,8 @@ from dp_core.kernel.curator import Curator
 from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.released import Records
 from dp_core.methods import registry
-from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.parametric.column_histograms import ColumnHistograms
+from dp_core.methods.parametric.drawn_records import Modelling, measuring
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.plan.presets import PRESETS
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros

@@ -108,7 +108,7 @@ class Trial:
         limit = currency.limit
         self.cost = limit / 20 if self.selector.adaptive else Fraction(0)
         self.measure_cost = limit * 15 / 20
-        planned = OneWay().planned(self.domain)
+        planned = OneWay().fixed_selection(self.domain)
         curator = Curator(self.domain, MemoryCounter(self.data), self.session)
         self.known = (
             *curator.measure("total", [()], [limit / 20]),
@@ -146,7 +146,7 @@ def test_a_selection_covers_every_column_and_its_weights_sum_to_one(name, kind, 
     selection, _ = trial.select()
     assert not selection.cliques or sum(selection.weights) == 1
     assert selection.cliques or selection.measured or selection.records is not None
-    if trial.selector.planned(trial.domain) is None and (
+    if trial.selector.fixed_selection(trial.domain) is None and (
         selection.measured or selection.records is not None
     ):
         assert trial.selector.rounds is True, (
@@ -206,7 +206,7 @@ def test_no_choice_is_refused_where_the_method_says_that_enough_is_left(name, se
 def test_exactly_the_share_is_spent_and_nothing_without_looking(name, shape, neighbours, kind):
     trial = Trial(name, DOMAINS[shape], kind, neighbours)
     selection, spent = trial.select()
-    if trial.selector.planned(trial.domain) is not None:
+    if trial.selector.fixed_selection(trial.domain) is not None:
         assert spent == 0
     elif selection.cliques:
         # What was chosen is measured afterwards, with the measuring share. With a single column
@@ -248,7 +248,7 @@ def test_what_measures_as_it_selects_is_paid_for_each_set_by_itself(name):
 def test_only_what_looks_needs_a_share_or_announces_scores(name):
     for shape in ("small", "binary"):
         trial = Trial(name, DOMAINS[shape], "pure")
-        if trial.selector.planned(trial.domain) is not None:
+        if trial.selector.fixed_selection(trial.domain) is not None:
             assert not trial.selector.adaptive
         if trial.selector.statistic(trial.domain) is not None:
             assert trial.selector.adaptive

@@ -35,7 +35,7 @@ from dp_core.errors import BadInput, SchemaViolation
 from dp_core.kernel.coding.stored_texts import canonical_texts, identifier_texts
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.reading.schema_file import parse_schema
-from tasks.inputs import database_types
+from tasks.inputs import database_source
 from tests.linked_frames import pair_row_codes
 
 LENIENT = {"missing": "level", "out_of_range": "missing"}
@@ -449,7 +449,7 @@ def test_a_text_in_sqlite_is_read_as_in_a_csv_file(declared, kind, texts):
     document = {"version": "1", "title": "t", "columns": {}}
     document["columns"]["x"] = {"type": kind, **limits, **LENIENT}
     column = parse_schema(document).column("x")
-    stored_there = database_types.stored(declared, "sqlite")
+    stored_there = database_source.storage_of(declared, "sqlite")
     for text in texts:
         there = codes_or_refusal(column, stored_there.array([text]))
         assert there == codes_or_refusal(column, pa.array([text]))

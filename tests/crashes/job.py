@@ -242,7 +242,7 @@ def work(place: Place) -> None:
     spec, out = place.spec, place.out
     folder = RunFolder(home(), place.release)
     if folder.exists():
-        spec, out = folder.remembered()
+        spec, out = folder.recorded_paths()
         ledger = open_ledger(home())
         held = ledger.reservation(place.release)
         if held is not None and ledger.gate(held).decided == "publish":

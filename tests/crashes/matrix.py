@@ -19,15 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.crashes.harness import (
-    ForkServer,
-    Matrix,
-    Outcome,
-    Url,
-    changing,
-    in_the_home,
-    spread,
-)
+from tests.crashes.harness import ForkServer, Matrix, Outcome, Url, changing, in_the_home, spread
 from tests.crashes.job import KINDS
 from tests.crashes.points import Point
 

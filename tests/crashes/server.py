@@ -28,13 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.crashes.job import (
-    Place,
-    die_at,
-    inspect,
-    record,
-    work,
-)
+from tests.crashes.job import Place, die_at, inspect, record, work
 from tests.crashes.points import OURS, Point
 from tests.plain_judge import install
 

@@ -14,9 +14,7 @@ from scipy import stats
 
 from benchmarks.papers import comparative
 from benchmarks.papers.figures.experiment import Context
-from benchmarks.papers.figures.experiments.comparative_experiments import (
-    simulation_2,
-)
+from benchmarks.papers.figures.experiments.comparative_experiments import simulation_2
 from dp_core.inference.combine import combine
 from tests.full import at_full_size
 

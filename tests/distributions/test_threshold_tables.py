@@ -21,13 +21,7 @@ from dp_core.kernel.extensions.thresholds import threshold_table
 from dp_core.kernel.ledger.session import MemorySession
 from tests.distributions.audited_files import Column
 from tests.full import some
-from tests.statistical import (
-    FALSE_ALARM,
-    delta_at_least,
-    discrete_laplace,
-    epsilon_at_least,
-    fits,
-)
+from tests.statistical import FALSE_ALARM, delta_at_least, discrete_laplace, epsilon_at_least, fits
 
 pytestmark = pytest.mark.statistical
 

@@ -161,7 +161,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tasks.inputs import database_source
-from tasks.inputs.database_types import Stored
+from tasks.inputs.database_source import Stored
 from tests.flows import sabotage
 from tests.flows.conftest import plainly
 from flows.release import carry_out

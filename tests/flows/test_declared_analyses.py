@@ -23,11 +23,7 @@ from dp_core.methods.declared import declared_questions
 from dp_core.methods.declared.declared_questions import PARTS
 from tests.dp_core.bundle.forgery import failed, reseal, resealed, statement_of
 from tests.flows.corpus import only_read
-from tests.flows.releases.test_resume import (
-    assert_complete,
-    failing,
-    noisy,
-)
+from tests.flows.releases.test_resume import assert_complete, failing, noisy
 from tests.flows.test_reuse import Second
 from tests.full import some
 

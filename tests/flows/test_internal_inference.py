@@ -117,7 +117,7 @@ def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd)
     def perform(stage, run, *given):
         answer = stage.fn(run, *given)
         if stage.name == "check":
-            facts.append(set(run.folder.done("check")))
+            facts.append(set(run.folder.facts_of("check")))
         return answer
 
     def loud(*given):

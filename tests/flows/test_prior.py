@@ -9,7 +9,7 @@ from dp_core.bundle.statement.sections import prior_in_words, prior_statement
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, BudgetRefused, StageFailed
 from dp_core.plan.plan import make_plan
-from flows.answers.plan_answers import plan_answer
+from flows.answers.forecast_answers import plan_answer
 from tasks.run.earlier_releases import load_release
 from tests.dp_core.bundle.forgery import failed, reseal
 from tests.flows.conftest import stopping

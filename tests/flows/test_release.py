@@ -13,7 +13,7 @@ import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.composition import NOTHING, Amount
-from flows.cli.actions.abandonment import abandon
+from flows.cli.actions.publication_decisions import abandon
 from tasks.ledger.release_writer import ReleaseWriter
 from tests.flows.conftest import ROWS, as_csv, plainly, stopping, survey
 from tests.full import some

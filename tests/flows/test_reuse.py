@@ -10,7 +10,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.cost.composition import NOTHING, Amount
-from flows.cli.actions.abandonment import abandon
+from flows.cli.actions.publication_decisions import abandon
 from tests.dp_core.bundle.forgery import failed
 from tests.flows.conftest import SCHEMA, plainly, stopping
 from tests.flows.corpus import Later, lent

@@ -44,7 +44,7 @@ def spoil(project, old, new):
 
 
 def passed(project, stage):
-    return RunFolder(project.home, "town").done(stage) is not None
+    return RunFolder(project.home, "town").facts_of(stage) is not None
 
 
 @pytest.mark.usefixtures("blind")

@@ -10,15 +10,15 @@ from typing import Any, cast
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.kernel.privacy import PAYING_STAGES, Noise, unprotected
-from dp_core.methods.bin_density.outer_bins import outer_bins
+from dp_core.methods.bin_density.fitting import outer_bins
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.methods.selection.budget.wanted_shares import Margin, margins
 from dp_core.plan.forecast.error_forecast import forecast_error
-from dp_core.plan.forecast.machine_speed import REFERENCE, Machine
-from dp_core.plan.forecast.many_levels import many_levels
+from dp_core.plan.forecast.one_step import many_levels
 from dp_core.plan.forecast.resource_forecast import ResourceForecast, forecast_resources
+from dp_core.plan.forecast.stage_pace import REFERENCE, Machine
 from dp_core.plan.plan import Plan, PlannedTable, PlannedTotal, check_reach, make_plan
 from dp_core.plan.steps.statistics_measurement import margin_in_limits, margin_in_records
 from dp_core.schema.definition import Schema
@@ -298,8 +298,7 @@ def _total(total: PlannedTotal, rows: int | None) -> dict[str, Any]:
 
 def _evenness(plan: Plan) -> float | None:
     """Return the share of uniformly random records; None for methods that draw no records."""
-    from dp_core.methods.parametric.adapters import Measuring
-    from dp_core.methods.parametric.drawn_records import TableDraws
+    from dp_core.methods.parametric.drawn_records import Measuring, TableDraws
 
     spec, rows = plan.spec, plan.spec.rows or plan.spec.schema.rows_about
     half = spec.selector
@@ -311,7 +310,7 @@ def _evenness(plan: Plan) -> float | None:
 
 def _bins_unused(plan: Plan) -> list[str]:
     """Return the columns whose bins are paid for but not used by the method's model."""
-    from dp_core.methods.parametric.adapters import Measuring
+    from dp_core.methods.parametric.drawn_records import Measuring
 
     half = plan.spec.selector
     if not isinstance(half, Measuring) or half.method.by_bins:

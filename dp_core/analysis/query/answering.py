@@ -26,11 +26,7 @@ import numpy as np
 
 from dp_core.analysis.query.answer_notes import notes_of, outside_note
 from dp_core.analysis.query.asked_counts import Asked, Counted, QueryCell
-from dp_core.analysis.query.declared_sums import (
-    DeclaredAnswer,
-    answer_declared,
-    unused_declaration,
-)
+from dp_core.analysis.query.declared_sums import DeclaredAnswer, answer_declared, unused_declaration
 from dp_core.analysis.query.possible_answers import check_informative, possible_answers
 from dp_core.analysis.query.sources import NOTE, Sources, asked_groups
 from dp_core.analysis.query.term_intervals import (

@@ -27,17 +27,9 @@ import numpy as np
 from dp_core.analysis.query.answer_notes import notes_of
 from dp_core.analysis.query.answering import flat, prepare_question, terms_of
 from dp_core.analysis.query.asked_counts import Asked
-from dp_core.analysis.query.comparable import (
-    check_questions,
-    check_releases,
-    common_groups,
-)
+from dp_core.analysis.query.comparable import check_questions, check_releases, common_groups
 from dp_core.analysis.query.declared_sums import unused_declaration
-from dp_core.analysis.query.possible_answers import (
-    PossibleAnswers,
-    moved_to,
-    possible_answers,
-)
+from dp_core.analysis.query.possible_answers import PossibleAnswers, moved_to, possible_answers
 from dp_core.analysis.query.query_answer import (
     CHANGES,
     QueryAnswer,

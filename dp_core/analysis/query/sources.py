@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.query.declared_sums import DeclaredSums, declared_sums
-from dp_core.bundle.quality.distant_totals import explained_by_noise
 from dp_core.bundle.quality.relations import as_table, pool_release
+from dp_core.bundle.quality.table_fit import explained_by_noise
 from dp_core.bundle.reading import Bundle, PrivateDraws
 from dp_core.inference.private_draws import GroupDraws, GroupPosterior, group_posterior
 from dp_core.inference.questions.question import Question

@@ -2,7 +2,7 @@
 
 A coefficient compares codes of one column: the values of a number, or a level with the reference
 level. With the codes' values, a noisy table of outcome and predictor tells what to expect of it
-(`dp_core.bundle.quality.expected_errors`).
+(`dp_core.bundle.quality.pair_errors`).
 """
 
 from __future__ import annotations

@@ -14,9 +14,8 @@ from typing import Literal
 import numpy as np
 
 from dp_core.analysis.regression.column_scores import Compared
-from dp_core.bundle.quality.bin_bias import BinBias, bin_bias
-from dp_core.bundle.quality.expected_errors import ExpectedErrors, slope_errors
-from dp_core.bundle.quality.relations import measured_cliques, thin_groups
+from dp_core.bundle.quality.pair_errors import ExpectedErrors, slope_errors
+from dp_core.bundle.quality.relations import BinBias, bin_bias, measured_cliques, thin_groups
 from dp_core.bundle.reading import Bundle
 from dp_core.inference.combine import Combined
 from dp_core.inference.combining_rules import OFF

@@ -16,12 +16,7 @@ from dp_core.analysis.regression.declared_estimates import (
     relative_width,
 )
 from dp_core.analysis.regression.design import FAMILIES, Design, Family
-from dp_core.analysis.regression.fitting import (
-    Fit,
-    check_enough,
-    coefficient_names,
-    fit_stacked,
-)
+from dp_core.analysis.regression.fitting import Fit, check_enough, coefficient_names, fit_stacked
 from dp_core.analysis.regression.frames import Frame, about_persons, read_frames
 from dp_core.analysis.regression.interval_warnings import (
     Concern,

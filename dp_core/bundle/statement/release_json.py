@@ -35,7 +35,7 @@ from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.ledger.ledger_position import Adoption, Total
 from dp_core.kernel.privacy import Relation, unprotected
 from dp_core.methods import registry
-from dp_core.plan.method_options import plain_options
+from dp_core.plan.release_spec import plain_options
 from dp_core.schema.panel.panel_waves import Panel
 
 FORMAT_NAME = "dp-release bundle"

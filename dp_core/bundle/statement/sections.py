@@ -13,7 +13,7 @@ from typing import Any
 from dp_core.inference.formulas.declared_statistic import is_statistic
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.document import ProtectedUnit
-from dp_core.methods.bin_density.stated import statement as densities
+from dp_core.methods.bin_density.fitting import statement as densities
 from dp_core.methods.replicates.survey_weights import in_words as total_in_words
 from dp_core.plan.chosen_domain import statement as chosen
 from dp_core.plan.earlier_release import EarlierRelease

@@ -2,22 +2,40 @@
 
 A charge must cover the cost of its event, the event must be calibrated to the effect of one record
 on the query, and every noisy table must be what one charge paid for.
+
+The statement of a release that uses the noisy tables of an earlier one holds the receipts and the
+plan of the earlier one. `check_measurements` connects the two releases. With the bundle of the
+earlier release it also compares both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured
-from dp_core.bundle.verification.claims import GARBAGE, Charge, Claims
+from dp_core.bundle.statement.release_json import STATEMENT, currency_json
+from dp_core.bundle.statement.sections import MEASUREMENTS, measurements_statement
+from dp_core.bundle.verification.claims import (
+    GARBAGE,
+    Charge,
+    Claims,
+    Undecided,
+    contradicted_terms,
+    read_claims,
+)
 from dp_core.errors import BadInput
+from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_values import scale_in_households, stored_shares
@@ -27,7 +45,7 @@ from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, drawn_from_cells
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, differing_draws
 from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
-from dp_core.kernel.ledger.receipts import result_hash
+from dp_core.kernel.ledger.receipts import first_bad_link, result_hash
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.grant import TABLE
@@ -37,6 +55,8 @@ from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.vetted import SUMS, required
 from dp_core.kernel.released import Answers, SparseTable, Totals
 from dp_core.kernel.step_names import interaction_step, set_of, step_name, table_step
+from dp_core.plan.earlier_release import EarlierRelease
+from dp_core.plan.reading.measurements_reader import MEASURING
 
 
 def check_charges(claims: Claims) -> str | tuple[str, ...]:
@@ -322,3 +342,108 @@ def _committed_form(item: Measured, shares: int) -> NDArray[np.int64]:
     if isinstance(item, SparseTable):
         return sparse_result(item.cells, item.values, item.domain.sizes, item.capacity)
     return stored_shares(item.values, shares)
+
+
+def check_measurements(
+    folder: Path,
+    document: Mapping[str, Any],
+    claims: Claims,
+    first: Path | None,
+    fault: str | Undecided | None,
+) -> str | tuple[str, ...] | Undecided:
+    """Return whose noisy tables a release uses, or what contradicts that.
+
+    Args:
+        folder: The bundle.
+        document: Its statement.
+        claims: Its claims.
+        first: Bundle of the earlier release; None to check without it.
+        fault: What is wrong in that bundle, or cannot be decided; None if it verifies, or without
+            it.
+    """
+    earlier = claims.earlier
+    if earlier is None:
+        return (
+            "The release measured its tables itself, so there is no earlier bundle to compare.",
+        )
+    wrong = [*_not_connected(document, claims, earlier)]
+    if first is None:
+        return tuple(wrong) or (
+            f"By the receipts stated here, release {earlier.name!r:.80} paid for the noisy tables."
+            " Not compared with the bundle of that release: name its folder with --measurements."
+        )
+    if isinstance(fault, Undecided):
+        said = f"The bundle {first} cannot be verified here: {fault.sentence}"
+        return tuple(wrong) or Undecided(said)
+    wrong += [f"The bundle {first} does not verify: {fault}"] if fault else []
+    wrong += [] if fault else _unlike(folder, earlier, first)
+    return tuple(wrong) or (
+        f"Tables, charges and signatures are those of release {earlier.name!r:.80} in"
+        f" {first}, which verifies."
+    )
+
+
+def _not_connected(document: Mapping[str, Any], claims: Claims, earlier: Claims) -> Iterator[str]:
+    """Yield what contradicts that the release used the earlier one's tables and nothing else."""
+    body: Mapping[str, Any] = claims.reserve.body
+    name = f"release {earlier.name!r:.80}"
+    if any(
+        row.release != earlier.name or row.account != claims.account for row in earlier.receipts
+    ):
+        yield f"A receipt of {name} belongs to another release or account."
+    broken = first_bad_link(earlier.receipts)
+    if broken is not None:
+        yield f"Of {name}: {broken}"
+    if earlier.receipts[-1].hash != earlier.head or earlier.receipts[-1].kind != "settle":
+        yield f"The last receipt of {name} is not the one that {STATEMENT} states."
+    if body.get("measurements") != {"release": earlier.name, "head": earlier.head}:
+        yield f"The reservation does not name {name} with its last receipt."
+    if digest(earlier.plan) != earlier.reserve.body["plan"]:
+        yield f"The plan of {name} is not the one that was reserved: its hash differs."
+    used = EarlierRelease(
+        earlier.name, claims.account, earlier.plan, earlier.receipts, earlier.place
+    )
+    made = measurements_statement(used, earlier.plan, currency_json(earlier.currency))
+    if canonical_json(document[MEASUREMENTS]) != canonical_json(made):
+        yield f"{STATEMENT} states '{MEASUREMENTS}' unlike the receipts and the plan of {name}."
+    spec = claims.plan["spec"]
+    if spec.get("measurements") != used.document():
+        yield f"The plan does not name {name} with its plan and its last receipt."
+    for key in ("schema", *MEASURING):
+        if canonical_json(spec.get(key)) != canonical_json(earlier.plan["spec"].get(key)):
+            yield f"The plan states {key!r} unlike the plan of {name}."
+    yield from contradicted_terms(claims)
+    promised = [body["epsilon"], body["delta"], body["currency"]["limit"]]
+    promised += [body["currency"]["own_delta"], *body["costs"].values()]
+    if any(exact_fraction(amount) for amount in promised) or claims.charges or claims.committed:
+        yield "The release reserved or charged something, although it uses paid tables."
+    if claims.settled is None or claims.settled.body["outcome"] != "finished":
+        yield "No receipt says that the release was finished and settled."
+    mode = spec["synthesize"]["mode"]
+    if body["mode"] != mode:
+        yield "The plan makes its sets in another mode than was reserved."
+    charged = [(charge.stage, charge.step) for charge in earlier.charges]
+    tables = [(stage, step) for stage, step in charged if stage != "checks"]
+    yield from mode_contradictions(mode, claims.sets, tables)
+    if not earlier.receipts_signed:
+        yield f"The stated signature of the last receipt of {name} is wrong."
+
+
+def _unlike(folder: Path, earlier: Claims, first: Path) -> Iterator[str]:
+    """Yield how the stated earlier release differs from the one in its own bundle."""
+    own = read_claims(json.loads((first / STATEMENT).read_bytes()))
+    stated = (earlier.name, earlier.account, earlier.receipts, earlier.plan, earlier.head)
+    if (own.name, own.account, own.receipts, own.plan, own.head) != stated:
+        yield (
+            f"The bundle {first} holds release {own.name!r:.80} with other receipts than"
+            f" those stated for release {earlier.name!r:.80}."
+        )
+        return
+    if own.place != earlier.place:
+        yield f"The bundle {first} states another place or signature of its last receipt."
+    try:
+        same = pq.read_table(folder / MARGINALS).equals(pq.read_table(first / MARGINALS))
+    except (OSError, pa.ArrowException):
+        same = False
+    if not same:
+        yield f"{MARGINALS} does not hold the tables of {first / MARGINALS}."

@@ -1,9 +1,13 @@
-"""The claims of a statement, read into types; none of them is trusted."""
+"""The claims of a statement, read into types; none of them is trusted.
+
+A check that depends on a method which this version of dp-release does not know is undecided: no
+fault was found, but it never counts as passed, because a forged bundle can name any method.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast, get_args
@@ -16,8 +20,10 @@ from dp_core.kernel.cost.currency import Currency, Kind
 from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.linked_columns import household_shares
-from dp_core.kernel.document import UNIT_KEYS
+from dp_core.kernel.document import UNIT_KEYS, check_document, document_hash
 from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.extensions import EXTENSIONS
+from dp_core.kernel.ledger.account_terms import unknown_terms
 from dp_core.kernel.ledger.entries import signed_message
 from dp_core.kernel.ledger.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.kernel.ledger.receipts import Receipt
@@ -25,7 +31,9 @@ from dp_core.kernel.ledger.signatures import is_signed
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.privacy import Neighbours, Relation
-from dp_core.methods.bin_density.stated import with_statement as with_stated_densities
+from dp_core.methods import registry
+from dp_core.methods.bin_density.fitting import with_statement as with_stated_densities
+from dp_core.methods.registry import Family
 from dp_core.plan.chosen_domain import read_statement, with_choices
 from dp_core.schema.compiled import kernel_document
 from dp_core.schema.definition import Schema
@@ -359,3 +367,89 @@ def program_of(document: Mapping[str, Any]) -> str:
     version = document["software"].get("dp_release")
     known = isinstance(version, str) and re.fullmatch(r"\d{1,4}(\.\w{1,8}){0,4}", version)
     return f"dp_release {version}" if known else "the version of dp_release"
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """The finding of a check that this program cannot decide.
+
+    Attributes:
+        sentence: What is unknown, and which version of the program to install.
+    """
+
+    sentence: str
+
+
+def unknown_method(plan: Mapping[str, Any]) -> str:
+    """Return the name of an unknown method in a plan; empty if all its methods are known.
+
+    Args:
+        plan: Plan of a bundle; it is not trusted.
+
+    Raises:
+        Exception: a lookup, type or attribute error if it does not have the form of a plan.
+    """
+    spec = plan["spec"]
+    parametric = spec["synthesize"].get("method")
+    if parametric is not None:
+        return _unknown("parametric", parametric)
+    unknown = _unknown("reconstruction", spec["reconstruct"]["method"])
+    return _unknown("selection", spec["select"]["method"]) or unknown
+
+
+def unknown_selection(plan: Mapping[str, Any]) -> str:
+    """Return the name of an unknown selection, which may or may not use the data; else empty.
+
+    It is looked up in its family: a parametric method may have the name of a selection.
+    """
+    spec = plan["spec"]
+    return _unknown("selection", spec["select"]["method"]) if "select" in spec else ""
+
+
+def _unknown(family: Family, name: object) -> str:
+    try:
+        registry.find(family, str(name))
+    except BadInput:
+        return str(name)
+    return ""
+
+
+def undecided_by_method(name: str, program: str, what: str) -> Undecided:
+    """Return the finding that something cannot be checked, and what to install.
+
+    Args:
+        name: Name of the method.
+        program: Program that made the release, with its version.
+        what: Subject of the sentence: what cannot be checked.
+    """
+    return Undecided(
+        f"The method {name!r:.40} is not known to this dp-release, so {what} cannot be checked."
+        f" Install {program}, which made the release, and run `dp-release verify` with it."
+    )
+
+
+def contradicted_terms(claims: Claims) -> Iterator[str]:
+    """Yield how unit and document of a reservation differ from those of schema and plan."""
+    body: Mapping[str, Any] = claims.reserve.body
+    if unknown := unknown_terms(claims.reserve):
+        yield f"The reservation has terms that this program does not know: {unknown[0]!r:.40}."
+    reserved_unit = {name: body[name] for name in UNIT_KEYS if name in body}
+    if (claims.relation.neighbours, claims.unit) != (body["neighbours"], reserved_unit):
+        yield "The stated neighbours or unit are not those that were reserved."
+    # privacy: rows above the limit are dropped by what the schema states; the shares of a household
+    # follow from its most members.
+    if claims.unit != claims.schema.unit.stated:
+        yield "The stated unit is not that of the schema."
+    # privacy: the file is coded, and units are limited, by the document that was reserved.
+    try:
+        check_document(claims.document)
+    except BadInput:
+        yield "Schema and plan compile to a document that contradicts itself."
+    if document_hash(claims.document) != body["document"]:
+        yield "The document that was reserved is not that of the schema and the plan."
+    reserved = list(body.get("extensions", ()))
+    if reserved != claims.plan["extensions"]:
+        yield "The reserved extensions are not those of the plan."
+    asked = {str(charge.asks["name"]) for charge in claims.charges} & {*EXTENSIONS}
+    for name in sorted(asked - {*reserved}):
+        yield f"It asked {name!r}, an extension that it did not reserve."

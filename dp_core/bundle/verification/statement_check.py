@@ -1,4 +1,4 @@
-"""Check of the statement's sentences, decimals and copied values against plan and receipts.
+"""Checks of a statement against plan and receipts: sentences, copied values and guarantees.
 
 People read the sentences and the decimals, programs read the copies. If one of them were changed
 and every checksum recomputed, readers would see a guarantee that the receipts do not support.
@@ -7,6 +7,7 @@ and every checksum recomputed, readers would see a guarantee that the receipts d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 from dp_core.bundle.statement.citation import suggested_citation
@@ -27,16 +28,22 @@ from dp_core.bundle.statement.sections import (
     thresholds_of,
 )
 from dp_core.bundle.statement.spent_budget import accounting_json
-from dp_core.bundle.verification.claims import Claims
-from dp_core.bundle.verification.unknown_methods import (
+from dp_core.bundle.verification.claims import (
+    Claims,
     Undecided,
+    contradicted_terms,
+    currency,
     undecided_by_method,
     unknown_method,
+    unknown_selection,
 )
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
 from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.cost.guarantee import Guarantee
+from dp_core.kernel.cost.guarantee import PLD, Guarantee, shown
 from dp_core.kernel.document import UNIT_KEYS
+from dp_core.kernel.exact import exact_fraction
+from dp_core.kernel.privacy import TABLE_STAGES
+from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.plan.quality_checks import verdicts
 
 _STATED: Mapping[str, frozenset[str]] = {
@@ -224,3 +231,75 @@ def check_decision(document: Mapping[str, Any], claims: Claims) -> str | tuple[s
         f"Waited for approval from {approval['held']} on; approved and published after"
         f" {looks or 'no'} recorded look{'s' if looks != 1 else ''} at the internal report."
     )
+
+
+def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
+    """Return that reservation and noise imply the stated guarantees, or which they do not.
+
+    Args:
+        claims: Claims of the statement; they are not trusted.
+
+    Raises:
+        Exception: one of `claims.GARBAGE` if a value does not have the expected form.
+    """
+    body: Mapping[str, Any] = claims.reserve.body
+    epsilon, delta = claims.enforced
+    wrong: list[str] = []
+    if (epsilon, delta) != (exact_fraction(body["epsilon"]), exact_fraction(body["delta"])):
+        wrong.append("The stated (epsilon, delta) is not the one that was reserved.")
+    wrong += contradicted_terms(claims)
+    reserved = currency(*(body["currency"][name] for name in ("kind", "limit", "own_delta")))
+    if reserved != claims.currency:
+        wrong.append("The stated currency or total is not the one that was reserved.")
+    if epsilon <= 0 or not 0 <= delta < 1:
+        return (*wrong, "The stated (epsilon, delta) is not a guarantee.")
+    if not reserved.implies(epsilon, delta):
+        wrong.append(
+            "The reserved total does not imply the stated (epsilon, delta) under the accounting of"
+            f" this program; the release was made with {claims.program}."
+        )
+    if wrong:
+        return tuple(wrong)
+    sentences: list[str] = []
+    unknown = unknown_selection(claims.plan)
+    undecided = False
+    for claim in (claims.tightest, claims.also):
+        if claim is None:
+            continue
+        pair = claim.epsilon, claim.delta
+        words = f"epsilon {float(claim.epsilon):.6g} at delta {float(claim.delta):.3g}"
+        implied = pair == claims.enforced or reserved.implies(*pair)
+        if claim.theorem == reserved.theorem and implied:
+            sentences.append(f"The reserved total implies {words}.")
+        elif claim.theorem == PLD and _noise_implies(claims, *pair):
+            undecided = bool(unknown)
+            sentences.append(f"The noise of the planned tables gives {words}.")
+        else:
+            wrong.append(
+                f"Neither the reserved total nor the noise of the tables gives {words} under the"
+                " stated theorem."
+            )
+    if undecided and not wrong:
+        what = "whether its plan fixed all noise beforehand, as the stated guarantee requires,"
+        return undecided_by_method(unknown, claims.program, what)
+    return tuple(wrong) or " ".join(sentences)
+
+
+def _noise_implies(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether the noise of the receipts implies a guarantee that the total does not.
+
+    This holds only if the plan fixed the noise beforehand; an unknown selection is treated as if it
+    had. No tolerance is needed, because the published figures were rounded up by more than the
+    results of two machines differ.
+    """
+    # privacy: losses of events compose only where no event depended on another's result.
+    tables = all(charge.stage in TABLE_STAGES for charge in claims.charges)
+    # For any method, a plan that pays for anything but tables is adaptive.
+    tables = tables and all(
+        stage in TABLE_STAGES for stage, cost in claims.plan["costs"].items() if cost != "0"
+    )
+    fixed = fixed_beforehand(claims.plan) or bool(unknown_selection(claims.plan))
+    if not (claims.charges and tables and fixed):
+        return False
+    charges = [(charge.event, charge.asks) for charge in claims.charges]
+    return shown(charges, claims.relation, epsilon, delta)

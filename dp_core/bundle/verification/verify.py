@@ -22,28 +22,31 @@ from dp_core.bundle.statement.release_json import (
     STATEMENT,
     render,
 )
-from dp_core.bundle.verification.charges_check import check_charges, check_tables
-from dp_core.bundle.verification.claims import GARBAGE, Claims, program_of, read_claims
-from dp_core.bundle.verification.expectations_check import check_expectations
-from dp_core.bundle.verification.figures_check import check_figures, fits_of_sets
+from dp_core.bundle.verification.charges_check import (
+    check_charges,
+    check_measurements,
+    check_tables,
+)
+from dp_core.bundle.verification.claims import GARBAGE, Claims, Undecided, program_of, read_claims
+from dp_core.bundle.verification.figures_check import check_figures, check_rules, fits_of_sets
 from dp_core.bundle.verification.files_check import (
     check_copies,
+    check_expectations,
     check_files,
     check_sets,
     files_in,
 )
-from dp_core.bundle.verification.guarantee_check import check_guarantee
-from dp_core.bundle.verification.measurements_check import check_measurements
-from dp_core.bundle.verification.rules_check import check_rules
-from dp_core.bundle.verification.statement_check import check_decision, check_statement
-from dp_core.bundle.verification.unknown_methods import Undecided
+from dp_core.bundle.verification.statement_check import (
+    check_decision,
+    check_guarantee,
+    check_statement,
+)
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.composition import Composition, Terms
 from dp_core.kernel.ledger.receipts import first_bad_link
 from dp_core.kernel.ledger.signatures import fingerprint, is_signed
-from dp_core.methods.bin_density.fitting import may_have_density, with_densities
-from dp_core.methods.bin_density.stated import agree
+from dp_core.methods.bin_density.fitting import agree, may_have_density, with_densities
 from dp_core.plan.chosen_domain import choose
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.similar_paths import similar_path

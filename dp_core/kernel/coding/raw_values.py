@@ -54,12 +54,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_core.kernel.coding.coding_rule import CodingRule
-from dp_core.kernel.coding.parsed_texts import (
-    INT64_MAX,
-    INT64_MIN,
-    integers_of,
-    numbers_of,
-)
+from dp_core.kernel.coding.parsed_texts import INT64_MAX, INT64_MIN, integers_of, numbers_of
 from dp_core.kernel.coding.stored_texts import (
     BOOLEAN,
     BOOLEAN_WORD,

@@ -19,12 +19,7 @@ from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.linear_questions import (
-    GRID,
-    CosineSums,
-    check_edges,
-    cosines,
-)
+from dp_core.kernel.questions.linear_questions import GRID, CosineSums, check_edges, cosines
 from dp_core.kernel.questions.statistic import TableStatistic, alike
 from dp_core.kernel.questions.whole_numbers import MOST, check_work, saturated
 

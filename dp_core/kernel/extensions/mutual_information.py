@@ -17,10 +17,7 @@ from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.errors import BadInput
-from dp_core.kernel.extensions.parent_candidates import (
-    CandidateScores,
-    by_parents,
-)
+from dp_core.kernel.extensions.parent_candidates import CandidateScores, by_parents
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.descriptions import whole
 from dp_core.kernel.questions.statistic import alike

@@ -25,12 +25,7 @@ from dp_core.kernel.questions.linear_questions import (
     check_columns,
 )
 from dp_core.kernel.questions.statistic import ClaimedCodes, Sum, claims
-from dp_core.kernel.questions.whole_numbers import (
-    MOST_POSITIONS,
-    cell_numbers,
-    cut,
-    exact_sums,
-)
+from dp_core.kernel.questions.whole_numbers import MOST_POSITIONS, cell_numbers, cut, exact_sums
 
 MOST_REACH = 2**40
 """Largest absolute value that a record may add."""

@@ -21,17 +21,15 @@ from dp_core.lab.evaluation.release_scores import COUNTED
 from dp_core.lab.field_scores.code_values import CodeValues, records_at
 from dp_core.lab.field_scores.file_scores import default_columns, file_scores
 from dp_core.lab.measures.classification import misclassification, svm_accuracy
-from dp_core.lab.measures.kind_error import (
+from dp_core.lab.measures.table_errors import (
     KINDS,
     countable,
-    tables_by_kind,
-    tables_in_own_units,
-)
-from dp_core.lab.measures.table_errors import (
     max_cell_error,
     mean_range_error,
     random_range_queries,
     relative_entropy,
+    tables_by_kind,
+    tables_in_own_units,
 )
 from dp_core.metrics.marginal_error import TRIPLES, Tally, batches, small_cliques, tvd, within_limit
 

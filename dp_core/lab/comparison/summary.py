@@ -18,13 +18,7 @@ from dp_core.lab.comparison.cells import (
     Result,
     RunOutcome,
 )
-from dp_core.lab.comparison.figures import (
-    FIGURE,
-    FIGURES,
-    about_runs,
-    figure_name,
-    shown_number,
-)
+from dp_core.lab.comparison.figures import FIGURE, FIGURES, about_runs, figure_name, shown_number
 from dp_core.lab.measures.inference_agreement import Outcome
 from dp_core.lab.measures.table_errors import relative_error
 from dp_core.text.documents.spreadsheet_text import spreadsheet_comment, spreadsheet_text

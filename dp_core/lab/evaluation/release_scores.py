@@ -15,16 +15,18 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.released import Released
 from dp_core.lab.field_scores.code_values import CodeValues, resample
 from dp_core.lab.field_scores.file_scores import (
+    MOST_PAIRS,
     FileScores,
     ScoredColumns,
     default_columns,
+    equivalent_sample,
     file_scores,
     mean_headline,
     plain_values,
     sample_records,
+    sample_scores,
 )
-from dp_core.lab.field_scores.k_marginal import MOST_PAIRS, equivalent_sample, sample_scores
-from dp_core.lab.measures.kind_error import PairRows, kind_errors
+from dp_core.lab.measures.table_errors import PairRows, kind_errors
 from dp_core.methods.replicates.kept_moments import scores_of
 from dp_core.metrics.marginal_error import average_tvd
 from dp_core.schema.definition import Schema

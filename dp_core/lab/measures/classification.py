@@ -45,7 +45,7 @@ def misclassification(
         name in nominal and size <= _MOST_NATIVE for name, size in zip(others, sizes, strict=True)
     ]
 
-    def prepared(data: Dataset) -> NDArray[np.float64]:
+    def prepare(data: Dataset) -> NDArray[np.float64]:
         return np.stack([data.column(name) for name in others], axis=1).astype(np.float64)
 
     learner = HistGradientBoostingClassifier(
@@ -54,7 +54,7 @@ def misclassification(
         categorical_features=categories if any(categories) else None,
         random_state=0,
     )
-    return 1.0 - _accuracy(learner, train, test, target, prepared)
+    return 1.0 - _accuracy(learner, train, test, target, prepare)
 
 
 def svm_accuracy(
@@ -69,7 +69,7 @@ def svm_accuracy(
 
     domain = train.domain
 
-    def prepared(data: Dataset) -> Any:
+    def prepare(data: Dataset) -> Any:
         from scipy import sparse
 
         parts = []
@@ -88,7 +88,7 @@ def svm_accuracy(
 
     # Primal (there are more records than features): its solver uses no random numbers.
     learner = LinearSVC(dual=False, random_state=0)
-    return _accuracy(learner, train, test, target, prepared)
+    return _accuracy(learner, train, test, target, prepare)
 
 
 def _accuracy(learner: Any, train: Dataset, test: Dataset, target: str, prepared: Any) -> float:

@@ -1,10 +1,17 @@
-"""Fits the pieces of public bins (`BinPieces`) to noisy counts."""
+"""Fits the pieces of public bins (`BinPieces`) to noisy counts, and states them.
+
+Few records in a public bin at an end of the range that is much wider than all others together may
+hold much of the sum of a column, and no count says where in the bin they are. This follows from the
+schema alone, so that it is known before anything is spent.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -16,6 +23,7 @@ from dp_core.methods.bin_density.neighbours import below, falls
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.bin_pieces import WHOLE, BinPieces
 from dp_core.schema.bin_values import whole_bounds
+from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.definition import Column, Schema
 
 MOST_BINS = 256
@@ -141,3 +149,168 @@ def _lattices(column: Column) -> list[_Lattice]:
             step = Fraction(1, 10**column.decimals)
         found.append(_Lattice(low, high, step))
     return found
+
+
+_EXACT = re.compile(r"-?[0-9]{1,40}([.][0-9]{1,20}|/[0-9]{1,40})?")
+ROUNDING = 4
+"""Largest difference of two weights that floating-point arithmetic of two machines may explain."""
+
+
+def statement(schema: Schema) -> list[dict[str, object]]:
+    """Return the fitted densities for the statement of a release; empty if there are none.
+
+    Each column has its bins with more than one piece: the code of the bin, where each piece begins,
+    and the weight of each piece in millionths of the bin's records.
+    """
+    found: list[dict[str, object]] = []
+    for column in schema.columns:
+        if column.pieces is None:
+            continue
+        places = column.pieces.places(column.edges)
+        starts = [column.scale.text(edge) for edge in column.pieces.edges[:-1]]
+        bins = [
+            {
+                "code": code,
+                "from": starts[low:high],
+                "millionths": list(column.pieces.weights[low:high]),
+            }
+            for code, (low, high) in enumerate(pairwise(places))
+            if high - low > 1
+        ]
+        found.append({"column": column.name, "bins": bins})
+    return found
+
+
+def with_statement(schema: Schema, entries: object) -> Schema:
+    """Return the schema with the densities that a statement states.
+
+    Args:
+        schema: Schema of the release, as written.
+        entries: What `statement` returned, read from a file.
+
+    Raises:
+        Exception: a lookup, type or value error if the entries do not have that shape, or do not
+            fit the schema.
+    """
+    if not isinstance(entries, list):
+        raise TypeError("The densities must be a list.")
+    found = {entry["column"]: entry["bins"] for entry in entries}
+    if len(found) != len(entries) or not {*found} <= {
+        column.name for column in schema.columns if may_have_density(column)
+    }:
+        raise ValueError("A density is stated twice, or for a column that has none.")
+    columns = tuple(
+        dataclasses.replace(column, pieces=_pieces(column, found[column.name]))
+        if column.name in found
+        else column
+        for column in schema.columns
+    )
+    return dataclasses.replace(schema, columns=columns)
+
+
+def agree(one: BinPieces | None, other: BinPieces | None) -> bool:
+    """Return whether two densities are the same, except for the rounding of their weights."""
+    if one is None or other is None:
+        return one is other
+    return one.edges == other.edges and all(
+        abs(weight - another) <= ROUNDING
+        for weight, another in zip(one.weights, other.weights, strict=True)
+    )
+
+
+def _pieces(column: Column, bins: Sequence[Mapping[str, object]]) -> BinPieces:
+    stated = {entry["code"]: entry for entry in bins}
+    if len(stated) != len(bins) or not {*stated} <= {*range(column.bins)}:
+        raise ValueError("A bin is stated twice, or does not exist.")
+    edges: list[Fraction] = []
+    weights: list[int] = []
+    for code in range(column.bins):
+        starts, own = [column.edges[code]], [WHOLE]
+        if code in stated:
+            texts, given = stated[code]["from"], stated[code]["millionths"]
+            if not isinstance(texts, list) or not isinstance(given, list):
+                raise TypeError("Pieces must be lists.")
+            if any(type(weight) is not int for weight in given) or sum(given) != WHOLE:
+                raise ValueError("The weights of a bin must be whole and sum to a million.")
+            starts, own = [_value(text, column.scale) for text in texts], given
+        if len(starts) != len(own) or starts[0] != column.edges[code]:
+            raise ValueError("A bin must begin with its first piece.")
+        edges += starts
+        weights += own
+    found = BinPieces((*edges, column.edges[-1]), tuple(weights))
+    found.places(column.edges)
+    return found
+
+
+def _value(text: object, scale: ValueType) -> Fraction:
+    """Return the value of a text as `ValueType.text` writes it."""
+    if isinstance(text, str) and scale.own_texts:
+        return scale.parse(text)
+    if not isinstance(text, str) or not _EXACT.fullmatch(text):
+        raise ValueError("not the text of a value")
+    return Fraction(text)
+
+
+WIDE = 3
+"""Width of an outer bin, in widths of all other bins together, from which it is named."""
+PART = Fraction(1, 20)
+"""Part of the records for which the effect on the mean is stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class OuterBin:
+    """An outer bin that is much wider than the others.
+
+    Attributes:
+        column: Name of the column.
+        label: Label of the bin.
+        times: Width of the bin, in widths of all other bins together.
+        moves: Range in which the mean may lie if the bin contains `PART` of the records, in the
+            column's unit.
+        uniform: Whether the schema makes values uniform within bins.
+    """
+
+    column: str
+    label: str
+    times: float
+    moves: float
+    uniform: bool
+
+    @property
+    def in_words(self) -> str:
+        """A sentence that says what the bin does, and how to fix it."""
+        percent = float(100 * PART)
+        moves = f"{self.moves:,.0f}" if self.moves >= 100 else f"{self.moves:.3g}"
+        density = (
+            "the uniform density that the schema states"
+            if self.uniform
+            else "a density within the bin, fitted to the neighbouring bins"
+        )
+        return (
+            f"{self.column}: the bin {self.label} is {self.times:,.0f} times as wide as all other"
+            f" bins together. If it contains {percent:.0f} % of the records, the mean is uncertain"
+            f" by {moves}. The sets assume {density}. State more edges in this range, or write"
+            " bins: {private: 12}."
+        )
+
+
+def outer_bins(schema: Schema) -> Iterator[OuterBin]:
+    """Yield the outer bins that are much wider than all others of their column together.
+
+    Dates have no sum, and private bins have about equally many records, so neither is named.
+
+    Args:
+        schema: Schema of a release. If it is on a grid, its values do not come from bins.
+    """
+    for column in schema.columns if schema.coarse is None else ():
+        if column.type.sums and column.choice is None and column.bins > 1:
+            yield from (each for code in (0, column.bins - 1) for each in _outer(column, code))
+
+
+def _outer(column: Column, code: int) -> Iterator[OuterBin]:
+    width = column.edges[code + 1] - column.edges[code]
+    others = column.edges[-1] - column.edges[0] - width
+    if width >= WIDE * others:
+        label, uniform = column.code_labels()[code], column.density == "uniform"
+        times, moves = float(width / others), float(PART * width)
+        yield OuterBin(column.name, label, times, moves, uniform)

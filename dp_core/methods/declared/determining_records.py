@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.questions.regressions.features import Levels
 from dp_core.methods.declared.declared_moments import Moments
-from dp_core.methods.declared.declared_regression import (
-    Codes,
-    DeclaredRegression,
-    Floats,
-    sizes_of,
-)
+from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats, sizes_of
 
 _COLLINEAR = 1e-9  # smallest eigenvalue of the correlations at which coefficients are determined
 _LEAST = 8  # number of added records of each level

@@ -13,11 +13,7 @@ from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import BinnedCounts
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.released import Totals
-from dp_core.methods.declared_statistics.limits import (
-    excess,
-    probe,
-    sums_question,
-)
+from dp_core.methods.declared_statistics.limits import excess, probe, sums_question
 from dp_core.methods.declared_statistics.tail_counts import TailCounts, tail_counts
 from dp_core.methods.declared_statistics.value_table import ValueTable
 

@@ -15,7 +15,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.released import Records, Released
 from dp_core.methods import averaging, registry
-from dp_core.methods.averaging import check_weights
+from dp_core.methods.averaging import check_models
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -48,16 +48,12 @@ class Average(Synthesizer):
     Attributes:
         models: Names of at least two parametric methods whose questions are known beforehand; each
             runs with its default options.
-        weights: Relative weights of the models, also in the budget; equal if empty. Public.
     """
 
     models: tuple[str, ...]
-    weights: tuple[Fraction, ...] = ()
 
     def __post_init__(self) -> None:
-        check_weights(self.models, self.weights)
-        if "average" in self.models:
-            raise ValueError("An average cannot contain another average; name its models directly.")
+        check_models(self.models)
 
     @property
     def extensions(self) -> tuple[str, ...]:
@@ -123,7 +119,7 @@ class Average(Synthesizer):
 
     @property
     def _parts(self) -> tuple[Fraction, ...]:
-        return averaging.parts(self.models, self.weights)
+        return averaging.parts(self.models)
 
     def _methods(self) -> tuple[Synthesizer, ...]:
         return tuple(registry.find("parametric", name)() for name in self.models)

@@ -109,10 +109,10 @@ class ColumnHistograms(Synthesizer):
         (totals,) = released
         edges, counts, missing = bin_counts(variable, totals)
         cells = counts.size + variable.missing
-        smoothed = self.smoothed(variable, counts, totals.variance)
+        smoothed = self.smooth(variable, counts, totals.variance)
         return Estimated(edges, smoothed, missing, totals.variance * cells)
 
-    def smoothed(
+    def smooth(
         self,
         variable: Variable,  # noqa: ARG002
         counts: Floats,

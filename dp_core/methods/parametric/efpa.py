@@ -91,7 +91,7 @@ class Efpa(ColumnHistograms):
         variance = totals.variance / GRID**2 * (1 + variable.missing)
         return Estimated(totals.of.edges, totals.of.histogram(values), missing, variance)
 
-    def smoothed(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
+    def smooth(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
         return without_noisy_coefficients(counts, variance)
 
 

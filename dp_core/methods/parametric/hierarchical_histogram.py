@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dp_core.kernel.released import Totals
+from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
     Estimated,
@@ -27,20 +28,14 @@ class HierarchicalHistogram(ColumnHistograms):
     Qardaji, Yang & Li (2013) find 8 to 16 best. The root of the tree is not measured: the number of
     records is known, or the release measures it for all columns.
 
-    Attributes:
-        branching: Number b of intervals that make up one interval of the next wider level, 16 by
-            default. If there are at most b bins, only the bins are measured.
+    Here b is 16. If there are at most b bins, only the bins are measured.
 
     Privacy:
         A record is in one interval of each level, so each level is a histogram with an equal part
         of the budget. This equals the published sensitivity, the height of the tree.
     """
 
-    branching: int = 16
-
-    def __post_init__(self) -> None:
-        if self.branching < 2:
-            raise ValueError(f"branching is a number from 2, not {self.branching}.")
+    branching: int = field(default=16, metadata=NO_OPTION)
 
     def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
         return ask_tree(variable, self.edges(variable), self.branching)

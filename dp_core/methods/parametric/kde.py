@@ -36,18 +36,11 @@ class KDE(ColumnHistograms):
     to be paid for.) Near the ends of the range the estimate is divided by the part of the kernel
     that lies within. Columns of levels have a noisy table. The columns are independent in the sets;
     the survey names the "curse of dimensionality" of joint estimates.
-
-    Attributes:
-        bandwidth: Standard deviation of the kernel, as a part of the column's range.
     """
 
-    bandwidth: float = 0.02
-
+    # Standard deviation of the kernel, as a part of the column's range: five bins.
+    bandwidth: ClassVar[float] = 0.02
     bins: ClassVar[int] = 256
-
-    def __post_init__(self) -> None:
-        if not 0 < self.bandwidth <= 1:
-            raise ValueError(f"bandwidth is a part of the range, not {self.bandwidth:g}.")
 
     def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
         edges = self.edges(variable)

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_core.methods.parametric.column_histograms import (
-    ColumnHistograms,
-    Floats,
-)
+from dp_core.methods.parametric.column_histograms import ColumnHistograms, Floats
 from dp_core.schema.variables import Variable
 
 PRICE = 2.0
@@ -31,7 +28,7 @@ class NoiseFirst(ColumnHistograms):
         One histogram; a record is in one of its bins. Merging is post-processing.
     """
 
-    def smoothed(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
+    def smooth(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
         return merge_runs(counts, PRICE * variance)
 
 

@@ -8,11 +8,7 @@ from fractions import Fraction
 
 from dp_core.kernel.questions.cuts import CutDeviations
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.column_histograms import (
-    CHOOSING,
-    CutColumns,
-    bin_question,
-)
+from dp_core.methods.parametric.column_histograms import CHOOSING, CutColumns, bin_question
 from dp_core.schema.variables import Variable
 
 _DEPTH = 6

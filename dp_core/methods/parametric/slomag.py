@@ -31,8 +31,8 @@ class Slomag(ChainedRegressions):
     def by_default(self, variables: Variables) -> tuple[Variable, ...]:
         return (*variables.numeric, *variables.categorical)
 
-    def arranged(self, variables: Variables) -> tuple[Variable, ...]:
-        order = ChainedRegressions.arranged(self, variables)
+    def arrange(self, variables: Variables) -> tuple[Variable, ...]:
+        order = ChainedRegressions.arrange(self, variables)
         numeric = [variable.numeric for variable in order]
         if numeric != sorted(numeric, reverse=True):
             raise BadInput(

@@ -8,10 +8,7 @@ import numpy as np
 
 from dp_core.errors import BadInput, nearest
 from dp_core.kernel.privacy import Neighbours
-from dp_core.methods.parametric.column_histograms import (
-    ColumnHistograms,
-    Floats,
-)
+from dp_core.methods.parametric.column_histograms import ColumnHistograms, Floats
 from dp_core.schema.variables import Variable, Variables
 
 
@@ -53,7 +50,7 @@ class SortedHistogram(ColumnHistograms):
                         f"{nearest(name, names)}"
                     )
 
-    def smoothed(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
+    def smooth(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
         return self.in_order(variable, counts)
 
     def in_order(self, variable: Variable, counts: Floats) -> Floats:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
 from dp_core.kernel.questions.cuts import CutDeviations
 from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.parametric.column_histograms import CHOOSING, CutColumns
 from dp_core.schema.variables import Variable
 
@@ -22,7 +23,7 @@ class StructureFirst(CutColumns):
 
     Attributes:
         bins: Number of equal bins of each numeric column; every choice takes time quadratic in it.
-        runs: Number k of runs, 16 by default; public.
+        runs: Number k of runs: 16, public.
 
     Privacy:
         k - 1 choices by `CutDeviations` with equal parts of `CHOOSING`, then one histogram. The
@@ -31,13 +32,9 @@ class StructureFirst(CutColumns):
         left. Deviations from the median have sensitivity 1 (add-remove) or 2 (replace-one).
     """
 
-    runs: int = 16
+    runs: int = field(default=16, metadata=NO_OPTION)
 
     bins: ClassVar[int] = 256
-
-    def __post_init__(self) -> None:
-        if self.runs < 1:
-            raise ValueError(f"runs is a number from 1, not {self.runs}.")
 
     def choose_cuts(
         self,

@@ -16,7 +16,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.released import Released, ReleasedKind, Table
 from dp_core.methods import averaging, registry
-from dp_core.methods.averaging import check_weights
+from dp_core.methods.averaging import check_models
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES,
     Model,
@@ -122,12 +122,9 @@ class Average:
 
     Attributes:
         models: Names of reconstruction methods, at least two; each runs with its default options.
-        weights: Relative weights of the models; equal if empty. They must be public: weights
-            fitted to the confidential file would have to be paid for.
     """
 
     models: tuple[str, ...] = ("gum", "pgm")
-    weights: tuple[Fraction, ...] = ()
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
     against_inference: ClassVar[str] = (
@@ -135,9 +132,7 @@ class Average:
     )
 
     def __post_init__(self) -> None:
-        check_weights(self.models, self.weights)
-        if "average" in self.models:
-            raise ValueError("An average cannot contain another average; name its models directly.")
+        check_models(self.models)
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput if a model refuses the domain or does not use tables."""
@@ -162,7 +157,7 @@ class Average:
             method.fit(domain, released, rows=rows, zeros=zeros, rng=rng)
             for method in self._methods()
         )
-        weights = averaging.parts(self.models, self.weights)
+        weights = averaging.parts(self.models)
         number = round(
             sum(weight * model.rows for weight, model in zip(weights, models, strict=True))
         )
@@ -193,7 +188,7 @@ class Average:
             method.restore(domain, group, rows=rows, zeros=zeros, released=released)
             for method, group in zip(self._methods(), groups, strict=True)
         )
-        weights = averaging.parts(self.models, self.weights)
+        weights = averaging.parts(self.models)
         return AverageModel(domain, models, weights, rows)
 
     def _methods(self) -> tuple[Reconstructor, ...]:

@@ -25,12 +25,7 @@ from dp_core.methods.reconstruction.estimates.consistency import (
     norm_sub,
     whole_rows,
 )
-from dp_core.methods.reconstruction.joint.cipher_equations import (
-    Equations,
-    Form,
-    Weight,
-    unknowns,
-)
+from dp_core.methods.reconstruction.joint.cipher_equations import Equations, Form, Weight, unknowns
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.methods.reconstruction.reconstructor import TABLES
 from dp_core.schema.structure.structural_zeros import StructuralZeros

@@ -22,17 +22,8 @@ from dp_core.kernel.counting.linked_columns import LinkedColumns, pair_rows
 from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.estimates.raking import margin
-from dp_core.methods.reconstruction.reconstructor import (
-    FittedTables,
-    Model,
-    Sampler,
-    in_series,
-)
-from dp_core.methods.reconstruction.sampling.drawing_progress import (
-    Progress,
-    WithListener,
-    silent,
-)
+from dp_core.methods.reconstruction.reconstructor import FittedTables, Model, Sampler, in_series
+from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, WithListener, silent
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 

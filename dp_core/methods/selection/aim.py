@@ -43,8 +43,6 @@ class Aim(Selector):
             With more than 2,000 tables of that order it is lowered, to at least 2.
         pace: Number of rounds per column of the domain if the noise is never halved. The paper has
             16; fewer rounds have less noise each, and adapt by halving it.
-        max_cells: Largest number of cells of the graphical model's junction tree (the paper's
-            capacity).
     """
 
     chooses: ClassVar[bool] = True
@@ -52,7 +50,8 @@ class Aim(Selector):
 
     order: int = 3
     pace: int = 4
-    max_cells: int = 2**16
+    # Of the junction tree (the paper's capacity): a round fits it in seconds.
+    max_cells: ClassVar[int] = 2**16
 
     def __post_init__(self) -> None:
         if self.order < 1:

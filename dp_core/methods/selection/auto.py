@@ -29,21 +29,21 @@ from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
 from dp_core.kernel.released import ReleasedKind, tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.option_ranges import NO_OPTION
-from dp_core.methods.selection.budget.allocation import normalise
-from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.budget.chance import Chance
-from dp_core.methods.selection.budget.costs import Costs
+from dp_core.methods.selection.budget.costs import DEPENDENCES, Costs, typical_columns
 from dp_core.methods.selection.budget.dependence import usual
-from dp_core.methods.selection.budget.hierarchies import (
+from dp_core.methods.selection.budget.residual_balance import (
+    Parts,
+    balance,
     beyond_larger_areas,
+    expected_error,
     kind_weights,
     larger_areas,
     with_sums_of_areas,
 )
-from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected_error
-from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.budget.wanted_shares import Basis, CertainParts, for_tables, together
-from dp_core.methods.selection.budget.workload import WantedTable
+from dp_core.methods.selection.budget.workload import WantedTable, normalise
+from dp_core.methods.selection.budget.workload import shares as allocate
 from dp_core.methods.selection.candidates.pairs import (
     dependences,
     look,
@@ -53,12 +53,10 @@ from dp_core.methods.selection.candidates.pairs import (
 from dp_core.methods.selection.candidates.private_looks import (
     CHOICES,
     SCORES,
-    look_at_products,
-    look_at_wide,
-)
-from dp_core.methods.selection.candidates.strongest_forest import (
     Gains,
     joined_columns,
+    look_at_products,
+    look_at_wide,
     reach,
 )
 from dp_core.methods.selection.selector import (
@@ -158,7 +156,7 @@ class Auto(Selector):
                 f" {_MOST_JOINT_CELLS:,} cells. Remove this option."
             )
 
-    def planned(self, domain: Domain) -> Selection | None:
+    def fixed_selection(self, domain: Domain) -> Selection | None:
         if self.at_once == "columns":
             cliques = tuple((name,) for name in domain.columns)
             return Selection(cliques, allocate(domain.sizes, "epsilon"))
@@ -234,7 +232,7 @@ class Auto(Selector):
         noise = np.array([1 / each for _, each in columns])
         costs, wanted = self._costs(terms, certain), CertainParts.of(certain, domain, terms)
         statistic, found = self.statistic(domain), None
-        gains = Gains.expected(domain, steadied, noise, curator, inputs.measure_cost)
+        gains = Gains.expect(domain, steadied, noise, curator, inputs.measure_cost)
         if statistic is not None and self._by_forest(domain):
             found = look_at_wide(
                 curator,
@@ -373,7 +371,7 @@ class Auto(Selector):
             relation: Its neighbouring relation.
             measure: Budget of one measurement.
         """
-        planned = self.planned(domain)
+        planned = self.fixed_selection(domain)
         assert planned is not None
         bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
         measured = {

@@ -5,15 +5,19 @@ Dimensional Data", ICML 2014, Algorithm 1. The algorithm keeps a distribution ov
 of one over records. It samples queries by the exponential mechanism, which is the only access to
 the data. The record that answers a sample best is computed from public values. The records are the
 release.
+
+Each query asks whether a record is in a given cell of a table, or whether it is not. Codes that no
+query and no rule distinguishes are merged into one level, which keeps the search small.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +29,17 @@ from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.selection.candidates.best_record import Wish, best_record
 from dp_core.methods.selection.candidates.known_rows import (
     column_weights,
     number_of_rows,
     require_rows,
 )
 from dp_core.methods.selection.selector import Selection, Selector
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from dp_core.kernel.privacy import Neighbours, Stage
+
 
 SAMPLES = 25
 """Queries chosen in each round. More of them find a record that is good for more queries, but each
@@ -224,6 +229,257 @@ def _inside(domain: Domain, cells: Cells, record: Codes) -> NDArray[np.int64]:
         ],
         dtype=np.int64,
     )
+
+
+Solver = Literal["auto", "exhaustive", "milp", "search"]
+
+_TRIED = 1 << 21  # largest number of records times queries for an exhaustive search
+_MILP_QUERIES = 60
+_NODES = 2000  # limit of branch and bound; a time limit would make the record irreproducible
+_STARTS = 20
+_SWEEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One query of the sample.
+
+    Attributes:
+        clique: Columns of the table.
+        cell: Codes of the cell, one per column.
+        inside: Whether records in the cell satisfy the query; otherwise records outside it do.
+    """
+
+    clique: Clique
+    cell: tuple[int, ...]
+    inside: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """The queries in terms of levels.
+
+    Attributes:
+        columns: Columns that occur in a query or rule.
+        levels: For each of these columns, its groups of codes.
+        conditions: For each query, its columns (by position in `columns`) with their level.
+        inside: For each query, whether records in the cell satisfy it.
+        rules: For each rule, its columns with the levels concerned; a record with such a level in
+            all of the rule's columns is impossible.
+    """
+
+    columns: Clique
+    levels: tuple[tuple[NDArray[np.int64], ...], ...]
+    conditions: tuple[tuple[tuple[int, int], ...], ...]
+    inside: NDArray[np.bool_]
+    rules: tuple[tuple[tuple[int, NDArray[np.bool_]], ...], ...]
+
+    @classmethod
+    def build(cls, domain: Domain, wishes: Sequence[Wish], zeros: StructuralZeros) -> Problem:
+        """Return the problem of some queries over a domain."""
+        ruled = {name for rule in zeros.rules for name in rule.columns}
+        named: dict[str, set[int]] = {}
+        for wish in wishes:
+            for name, code in zip(wish.clique, wish.cell, strict=True):
+                named.setdefault(name, set()).add(code)
+        columns = tuple(name for name in domain.columns if name in named or name in ruled)
+        levels = []
+        for name in columns:
+            size = domain.size((name,))
+            alone = set(range(size)) if name in ruled else named[name]
+            rest = [code for code in range(size) if code not in alone]
+            groups = [np.array([code]) for code in sorted(alone)]
+            levels.append((*groups, np.array(rest)) if rest else tuple(groups))
+        position = {name: index for index, name in enumerate(columns)}
+        level_of = [
+            {int(code): index for index, group in enumerate(groups) for code in group}
+            for groups in levels
+        ]
+        conditions = tuple(
+            tuple(
+                (position[name], level_of[position[name]][code])
+                for name, code in zip(wish.clique, wish.cell, strict=True)
+            )
+            for wish in wishes
+        )
+        rules = tuple(
+            tuple(
+                (position[name], np.isin(np.arange(domain.size((name,))), codes))
+                for name, codes in zip(rule.columns, rule.codes, strict=True)
+            )
+            for rule in zeros.rules
+        )
+        inside = np.array([wish.inside for wish in wishes], dtype=bool)
+        return cls(columns, tuple(levels), conditions, inside, rules)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of levels of each column."""
+        return tuple(len(groups) for groups in self.levels)
+
+    def score(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of queries that each state satisfies; -1 if a rule forbids it.
+
+        Args:
+            states: Levels of the states, shape (columns, states).
+        """
+        found = np.zeros(states.shape[1], dtype=np.int64)
+        for condition, inside in zip(self.conditions, self.inside, strict=True):
+            held = np.ones(states.shape[1], dtype=bool)
+            for column, level in condition:
+                held &= states[column] == level
+            found += held == inside
+        for rule in self.rules:
+            broken = np.ones(states.shape[1], dtype=bool)
+            for column, levels in rule:
+                broken &= levels[states[column]]
+            found[broken] = -1
+        return found
+
+
+def best_record(
+    domain: Domain,
+    wishes: Sequence[Wish],
+    *,
+    zeros: StructuralZeros,
+    weights: Mapping[str, NDArray[np.float64]],
+    solver: Solver = "auto",
+    rng: np.random.Generator,
+) -> tuple[Codes, int]:
+    """Return a record that satisfies as many queries as possible, and their number.
+
+    Args:
+        domain: All columns.
+        wishes: The queries; repeated ones count repeatedly.
+        zeros: Impossible cells; the record avoids them if any record does.
+        weights: For each column, the probabilities of codes that no query distinguishes.
+        solver: `exhaustive` tries every record; `milp` solves a mixed-integer program (up to a
+            number of nodes); `search` improves random records column by column; `auto` uses the
+            first of these that is fast enough.
+        rng: Generator of the choice among equally good records and among merged codes.
+    """
+    problem = Problem.build(domain, wishes, zeros)
+    cells = math.prod(problem.sizes)
+    if solver == "exhaustive" or (
+        solver == "auto" and cells * max(len(wishes) + len(zeros.rules), 1) <= _TRIED
+    ):
+        state = _exhaustive(problem, cells, rng)
+    elif solver == "milp" or (solver == "auto" and len(wishes) <= _MILP_QUERIES):
+        state = _milp(problem, rng)
+    else:
+        state = _search(problem, rng)
+    record = np.empty(len(domain), dtype=domain.code_type)
+    for axis, name in enumerate(domain.columns):
+        codes = np.arange(domain.sizes[axis])
+        if name in problem.columns:
+            column = problem.columns.index(name)
+            codes = problem.levels[column][state[column]]
+        likely = weights[name][codes]
+        total = likely.sum()
+        record[axis] = rng.choice(codes, p=likely / total if total > 0 else None)
+    return record, int(problem.score(state[:, None])[0])
+
+
+def _exhaustive(problem: Problem, cells: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    best, kept = -2, np.zeros(0, dtype=np.int64)
+    step = 1 << 17
+    for start in range(0, cells, step):
+        index = np.arange(start, min(start + step, cells))
+        scores = problem.score(_states(problem, index))
+        most = int(scores.max())
+        if most >= best:
+            found = index[scores == most]
+            kept = np.concatenate([kept, found]) if most == best else found
+            best = most
+    return _states(problem, kept[[int(rng.integers(kept.size))]])[:, 0]
+
+
+def _states(problem: Problem, index: NDArray[np.int64]) -> NDArray[np.int64]:
+    if not problem.columns:
+        return np.zeros((0, index.size), dtype=np.int64)
+    return np.stack(np.unravel_index(index, problem.sizes))
+
+
+def _milp(problem: Problem, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the optimum of the integer program with a 0/1 variable for each level of a column.
+
+    A further variable for each query is 1 if the query is satisfied: if all of its level variables
+    are 1 (inside), or not all of them (outside).
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import lil_array
+
+    first = np.concatenate([[0], np.cumsum(problem.sizes)]).astype(np.int64)
+    levels, queries = int(first[-1]), len(problem.conditions)
+    rows = len(problem.columns) + len(problem.rules)
+    rows += sum(
+        len(condition) if inside else 1
+        for condition, inside in zip(problem.conditions, problem.inside, strict=True)
+    )
+    matrix = lil_array((rows, levels + queries))
+    low, high = np.full(rows, -np.inf), np.empty(rows)
+    row = 0
+    for column in range(len(problem.columns)):
+        matrix[row, first[column] : first[column + 1]] = 1.0
+        low[row] = high[row] = 1.0
+        row += 1
+    for query, (condition, inside) in enumerate(
+        zip(problem.conditions, problem.inside, strict=True)
+    ):
+        literals = [int(first[column]) + level for column, level in condition]
+        if inside:
+            for literal in literals:
+                matrix[row, levels + query], matrix[row, literal], high[row] = 1.0, -1.0, 0.0
+                row += 1
+        else:
+            matrix[row, levels + query] = 1.0
+            for literal in literals:
+                matrix[row, literal] = 1.0
+            high[row] = len(literals)
+            row += 1
+    for rule in problem.rules:
+        for column, within in rule:
+            for level in np.flatnonzero(within):
+                matrix[row, int(first[column]) + int(level)] = 1.0
+        high[row] = len(rule) - 1
+        row += 1
+    # In total less than one query, so that it decides only between equally good records.
+    ties = rng.random(levels) / (2.0 * max(len(problem.columns), 1))
+    result = milp(
+        np.concatenate([-ties, -np.ones(queries)]),
+        integrality=np.concatenate([np.ones(levels), np.zeros(queries)]),
+        bounds=Bounds(0.0, 1.0),
+        constraints=LinearConstraint(matrix.tocsr(), low, high),
+        options={"node_limit": _NODES, "mip_rel_gap": 0.0},
+    )
+    if result.x is None:
+        return _search(problem, rng)
+    return np.array(
+        [
+            int(np.argmax(result.x[first[column] : first[column + 1]]))
+            for column in range(len(problem.columns))
+        ],
+        dtype=np.int64,
+    )
+
+
+def _search(problem: Problem, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the best of some random states, each improved one column at a time."""
+    sizes = np.array(problem.sizes, dtype=np.int64)
+    states = rng.integers(sizes[:, None], size=(sizes.size, _STARTS))
+    scores = problem.score(states)
+    for _ in range(_SWEEPS):
+        before = scores.copy()
+        for column in rng.permutation(sizes.size):
+            for level in rng.permutation(problem.sizes[column]):
+                moved = states.copy()
+                moved[column] = level
+                found = problem.score(moved)
+                better = found > scores
+                states[:, better], scores[better] = moved[:, better], found[better]
+        if (scores == before).all():
+            break
+    return np.asarray(states[:, int(np.argmax(scores))])
 
 
 METHOD = DualQuery

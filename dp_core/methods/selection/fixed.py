@@ -12,9 +12,8 @@ from dp_core.errors import BadInput, nearest
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.option_ranges import NO_OPTION
-from dp_core.methods.selection.budget.allocation import Allocation, shares
 from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
-from dp_core.methods.selection.budget.workload import WantedTable
+from dp_core.methods.selection.budget.workload import Allocation, WantedTable, shares
 from dp_core.methods.selection.selector import Certain, PlannedSelector, Selection, Terms
 
 _OTHERS = Fraction(1, 10)
@@ -66,7 +65,7 @@ class Fixed(PlannedSelector):
                         " contains; add it there, or remove `cliques` so that the program chooses."
                     )
 
-    def planned(self, domain: Domain) -> Selection:
+    def fixed_selection(self, domain: Domain) -> Selection:
         """Return what is measured without a workload."""
         chosen = self._listed_tables(domain)
         # A plan states every table's noise before anything is measured. So an uncovered column is
@@ -79,7 +78,7 @@ class Fixed(PlannedSelector):
 
     def certain(self, domain: Domain, terms: Terms) -> Certain:
         if not self.workload:
-            return Certain(self.planned(domain), Fraction(1))
+            return Certain(self.fixed_selection(domain), Fraction(1))
         chosen = self._listed_tables(domain) if self.cliques else []
         wanted = chosen or [table.of for table in self.workload]
         others = [

@@ -20,7 +20,7 @@ from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.selection.candidates.query_sets import check_binary, check_number, parities
+from dp_core.methods.selection.mwem import check_binary, check_number, parities
 from dp_core.methods.selection.selector import Asked, Selection, Selector
 
 
@@ -55,7 +55,7 @@ class Fourier(Selector):
         check_binary(domain, "select: fourier", "`method: privsyn`, or `method: mwem` with cells")
         check_number(domain, self._orders, of_cells=False, option="select: fourier")
 
-    def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:
+    def select_events(self, domain: Domain, relation: Relation) -> Sequence[Asked]:
         queries = self.queries(domain, relation.of_rows)
         l1, l2_squared = sensitivities(QueryCounts(queries), relation)
         return [Asked(Fraction(1), l1, l2_squared, float(queries.length))]

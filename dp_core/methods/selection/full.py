@@ -18,7 +18,7 @@ class Full(PlannedSelector):
     # 32 MB of exact counts.
     max_cells: ClassVar[int] = 2**22
 
-    def planned(self, domain: Domain) -> Selection:
+    def fixed_selection(self, domain: Domain) -> Selection:
         if domain.size() > self.max_cells:
             raise BadInput(
                 f"The joint table of all columns has {domain.size():.3g} cells, more than the"

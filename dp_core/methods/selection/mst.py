@@ -17,7 +17,7 @@ from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.kernel.released import tables_of
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.selection.budget.allocation import Allocation, shares
+from dp_core.methods.selection.budget.workload import Allocation, shares
 from dp_core.methods.selection.candidates.model_errors import (
     RoundModel,
     among,

@@ -34,10 +34,8 @@ class MwemPgm(Selector):
     """Repeatedly choose the table with the largest model error, measure it, and fit the model.
 
     The error that is expected from noise is subtracted from a candidate's error, as in AIM: without
-    it, tables of many cells would be chosen for their noise.
-
-    Attributes:
-        turns: Number of rounds; 0 (the default) for twice the number of columns.
+    it, tables of many cells would be chosen for their noise. The number of rounds is twice that of
+    the columns.
     """
 
     chooses: ClassVar[bool] = True
@@ -45,13 +43,8 @@ class MwemPgm(Selector):
     # Of the junction tree, as for `aim` by default: a round fits it in seconds.
     max_cells: ClassVar[int] = 2**16
 
-    turns: int = 0
-
-    def __post_init__(self) -> None:
-        if self.turns < 0:
-            raise ValueError(
-                f"turns is a number of rounds from 1, or 0 for the default, not {self.turns}."
-            )
+    # Rounds for each column: a round then has as much noise as a table of `privbayes`.
+    turns: ClassVar[int] = 2
 
     def check(self, domain: Domain) -> None:
         tables = math.comb(len(domain), ORDER)
@@ -82,7 +75,7 @@ class MwemPgm(Selector):
         model.refit([*before, *found])
         candidates = self._candidates(domain)
         columns = [(name,) for name in domain.columns]
-        turns = self.turns or 2 * len(domain)
+        turns = self.turns * len(domain)
         noise = curator.count_noise(left / turns).mean_absolute
         steps = []
         for number in range(1, turns + 1):

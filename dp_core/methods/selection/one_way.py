@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dp_core.kernel.counting.domain import Domain
-from dp_core.methods.selection.budget.allocation import shares
+from dp_core.methods.selection.budget.workload import shares
 from dp_core.methods.selection.selector import PlannedSelector, Selection
 
 
@@ -17,7 +17,7 @@ class OneWay(PlannedSelector):
     than 5 % of accuracy.
     """
 
-    def planned(self, domain: Domain) -> Selection:
+    def fixed_selection(self, domain: Domain) -> Selection:
         return Selection(
             cliques=tuple((column,) for column in domain.columns),
             weights=shares(domain.sizes, "rho"),

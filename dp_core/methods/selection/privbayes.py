@@ -3,14 +3,20 @@
 Zhang, Cormode, Procopiuc, Srivastava and Xiao, SIGMOD 2014 and ACM TODS 2017. Each step chooses the
 next column and its parents with the exponential mechanism, by a score of their dependence. The size
 limit of their table depends on public numbers only.
+
+A set of parents is a candidate if its table with the child is small enough to be useful, and no
+column can be added to it (Zhang et al., ACM TODS 2017, Section 5, Algorithm 5). If there are more
+candidates than a limit, a random part of them is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
@@ -20,21 +26,24 @@ from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.kernel.questions.statistic import TableStatistic
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.selection.budget.allocation import shares
+from dp_core.methods.selection.budget.workload import shares
 from dp_core.methods.selection.candidates.known_rows import (
     number_of_rows,
     require_public_rows,
     require_rows,
 )
-from dp_core.methods.selection.candidates.parent_sets import candidates
 from dp_core.methods.selection.selector import Selection, Selector
 
 if TYPE_CHECKING:
     from dp_core.kernel.curator import Curator
 
+
 _COMPARED = 2000  # candidates of a step, which counts all their tables; of more, a random part
 _MOST_COUNTED = 1 << 24  # total cells of the candidates of one step: 128 MB of exact counts
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a finer one
+_THETA = 4.0
+"""Least ratio of a table's average count to the mean absolute noise of a cell for the table to be a
+candidate: the papers recommend 4."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +56,6 @@ class PrivBayes(Selector):
         score: Score of a child and its parents: `r`, the distance from independence; `mi`, mutual
             information (only if the number of rows is public, as under replace-one); `f`, the
             distance to the nearest table of maximum information (binary columns only).
-        theta: Smallest ratio of a table's average count to the mean absolute noise of a cell for
-            the table to be a candidate (the paper's theta-usefulness).
-        degree: Largest number of parents; None (the default) lets `theta` decide.
     """
 
     chooses: ClassVar[bool] = True
@@ -57,14 +63,6 @@ class PrivBayes(Selector):
     max_cells: ClassVar[int] = 2**16
 
     score: Literal["r", "mi", "f"] = "r"
-    theta: float = 4.0
-    degree: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.theta <= 0:
-            raise ValueError(f"theta is positive, not {self.theta}.")
-        if self.degree is not None and self.degree < 0:
-            raise ValueError(f"degree is at least 0, not {self.degree}.")
 
     @property
     def extensions(self) -> tuple[str, ...]:
@@ -85,14 +83,13 @@ class PrivBayes(Selector):
         return Fraction(1, max(len(domain) - 1, 1))
 
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        if self._looks_at_rows:
-            require_rows(neighbours, measured)
+        require_rows(neighbours, measured)
         if self.score == "mi":
             require_public_rows(neighbours, "Mutual information")
 
     def select(self, inputs: MethodInputs) -> Selection:
         curator, domain = inputs.curator, inputs.domain
-        rows = number_of_rows(inputs) if self._looks_at_rows else None
+        rows = number_of_rows(inputs)
         cells = self._useful_cells(curator, domain, rows, inputs.measure_cost)
         first = domain.columns[int(inputs.rng.integers(len(domain)))]
         network: list[tuple[str, Clique]] = [(first, ())]
@@ -102,7 +99,6 @@ class PrivBayes(Selector):
                 domain,
                 [child for child, _ in network],
                 cells=cells,
-                degree=self.degree,
                 most=max(1, min(_COMPARED, _MOST_COUNTED // cells)),
                 rng=inputs.rng,
             )
@@ -127,18 +123,13 @@ class PrivBayes(Selector):
             },
         )
 
-    @property
-    def _looks_at_rows(self) -> bool:
-        return self.degree is None or self.score == "mi"
-
     def _statistic(
-        self, domain: Domain, pairs: tuple[tuple[str, Clique], ...], rows: float | None
+        self, domain: Domain, pairs: tuple[tuple[str, Clique], ...], rows: float
     ) -> TableStatistic:
         if self.score == "r":
             return RScore(pairs)
         if self.score == "f":
             return FScore(pairs)
-        assert rows is not None
         small = all(
             domain.size((child,)) <= 2 or domain.size(parents) <= 2 for child, parents in pairs
         )
@@ -146,7 +137,7 @@ class PrivBayes(Selector):
         return MutualInformation(pairs, rows=whole, grid=max(_GRID, 64 * whole), binary=small)
 
     def _useful_cells(
-        self, curator: Curator, domain: Domain, rows: float | None, measure_cost: Fraction
+        self, curator: Curator, domain: Domain, rows: float, measure_cost: Fraction
     ) -> int:
         """Return the largest number of cells of a table that is worth measuring (theta-usefulness).
 
@@ -154,13 +145,10 @@ class PrivBayes(Selector):
         parents, d - k tables share the budget, and k is the largest useful number (SIGMOD 2014,
         Section 4.3). Otherwise d tables share the budget (TODS 2017, Section 5.1).
         """
-        if self.degree is not None:
-            return self.max_cells
-        assert rows is not None
 
         def useful(count: int) -> float:
             """Return the cells of a useful table when `count` tables share the budget."""
-            return rows / (self.theta * curator.count_noise(measure_cost / count).mean_absolute)
+            return rows / (_THETA * curator.count_noise(measure_cost / count).mean_absolute)
 
         d = len(domain)
         if set(domain.sizes) != {2}:
@@ -191,6 +179,118 @@ def tables(domain: Domain, network: Sequence[tuple[str, Clique]]) -> tuple[Cliqu
             found.pop()
         found.append(clique)
     return tuple(found)
+
+
+_VISITS = 20_000  # steps of an exhaustive search before sets are drawn at random instead
+_TRIALS = 4  # draws per requested set
+
+
+def maximal_sets(
+    sizes: Mapping[str, int],
+    *,
+    cells: int,
+    most: int,
+    rng: np.random.Generator,
+) -> tuple[Clique, ...]:
+    """Return the maximal sets of columns within the limits.
+
+    Args:
+        sizes: Number of codes of each column.
+        cells: Largest number of cells of a set's joint table.
+        most: Number of sets up to which all are returned; of more, a random part is returned.
+        rng: Generator of the random part.
+
+    Returns:
+        The sets, each with columns in the order of `sizes`; at least the empty set.
+
+    >>> rng = np.random.default_rng(0)
+    >>> maximal_sets({"a": 2, "b": 3, "c": 4}, cells=8, most=9, rng=rng)
+    (('a', 'c'), ('a', 'b'))
+    """
+    order = sorted(sizes, key=lambda name: -sizes[name])
+    found: list[set[str]] = []
+    visits = 0
+
+    def search(position: int, chosen: Clique, used: int, left_out: int) -> bool:
+        """List the maximal sets that extend `chosen`; return False if there are too many.
+
+        `left_out` is the size of the smallest column that was skipped, 0 for none.
+        """
+        nonlocal visits
+        visits += 1
+        if visits > _VISITS or len(found) > most:
+            return False
+        if position == len(order):
+            if not left_out or used * left_out > cells:
+                found.append(set(chosen))
+            return True
+        name = order[position]
+        fits = used * sizes[name] <= cells
+        if fits and not search(position + 1, (*chosen, name), used * sizes[name], left_out):
+            return False
+        if not fits:
+            return search(position + 1, chosen, used, left_out)
+        smallest = min(left_out or sizes[name], sizes[name])
+        return search(position + 1, chosen, used, smallest)
+
+    if not search(0, (), 1, 0):
+        found = _draw_parents(sizes, cells, most, rng)
+    return tuple(tuple(name for name in sizes if name in chosen) for chosen in found)
+
+
+def candidates(
+    domain: Domain,
+    done: Sequence[str],
+    *,
+    cells: int,
+    most: int,
+    rng: np.random.Generator,
+) -> tuple[tuple[str, Clique], ...]:
+    """Return the possible next columns of a network, each with its possible sets of parents.
+
+    Args:
+        domain: All columns.
+        done: Columns that are in the network already.
+        cells: Largest number of cells of a child's table with its parents; a child that alone has
+            more gets no parents.
+        most: Approximate number of results; every remaining column has at least one.
+        rng: Generator of the choice if there are more.
+    """
+    parents = {name: domain.project((name,)).size() for name in domain.columns if name in done}
+    children = [name for name in domain.columns if name not in done]
+    each = max(1, most // max(len(children), 1))
+    by_cells: dict[int, tuple[Clique, ...]] = {}
+    found: list[tuple[str, Clique]] = []
+    for child in children:
+        room = cells // domain.size((child,))
+        if room not in by_cells:
+            by_cells[room] = maximal_sets(parents, cells=room, most=most, rng=rng)
+        sets = by_cells[room]
+        if len(sets) > each:
+            kept = np.sort(rng.choice(len(sets), size=each, replace=False))
+            sets = tuple(sets[index] for index in kept)
+        found += [(child, chosen) for chosen in sets]
+    return tuple(found)
+
+
+def _draw_parents(
+    sizes: Mapping[str, int], cells: int, most: int, rng: np.random.Generator
+) -> list[set[str]]:
+    """Return some maximal sets, each filled with columns in a random order."""
+    names = list(sizes)
+    found: dict[frozenset[str], None] = {}
+    for _ in range(_TRIALS * most):
+        chosen: list[str] = []
+        used = 1
+        for index in rng.permutation(len(names)):
+            size = sizes[names[index]]
+            if used * size <= cells:
+                chosen.append(names[index])
+                used *= size
+        found[frozenset(chosen)] = None
+        if len(found) == most:
+            break
+    return [set(chosen) for chosen in found]
 
 
 METHOD = PrivBayes

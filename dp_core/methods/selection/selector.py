@@ -231,7 +231,7 @@ class Selector(ABC):
             measured: Stages before the selection that have a share: `total`, `one_way`.
         """
 
-    def planned(self, domain: Domain) -> Selection | None:  # noqa: ARG002
+    def fixed_selection(self, domain: Domain) -> Selection | None:  # noqa: ARG002
         """Return what will be measured if the domain alone decides it, otherwise None."""
         return None
 
@@ -245,7 +245,7 @@ class Selector(ABC):
             domain: All columns.
             terms: Budget and earlier noise.
         """
-        planned = self.planned(domain)
+        planned = self.fixed_selection(domain)
         return None if planned is None else Certain(planned, Fraction(1))
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:  # noqa: ARG002
@@ -266,7 +266,7 @@ class Selector(ABC):
         """Return the part of the selection's budget that pays for `statistic`; by default all."""
         return Fraction(1)
 
-    def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
+    def select_events(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
         """Return the events by which `select` measures, as far as the domain decides them.
 
         The plan uses them only to choose the currency of the release.
@@ -337,7 +337,7 @@ class PlannedSelector(Selector):
     __slots__ = ()
 
     @abstractmethod
-    def planned(self, domain: Domain) -> Selection:
+    def fixed_selection(self, domain: Domain) -> Selection:
         """Return what will be measured."""
 
     @property
@@ -347,13 +347,13 @@ class PlannedSelector(Selector):
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput if nothing can be planned for the domain."""
-        self.planned(domain)
+        self.fixed_selection(domain)
 
     @final
     def select(self, inputs: MethodInputs) -> Selection:
         """Return what is certain. Asks the curator nothing and spends nothing."""
         found = self.certain(inputs.domain, terms_of(inputs))
-        return self.planned(inputs.domain) if found is None else found.selection
+        return self.fixed_selection(inputs.domain) if found is None else found.selection
 
 
 def terms_of(inputs: MethodInputs) -> Terms:

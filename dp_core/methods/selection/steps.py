@@ -10,7 +10,7 @@ from dp_core.errors import BadInput, nearest
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.selection.budget.allocation import shares
+from dp_core.methods.selection.budget.workload import shares
 from dp_core.methods.selection.candidates.pairs import ask_dependences, dependences, pairs_up_to
 from dp_core.methods.selection.selector import Dependences, Selection, Selector
 
@@ -32,11 +32,11 @@ class Steps(Selector):
     Attributes:
         order: Columns from the most important one; public. Columns that are left out follow in
             the schema's order. If empty (the default), the order is computed under noise.
-        depth: Largest number of columns of a table.
     """
 
     order: tuple[str, ...] = ()
-    depth: int = 4
+    # Columns of a nested table, as in the paper.
+    depth: ClassVar[int] = 4
     # Of a nested table: with more, cells of most files hold less than a record.
     max_cells: ClassVar[int] = 20_000
 
@@ -51,8 +51,6 @@ class Steps(Selector):
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput if `order` names a column that does not exist, or one twice."""
-        if self.depth < 1:
-            raise BadInput("`select.depth` is a number from 1.")
         for column in self.order:
             if column not in domain:
                 raise BadInput(
@@ -68,7 +66,7 @@ class Steps(Selector):
     def statistic(self, domain: Domain) -> InDif | None:
         return dependences(self.needs(domain))
 
-    def planned(self, domain: Domain) -> Selection | None:
+    def fixed_selection(self, domain: Domain) -> Selection | None:
         if self.adaptive:
             return None
         self.check(domain)
@@ -77,7 +75,7 @@ class Steps(Selector):
 
     def select(self, inputs: MethodInputs) -> Selection:
         curator, domain = inputs.curator, inputs.domain
-        if (planned := self.planned(domain)) is not None:
+        if (planned := self.fixed_selection(domain)) is not None:
             return planned
         importance: dict[str, float] = dict.fromkeys(domain.columns, 0.0)
         asked: Dependences | None = None

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.methods.selection.budget.allocation import Allocation, shares
+from dp_core.methods.selection.budget.workload import Allocation, shares
 from dp_core.methods.selection.selector import PlannedSelector, Selection
 
 _MOST_TABLES = 20_000  # with more, each would get so little budget that only noise is left
@@ -35,7 +35,7 @@ class Ways(PlannedSelector):
     # Of a table: 32 MB of exact counts.
     max_cells: ClassVar[int] = 2**22
 
-    def planned(self, domain: Domain) -> Selection:
+    def fixed_selection(self, domain: Domain) -> Selection:
         if not self.orders or min(self.orders) < 1 or len(set(self.orders)) != len(self.orders):
             raise BadInput(
                 f"`select.orders` is {list(self.orders)}; list different numbers of columns, each"

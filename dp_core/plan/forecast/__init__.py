@@ -2,6 +2,6 @@
 
 Imports the rest of `plan` and below. Read `error_forecast` and `resource_forecast`, each with one
 function that `plan` calls; `error_calibration` has the constants that a benchmark prints.
-`one_step` and `many_levels` decide by such forecasts before anything is paid. `stage_pace` follows
-the running stages with the forecast times, which `machine_speed` adjusts to the machine.
+`one_step` decides by such forecasts before anything is paid. `stage_pace` follows
+the running stages with the forecast times, adjusted to the speed of the machine.
 """

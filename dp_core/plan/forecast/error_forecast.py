@@ -28,9 +28,9 @@ from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared.whitening import whole
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import Chance
+from dp_core.methods.selection.budget.costs import DEPENDENCES, typical_columns
 from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.budget.residual_balance import Parts, expected_error
-from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.selector import Expected
 from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, Range
 from dp_core.plan.plan import Plan

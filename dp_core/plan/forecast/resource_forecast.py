@@ -32,7 +32,7 @@ from dp_core.metrics.marginal_error import (
     within_limit,
 )
 from dp_core.plan.data_location import places_of
-from dp_core.plan.forecast.machine_speed import Machine
+from dp_core.plan.forecast.stage_pace import Machine
 from dp_core.plan.plan import Plan
 
 LANES = 2
@@ -262,7 +262,7 @@ def _is_parquet(plan: Plan) -> bool:
 def _select(plan: Plan, size: Size) -> Work:
     """Return the work of the selection, which some methods do in rounds that fit a model."""
     name = _name(plan.spec.selector)
-    if plan.selected() is not None:
+    if plan.fixed_selection() is not None:
         return Work(0.05)
     first = 0.3 + 0.0008 * size.pairs
     if name not in ROUNDS:

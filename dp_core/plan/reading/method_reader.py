@@ -13,7 +13,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.released import ReleasedKind
 from dp_core.methods import registry
-from dp_core.methods.parametric.adapters import Modelling, measuring
+from dp_core.methods.parametric.drawn_records import Modelling, measuring
 from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
@@ -22,16 +22,15 @@ from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.selector import Selector
-from dp_core.plan.method_options import read_options
 from dp_core.plan.presets import Preset
 from dp_core.plan.reading.wanted_reader import read_columns, with_workload
-from dp_core.plan.release_spec import Mode
+from dp_core.plan.release_spec import Mode, read_options
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
 from dp_core.schema.structure.public_totals import records_of
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import FALSE, Node, in_place
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 _Method = TypeVar("_Method")
 _EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"
@@ -406,11 +405,11 @@ def _other_keys(kind: str, keys: Mapping[str, Node]) -> Iterator[BadInput]:
     for place in (section.get("method") for section in (keys, *stages)):
         if place is not None and isinstance(place.content, str) and place.content != _ONLY_METHOD:
             yield place.error(
-                f"{shown(place.content)} cannot release {kind} yet; write {_ONLY_METHOD}, or remove"
+                f"{quote(place.content)} cannot release {kind} yet; write {_ONLY_METHOD}, or remove"
                 " this key."
             )
     mode = _section(keys, "synthesize").get("mode")
     if mode is not None and isinstance(mode.content, str) and mode.content not in _ONLY_MODES:
         yield mode.error(
-            f"{shown(mode.content)} is not a mode of {kind}; write {' or '.join(_ONLY_MODES)}."
+            f"{quote(mode.content)} is not a mode of {kind}; write {' or '.join(_ONLY_MODES)}."
         )

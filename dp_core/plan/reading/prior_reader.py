@@ -22,7 +22,7 @@ from dp_core.plan.data_location import read_path
 from dp_core.plan.release_spec import Mode, ReleaseSpec
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 METHOD = "auto"
 """The only method that uses a prior."""
@@ -81,7 +81,7 @@ def read_source(node: Node, folder: Path) -> PriorSource:
     path = read_path(node)
     if path.lower().endswith(_ENDINGS):
         raise node.error(
-            f"{shown(path)} is a file, not the folder of a published release. A person must declare"
+            f"{quote(path)} is a file, not the folder of a published release. A person must declare"
             f" a file public; write prior: {_EXAMPLE}."
         )
     return PriorSource(folder / path)

@@ -28,13 +28,15 @@ from dp_core.plan.forecast.one_step import better_plan
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS, Preset
 from dp_core.plan.quality_checks import read_tables, read_thresholds
-from dp_core.plan.reading.analyses_reader import analyses_section, check_analyses, read_analyses
 from dp_core.plan.reading.measurements_reader import (
     FindEarlier,
+    analyses_section,
+    check_analyses,
     check_resolved,
     check_schema,
     check_sets,
     no_ledger,
+    read_analyses,
     with_measurements,
 )
 from dp_core.plan.reading.method_reader import (
@@ -60,7 +62,7 @@ from dp_core.schema.structure.public_totals import records_of
 from dp_core.text.documents.faults import Faults, top_keys
 from dp_core.text.documents.node import Node, from_plain, in_place, one_of
 from dp_core.text.documents.strict_yaml import load
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 from dp_core.text.names import check_name
 
 DEFAULT_METHOD = "auto"
@@ -387,7 +389,7 @@ def read_schema(node: Node, folder: Path) -> Schema:
     """
     path = folder / read_path(node)
     if path.suffix.lower() in (".csv", ".parquet"):
-        raise node.error(f"{shown(node.name())} is a data file; name the schema, a YAML file.")
+        raise node.error(f"{quote(node.name())} is a data file; name the schema, a YAML file.")
     return load_schema(path) if path.is_file() else in_place(node, load_schema, path)
 
 
@@ -405,7 +407,7 @@ def _read_privacy(node: Node, schema: Schema | None) -> Privacy:
 def _read_method(node: Node) -> str:
     name = node.text(example=DEFAULT_METHOD)
     if name not in PRESETS:
-        raise node.error(f"there is no method {shown(name)}.{nearest(name, PRESETS)}")
+        raise node.error(f"there is no method {quote(name)}.{nearest(name, PRESETS)}")
     return name
 
 
@@ -434,7 +436,7 @@ def _read_formulas(section: Node, schema: Schema) -> tuple[str, ...]:
         text = item.text(example="smokes ~ age + sex")
         in_place(item, check_formula, text, schema)
         if text in found:
-            raise item.error(f"{shown(text)} is listed twice; remove one.")
+            raise item.error(f"{quote(text)} is listed twice; remove one.")
         found.append(text)
     return tuple(found)
 
@@ -443,5 +445,5 @@ def _read_rows(node: Node) -> int | None:
     if node.content == "same":
         return None
     if isinstance(node.content, str) and not node.content.strip().lstrip("+-").isdigit():
-        raise node.error(f"{shown(node.content)} is neither `same` nor a number of rows.")
+        raise node.error(f"{quote(node.content)} is neither `same` nor a number of rows.")
     return node.integer(minimum=1, maximum=MAX_ROWS)

@@ -18,7 +18,7 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 EXAMPLE = "[{of: [sex, age], weight: 3}, {of: [income, region]}]"
 _ENTRY = "{of: [sex, age], weight: 3}"
@@ -152,7 +152,7 @@ def _entry(item: Node, schema: Schema) -> WantedTable:
     both = [name for name in sums["ranges"] if name in sums["prefixes"]]
     if both:
         raise keys["prefixes"].error(
-            f"{shown(both[0])} is also under ranges, which contain its prefixes; remove one."
+            f"{quote(both[0])} is also under ranges, which contain its prefixes; remove one."
         )
     return WantedTable(
         of=of,
@@ -182,7 +182,7 @@ def read_columns(node: Node, schema: Schema) -> tuple[str, ...]:
             )
         if name not in schema.domain:
             raise item.error(
-                f"there is no column {shown(name)} in the schema."
+                f"there is no column {quote(name)} in the schema."
                 f"{nearest(name, schema.domain.columns)}"
             )
     return names
@@ -196,12 +196,12 @@ def _sums(node: Node | None, kind: str, of: tuple[str, ...], schema: Schema) -> 
         name = item.text()
         if name not in of:
             raise item.error(
-                f"{shown(name)} is not a column of this table; `{kind}` names columns of `of`."
+                f"{quote(name)} is not a column of this table; `{kind}` names columns of `of`."
                 f"{nearest(name, of)}"
             )
         if not schema.column(name).type.ordered:
             raise item.error(
-                f"{shown(name)} is a category, whose levels have no order; {kind} need an ordinal,"
+                f"{quote(name)} is a category, whose levels have no order; {kind} need an ordinal,"
                 " integer, number or date."
             )
     return tuple(name for name in of if name in names)

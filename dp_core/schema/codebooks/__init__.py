@@ -1,7 +1,7 @@
 """Codebooks of other programs as drafts of a schema.
 
 Read `codebook` first: what any codebook says about a column. `codebook_file` finds the form of a
-file and calls its reader: `frictionless`, `csvw`, `ddi` or `codebook_table`.
-`level_list` splits a cell that lists levels. `codebook_draft` writes the draft. Imports `schema`
+file and calls its reader: `frictionless`, `ddi` or `codebook_table`.
+`codebook_draft` writes the draft. Imports `schema`
 and below; reads no data.
 """

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dp_core.schema.bin_edges import MAX_INTEGER
+from dp_core.schema.bin_pieces import MAX_INTEGER
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import column_type, typed_words
-from dp_core.text.documents.typed_text import printable, shown
+from dp_core.text.documents.typed_text import printable, quote
 from dp_core.text.pages.number_texts import plural
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
@@ -232,7 +232,7 @@ def _parts(
         todo.append(("type", f"{typed_words()}; then its other keys"))
         for word, text in (("min", found.minimum), ("max", found.maximum)):
             if text is not None:
-                todo.append((word, f"the codebook has {shown(text)}"))
+                todo.append((word, f"the codebook has {quote(text)}"))
     else:
         parts.append(("type", found.kind))
     if found.role == "weight":
@@ -279,10 +279,10 @@ def _add_range(
     comments = {"min": f"{scale.ends[0]} legal value", "max": f"{scale.ends[1]} legal value"}
     for word, value, text in ends:
         if text is not None and crossed:
-            said = f"min {shown(str(found.minimum))} and max {shown(str(found.maximum))}"
+            said = f"min {quote(str(found.minimum))} and max {quote(str(found.maximum))}"
             todo.append((word, f"{where} has {said}; min must not be larger"))
         elif text is not None and value is None:
-            todo.append((word, f"{where} has {shown(text)}, not {scale.bound}"))
+            todo.append((word, f"{where} has {quote(text)}, not {scale.bound}"))
         elif value is None or text is None:
             todo.append((word, comments[word]))
         else:

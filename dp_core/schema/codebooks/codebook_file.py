@@ -13,18 +13,13 @@ from dp_core.schema.codebooks.codebook_table import (
     read_codebook_table,
     read_plain_json,
 )
-from dp_core.schema.codebooks.table_metadata import (
-    is_csvw,
-    is_frictionless,
-    read_csvw,
-    read_frictionless,
-)
+from dp_core.schema.codebooks.frictionless import is_frictionless, read_frictionless
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.documents.typed_text import printable, utf8_text
 
 MAX_BYTES = 64 * 2**20
 FORMS = (
-    "a Frictionless Data Package or Table Schema (.json), CSVW metadata (.json), DDI (.xml), or a"
+    "a Frictionless Data Package or Table Schema (.json), DDI Codebook (.xml), or a"
     " table with a row per variable or per level (.csv)"
 )
 _OTHERS = (
@@ -66,21 +61,18 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
         from dp_core.schema.codebooks.ddi import read_ddi
 
         if (found := read_ddi(raw, name, data)) is None:
-            raise BadInput(f"{name} is XML, but not DDI. Give {FORMS}.")
+            raise BadInput(f"{name} is XML, but not DDI Codebook. Give {FORMS}.")
         return found
     text = _utf8(raw, name)
     if start not in (b"{", b"["):
         return read_codebook_table(text, name)
     document = _json(text, name)
-    if is_csvw(document):
-        return read_csvw(document, name, data)
     if is_frictionless(document):
         return read_frictionless(document, name, data, lambda other: _beside(path, other))
     if is_plain_json(document):
         return read_plain_json(document, name)
     raise BadInput(
-        f"{name} has neither `fields` or `resources` (Frictionless) nor `tableSchema` (CSVW). Give"
-        f" {FORMS}."
+        f"{name} has neither `fields` nor `resources` (Frictionless), nor `columns`. Give {FORMS}."
     )
 
 

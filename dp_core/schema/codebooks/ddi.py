@@ -1,4 +1,4 @@
-"""DDI in XML: Codebook (1.2 to 2.6; element names as in 2.5) and Lifecycle (3.1 to 3.3).
+"""DDI Codebook in XML (1.2 to 2.6; element names as in 2.5).
 
 Frequencies and summary statistics (`catStat`, `sumStat`) are figures about the data, so they are
 not read: a bound is taken from the valid range only. A document type declaration is refused: an
@@ -8,7 +8,6 @@ entity can expand to gigabytes or name a file, and nothing is loaded.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -26,17 +25,15 @@ from dp_core.schema.codebooks.codebook_table import variable_of
 
 MAX_DEPTH = 200
 MAX_ELEMENTS = 1_000_000
-_LIFECYCLE = ("DDIInstance", "FragmentInstance")
-_LISTS = ("CodeList", "CodeScheme")
 
 
 def read_ddi(raw: bytes, name: str, data: str) -> Codebook | None:
-    """Return the codebook of a DDI document; None if the XML is no DDI.
+    """Return the codebook of a DDI document; None if the XML is no DDI Codebook.
 
     Args:
         raw: The document.
         name: Name of its file.
-        data: Name of the data file, by which the variables are chosen if a DDI Codebook describes
+        data: Name of the data file, by which the variables are chosen if the document describes
             several files; empty for all of the first one.
 
     Raises:
@@ -44,9 +41,7 @@ def read_ddi(raw: bytes, name: str, data: str) -> Codebook | None:
             deeper than `MAX_DEPTH`, has more than `MAX_ELEMENTS` elements, or no variable.
     """
     root = _xml_root(raw, name)
-    if root.tag == "codeBook":
-        return _codebook(root, name, data)
-    return _lifecycle(root, name) if root.tag in _LIFECYCLE else None
+    return _codebook(root, name, data) if root.tag == "codeBook" else None
 
 
 class _Builder(ElementTree.TreeBuilder):
@@ -210,67 +205,3 @@ def _type(var: Element, levels: bool, low: str, high: str) -> str:
 
 def _distinct(texts: list[str]) -> list[str]:
     return list(dict.fromkeys(nonempty(texts)))
-
-
-def _lifecycle(root: Element, name: str) -> Codebook:
-    """Return the codebook of all variables of an instance, with their code lists."""
-    labels = {
-        _id(one): _words(one, "Label") or _words(one, "CategoryName")
-        for one in root.iter("Category")
-    }
-    lists = {_id(one): _codes(one, labels) for tag in _LISTS for one in root.iter(tag)}
-    variables = tuple(_of_lifecycle(one, lists) for one in root.iter("Variable"))
-    if not variables:
-        raise BadInput(f"{name} has no variables. Give an instance with a `VariableScheme`.")
-    citation = next(root.iter("Citation"), None)
-    title = "" if citation is None else _words(citation, "Title")
-    return Codebook(name=name, form="DDI Lifecycle", title=title, variables=variables)
-
-
-def _id(element: Element | None) -> str:
-    return "" if element is None else _words(element, "ID") or element.get("id", "")
-
-
-def _codes(element: Element, labels: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [
-        (_words(code, "Value"), labels.get(_id(code.find("CategoryReference")), ""))
-        for code in element.iter("Code")
-    ]
-
-
-def _of_lifecycle(element: Element, lists: Mapping[str, list[tuple[str, str]]]) -> Variable:
-    representations = [
-        *element.findall("VariableRepresentation/*"),
-        *element.findall("Representation/*"),
-    ]
-    weighs = {"WeightingRole", "WeightVariableReference"} & {one.tag for one in representations}
-    pairs: list[tuple[str, str]] = []
-    cells = {
-        "label": description_of(_words(element, "Label"), _words(element, "Description")),
-        "role": "weight" if weighs else "",
-    }
-    for one in representations:
-        match one.tag:
-            case "CodeRepresentation":
-                reference = one.find("CodeListReference")
-                if reference is None:
-                    reference = one.find("CodeSchemeReference")
-                pairs = lists.get(_id(reference), [])
-                ordered = "rdinal" in one.get("classificationLevel", "")
-                cells["type"] = "ordinal" if ordered else "category"
-            case "NumericRepresentation":
-                cells["min"] = _words(one, "NumberRange/Low") or cells.get("min", "")
-                cells["max"] = _words(one, "NumberRange/High") or cells.get("max", "")
-                stated = _words(one, "NumericTypeCode") or one.get("type", "")
-                cells["decimals"] = one.get("decimalPositions", "")
-                whole = "nteger" in stated or "Long" in stated or cells["decimals"] == "0"
-                cells["type"] = "integer" if whole else "number"
-            case "DateTimeRepresentation":
-                cells["type"] = "date"
-            case "TextRepresentation":
-                cells.setdefault("type", "text")
-    if weighs:
-        cells["type"], pairs = "number", []
-    absent = [text for one in representations for text in one.get("missingValue", "").split()]
-    name = _words(element, "VariableName") or _words(element, "Name") or _id(element)
-    return variable_of(name, cells, pairs, _distinct(absent))

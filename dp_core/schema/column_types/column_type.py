@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.bin_edges import exact_text
+from dp_core.schema.bin_pieces import exact_text
 from dp_core.text.documents.node import Node
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.bin_edges import MAX_CODES
+from dp_core.schema.bin_pieces import MAX_CODES
 from dp_core.schema.column_types.column_type import Array, ValueType
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import parse_date

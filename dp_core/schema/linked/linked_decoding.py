@@ -10,7 +10,7 @@ import pyarrow as pa
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.household_rows import HouseholdRows
 from dp_core.schema.definition import Schema
-from dp_core.schema.rules.obeyed_values import decode
+from dp_core.schema.rules.possible_codes import decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def decode_tables(schema: Schema, rows: HouseholdRows, *, rng: np.random.Generat
     """Return synthetic households as two tables in the schema's own labels and units.
 
     The values of each table obey the rules over its own columns, as
-    `dp_core.schema.rules.obeyed_values.decode` draws them. Rules over columns of both tables
+    `dp_core.schema.rules.possible_codes.decode` draws them. Rules over columns of both tables
     are decided by codes alone, so they hold if the codes break no structural zero.
 
     Args:

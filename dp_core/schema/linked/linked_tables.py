@@ -17,12 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dp_core.kernel.counting.linked_columns import (
-    MEMBERS,
-    MOST_MEMBERS,
-    OTHER,
-    LinkedColumns,
-)
+from dp_core.kernel.counting.linked_columns import MEMBERS, MOST_MEMBERS, OTHER, LinkedColumns
 from dp_core.schema.structure.member_rules import MemberRule
 
 Larger = Literal["reject", "clip"]

@@ -20,18 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from dp_core.errors import nearest
-from dp_core.schema.bin_edges import exact_text
+from dp_core.schema.bin_pieces import exact_text
 from dp_core.schema.definition import Column, Margin, Schema
 from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.code_list_reader import read_table
-from dp_core.schema.reading.level_reader import (
-    check_public,
-    code_texts,
-    level_names,
-    read_level,
-)
+from dp_core.schema.reading.level_reader import check_public, code_texts, level_names, read_level
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 TOLERANCE = 1e-9
 """Relative difference up to which two totals count as equal."""
@@ -136,11 +131,11 @@ def _margin(item: Node, schema: Schema, folder: Path | None) -> Margin:
 def levelled_column(item: Node, schema: Schema, name: str) -> Column:
     """Return a column with public levels, whose totals an item of a document states."""
     if name not in schema.names:
-        raise item.error(f"there is no column {shown(name)}.{nearest(name, schema.names)}")
+        raise item.error(f"there is no column {quote(name)}.{nearest(name, schema.names)}")
     column = schema.column(name)
     if not column.levels:
         raise item.error(
-            f"{shown(name)} is not a category or an ordinal, so it has no levels to count; name a"
+            f"{quote(name)} is not a category or an ordinal, so it has no levels to count; name a"
             " column that has."
         )
     check_public(item, column, "no public total can name them")

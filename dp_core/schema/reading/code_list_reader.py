@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from dp_core.errors import BadInput, nearest
-from dp_core.schema.bin_edges import MAX_CODES
+from dp_core.schema.bin_pieces import MAX_CODES
 from dp_core.schema.code_list import (
     Code,
     CodeList,
@@ -23,7 +23,7 @@ from dp_core.schema.code_list import (
 )
 from dp_core.schema.definition import MISSING_LABEL, Level
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import printable, shown, utf8_text
+from dp_core.text.documents.typed_text import printable, quote, utf8_text
 
 MOST_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -83,11 +83,11 @@ def read_grouping(node: Node, codes: CodeList) -> Grouping:
     known = codes.lines()
     for text in keep:
         if text not in known:
-            raise node.error(f"keep: {shown(text)} is not in the code list.{nearest(text, known)}")
+            raise node.error(f"keep: {quote(text)} is not in the code list.{nearest(text, known)}")
     left = unplaced_code(codes, grouping)
     if left is not None:
         raise node.error(
-            f"code {shown(left)} is at depth {codes.depth(left)}, above the groups at depth"
+            f"code {quote(left)} is at depth {codes.depth(left)}, above the groups at depth"
             f" {grouping.depth}; add it to `keep`, or give it a parent."
         )
     return grouping
@@ -114,21 +114,21 @@ def levels_of_codes(
     labels = unique_labels(order)
     for label in labels:
         if label == MISSING_LABEL:
-            raise node.error(f"the label {shown(label)} is reserved for missing values; rename it.")
+            raise node.error(f"the label {quote(label)} is reserved for missing values; rename it.")
         if label in missing_values:
             raise node.error(
-                f"{shown(label)} is both a label of the code list and a missing value; give the"
+                f"{quote(label)} is both a label of the code list and a missing value; give the"
                 " column its own `missing_values`."
             )
     for text in missing_values:
         if text in codes.lines():
             raise node.error(
-                f"{shown(text)} is both a code of the code list and a missing value; give the"
+                f"{quote(text)} is both a code of the code list and a missing value; give the"
                 " column its own `missing_values`."
             )
     repeated = [label for label, times in Counter(labels).items() if times > 1]
     if repeated:
-        raise node.error(f"two codes would have the label {shown(repeated[0])}; rename one.")
+        raise node.error(f"two codes would have the label {quote(repeated[0])}; rename one.")
     levels = tuple(Level(code.text, label) for code, label in zip(order, labels, strict=True))
     return levels, tuple(tuple(members[code.text]) for code in order)
 
@@ -161,7 +161,7 @@ def read_pairs(node: Node, folder: Path | None, names: tuple[str, str]) -> dict[
     found: dict[str, Node] = {}
     for line, (text, value), name in read_table(node, folder, names, "map"):
         if text in found:
-            raise _at(name, line, f"{shown(text)} is mapped twice; remove one line.")
+            raise _at(name, line, f"{quote(text)} is mapped twice; remove one line.")
         found[text] = Node(value, name, line)
     return found
 
@@ -175,7 +175,7 @@ def _code_list(text: str, sha256: str, name: str) -> CodeList:
             raise _at(name, line, "the code is empty; fill it in or remove the line.")
         if code in lines:
             first = lines[code]
-            raise _at(name, line, f"code {shown(code)} is given twice, first on line {first}.")
+            raise _at(name, line, f"code {quote(code)} is given twice, first on line {first}.")
         lines[code] = line
         found.append(Code(code, label if label.strip() else code, parent))
     if not found:
@@ -185,7 +185,7 @@ def _code_list(text: str, sha256: str, name: str) -> CodeList:
             raise _at(
                 name,
                 lines[one.text],
-                f"the parent {shown(one.parent)} of code {shown(one.text)} is not in the list;"
+                f"the parent {quote(one.parent)} of code {quote(one.text)} is not in the list;"
                 " add it.",
             )
     codes = CodeList(tuple(found), sha256)
@@ -193,7 +193,7 @@ def _code_list(text: str, sha256: str, name: str) -> CodeList:
         codes.lines()
     except ValueError as error:
         above = str(error)
-        message = f"code {shown(above)} is its own ancestor; correct the column `parent`."
+        message = f"code {quote(above)} is its own ancestor; correct the column `parent`."
         raise _at(name, lines[above], message) from None
     return codes
 
@@ -212,12 +212,12 @@ def _rows(
                 hint = "; separate the columns by commas" if len(header) == 1 else ""
                 raise BadInput(
                     f"{name}: the first line must name the columns"
-                    f" {' and '.join(required)}; there is no {shown(column)}{hint}."
+                    f" {' and '.join(required)}; there is no {quote(column)}{hint}."
                 )
         wanted = [*required, *optional]
         for column in wanted:
             if header.count(column) > 1:
-                raise BadInput(f"{name}: two columns are named {shown(column)}; rename one.")
+                raise BadInput(f"{name}: two columns are named {quote(column)}; rename one.")
         places = [header.index(column) if column in header else None for column in wanted]
         found = []
         for row in reader:
@@ -250,15 +250,15 @@ def _bytes(node: Node, folder: Path | None, what: str) -> tuple[bytes, str]:
     try:
         if not path.is_file():
             raise node.error(
-                f"there is no {what} {shown(text)}; its path is relative to the schema's folder."
+                f"there is no {what} {quote(text)}; its path is relative to the schema's folder."
             )
         with path.open("rb") as file:
             raw = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise node.error(f"the {what} {shown(text)} cannot be read ({error.strerror}).") from None
+        raise node.error(f"the {what} {quote(text)} cannot be read ({error.strerror}).") from None
     if len(raw) > MOST_BYTES:
         raise node.error(
-            f"the {what} {shown(text)} is larger than {MOST_BYTES // 2**20} MB; check that"
+            f"the {what} {quote(text)} is larger than {MOST_BYTES // 2**20} MB; check that"
             " it is not a data file."
         )
     return raw, printable(path.name)

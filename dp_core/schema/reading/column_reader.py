@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dp_core.schema.bin_edges import MAX_CODES, check_missing, empty_bin, exact_text
+from dp_core.schema.bin_pieces import MAX_CODES, check_missing, empty_bin, exact_text
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import Kind, column_type, words
 from dp_core.schema.definition import (
@@ -31,7 +31,7 @@ from dp_core.schema.reading.domain_reader import (
 )
 from dp_core.schema.reading.survey_reader import check_design_column
 from dp_core.text.documents.node import Node, one_of
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 _MISSING: tuple[Missing, ...] = ("reject", "level")
 OUT_OF_RANGE: tuple[OutOfRange, ...] = ("reject", "clip", "missing")
@@ -207,16 +207,16 @@ def _read_levels(
         for word in (text, label):
             if word in missing_values:
                 raise place.error(
-                    f"{shown(word)} is both a level and a missing value; remove the level, or give"
+                    f"{quote(word)} is both a level and a missing value; remove the level, or give"
                     " the column its own `missing_values`."
                 )
         if not label.strip():
-            raise place.error(f'level {shown(text)} needs a label, as in {{"{text}": none}}.')
+            raise place.error(f'level {quote(text)} needs a label, as in {{"{text}": none}}.')
         if label in labels:
-            raise place.error(f"{shown(text)} and {shown(labels[label])} have the same label.")
+            raise place.error(f"{quote(text)} and {quote(labels[label])} have the same label.")
         if label == MISSING_LABEL:
             raise place.error(
-                f"{shown(label)} is reserved for missing values; choose another label."
+                f"{quote(label)} is reserved for missing values; choose another label."
             )
         labels[label] = text
     return tuple(Level(text, label) for text, _, label in pairs)
@@ -257,13 +257,13 @@ def _read_format(node: Node) -> str:
     text = node.name()
     if sorted(re.findall("%.?", text)) != ["%Y", "%d", "%m"]:
         raise node.error(
-            f"{shown(text)} is not a date format; use %d, %m and %Y once each, as in %d.%m.%Y."
+            f"{quote(text)} is not a date format; use %d, %m and %Y once each, as in %d.%m.%Y."
         )
     # A column whose format begins with the year also has ISO dates, as programs write days.
     exchanged = text.index("%d") < text.index("%m") or re.search("[0-9]", text)
     if text.startswith("%Y") and exchanged:
         raise node.error(
-            f"{shown(text)} reads 2026-02-01 otherwise than programs that write dates mean it;"
+            f"{quote(text)} reads 2026-02-01 otherwise than programs that write dates mean it;"
             " write the file's dates in another format, such as %Y-%m-%d."
         )
     return text

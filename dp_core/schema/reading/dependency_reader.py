@@ -27,7 +27,7 @@ from dp_core.schema.reading.level_reader import (
 )
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 KEYS = ("follows", "map", "edges")
 """Keys of a dependent column besides those of its type."""
@@ -66,7 +66,7 @@ def in_order(dependents: Mapping[str, Node], known: Sequence[str]) -> tuple[str,
         source = place.text(example="industry")
         if source not in dependents and source not in known:
             raise place.error(
-                f"there is no column {shown(source)} that this one could follow."
+                f"there is no column {quote(source)} that this one could follow."
                 f"{nearest(source, [*known, *dependents])}"
             )
         sources[name] = source
@@ -76,8 +76,8 @@ def in_order(dependents: Mapping[str, Node], known: Sequence[str]) -> tuple[str,
         while name in sources and name not in done:
             if name in line:
                 raise node.entries()["follows"].error(
-                    f"{shown(name)} follows itself through"
-                    f" {' and '.join(shown(one) for one in line)}; remove one `follows`."
+                    f"{quote(name)} follows itself through"
+                    f" {' and '.join(quote(one) for one in line)}; remove one `follows`."
                 )
             line.append(name)
             name = sources[name]
@@ -180,7 +180,7 @@ def mapped_codes(
             name = next((key for key in (text, level.text, level.label) if key in given), None)
             if name is None:
                 raise place.error(
-                    f"{shown(text)} of {source.name!r} is not mapped; add it to the map."
+                    f"{quote(text)} of {source.name!r} is not mapped; add it to the map."
                 )
             used.add(name)
             word = given[name].text(example="a level")
@@ -188,8 +188,8 @@ def mapped_codes(
         if len(by_text) > 1:
             one, other, *_ = by_text.values()
             raise place.error(
-                f"{shown(one)} and {shown(other)} belong to one level of {source.name!r}"
-                f" ({shown(level.label)}) but are mapped to two levels; map them to one level, or"
+                f"{quote(one)} and {quote(other)} belong to one level of {source.name!r}"
+                f" ({quote(level.label)}) but are mapped to two levels; map them to one level, or"
                 " group the codes more finely."
             )
         found.append(next(iter(by_text)))
@@ -198,7 +198,7 @@ def mapped_codes(
     for name, value in given.items():
         if name not in used and name not in known and name not in accepted:
             raise value.error(
-                f"{shown(name)} is not a level of {source.name!r}.{nearest(name, known)}"
+                f"{quote(name)} is not a level of {source.name!r}.{nearest(name, known)}"
             )
     return tuple(found)
 
@@ -346,7 +346,7 @@ def _read_above(
         raise place.error(f"{upper!r} cannot lie within itself; name the column of larger areas.")
     if upper not in known:
         raise place.error(
-            f"there is no column {shown(upper)} with levels of its own in which this can lie."
+            f"there is no column {quote(upper)} with levels of its own in which this can lie."
             f"{nearest(upper, known)}"
         )
     for one in (column, known[upper]):
@@ -397,7 +397,7 @@ def _read_parents(node: Node, upper: Column, lower: Column, folder: Path | None)
         level = upper.levels[int(empty[0])]
         place = keys.get("map", keys["within"])
         raise place.error(
-            f"no level of {lower.name!r} lies in {shown(level.text)} of {upper.name!r}; correct the"
+            f"no level of {lower.name!r} lies in {quote(level.text)} of {upper.name!r}; correct the"
             f" map, or remove this level of {upper.name!r}."
         )
     return found

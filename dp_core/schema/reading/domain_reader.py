@@ -14,13 +14,13 @@ from itertools import pairwise
 from math import ceil
 from typing import TypeAlias
 
-from dp_core.schema.bin_edges import MAX_CODES, check_distinct, empty_bin
+from dp_core.schema.bin_pieces import MAX_CODES, check_distinct, empty_bin
 from dp_core.schema.code_list import Code, unique_labels
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import types_with_texts
 from dp_core.schema.definition import Choice, Column, Level
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 Groups: TypeAlias = Mapping[str, tuple[int, ...]]
 """Positions of a group's levels, by the name of the group."""
@@ -60,7 +60,7 @@ def read_bins(column: Column, node: Node, keys: Mapping[str, Node]) -> Column:
     low, high = read_limits(node, keys, scale)
     for other in types_with_texts():
         if "bins" in keys and keys["bins"].content in other.periods and other is not scale:
-            text = shown(str(keys["bins"].content))
+            text = quote(str(keys["bins"].content))
             here = (
                 f"write {' or '.join(scale.periods)}" if scale.periods else "give a number of bins"
             )
@@ -212,7 +212,7 @@ def levels_by_group(keys: Mapping[str, Node]) -> tuple[Node, Groups]:
         groups[group] = tuple(range(len(merged), len(merged) + len(entries)))
         for text, place in entries.items():
             if text in merged:
-                raise place.error(f"{shown(text)} is in two groups; keep it in one.")
+                raise place.error(f"{quote(text)} is in two groups; keep it in one.")
             merged[text] = place
     if not groups:
         raise node.error(f"lists no group; add some, such as {_EXAMPLE}.")
@@ -273,8 +273,8 @@ def with_private_levels(column: Column, keys: Mapping[str, Node], groups: Groups
     for group in groups:
         if OTHER.format(group) in labels:
             raise place.error(
-                f"{shown(OTHER.format(group))} is a level and also the name for the rest of the"
-                f" group {shown(group)}; rename one of them."
+                f"{quote(OTHER.format(group))} is a level and also the name for the rest of the"
+                f" group {quote(group)}; rename one of them."
             )
     of = [0] * len(column.levels)
     for number_of_group, members in enumerate(groups.values()):

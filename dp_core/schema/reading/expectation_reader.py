@@ -18,7 +18,7 @@ from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.offered import OFFERED, Expectation, Offer
 from dp_core.schema.reading.level_reader import level_names
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 EXAMPLE = "- expect_column_values_to_be_between: {column: age, min_value: 0}"
 PAGE = "docs/schema.md#expectations"
@@ -47,7 +47,7 @@ def read_expectation(node: Node, schema: Schema) -> Expectation:
     ((name, given),) = entries.items()
     if name not in OFFERED:
         raise node.error(
-            f"{shown(name)} is not an expectation that a schema can state."
+            f"{quote(name)} is not an expectation that a schema can state."
             f"{similar(name, OFFERED)} {PAGE} says which ones can."
         )
     offer = OFFERED[name]
@@ -95,17 +95,17 @@ class _Arguments:
         name = node.text(example="age")
         if name not in self._known:
             raise node.error(
-                f"there is no column {shown(name)} in the schema.{nearest(name, self._known)}"
+                f"there is no column {quote(name)} in the schema.{nearest(name, self._known)}"
             )
         column = self._known[name]
         if kind.startswith("text") and not column.levels:
             raise node.error(
-                f"{shown(name)} is of type {column.kind}; this expectation is about a category or"
+                f"{quote(name)} is of type {column.kind}; this expectation is about a category or"
                 " an ordinal."
             )
         if kind.startswith("number") and not column.type.sums:
             raise node.error(
-                f"{shown(name)} is of type {column.kind}; this expectation is about an integer or a"
+                f"{quote(name)} is of type {column.kind}; this expectation is about an integer or a"
                 " number."
             )
         return column
@@ -120,7 +120,7 @@ class _Arguments:
         one, other = self._known[first], self._known[second]
         if _scale(one) != _scale(other):
             raise self._fields["column_B"].error(
-                f"{shown(second)} is of type {other.kind} and {shown(first)} of type {one.kind};"
+                f"{quote(second)} is of type {other.kind} and {quote(first)} of type {one.kind};"
                 " name two columns that can be compared."
             )
 
@@ -128,7 +128,7 @@ class _Arguments:
         if kind in ("value", "values"):
             column = self._known[str(found["column"])]
             if kind == "value":
-                return _bound(node, column)
+                return _read_bound(node, column)
             return [_member(item, column) for item in _some(node)]
         if kind == "value pairs":
             pair = [self._known[str(found[key])] for key in ("column_A", "column_B")]
@@ -165,7 +165,7 @@ def _some(node: Node) -> tuple[Node, ...]:
     return items
 
 
-def _bound(node: Node, column: Column) -> object:
+def _read_bound(node: Node, column: Column) -> object:
     if column.levels:
         raise node.error(
             f"the values of {column.name!r} are texts without bounds; use"
@@ -183,7 +183,7 @@ def _member(node: Node, column: Column) -> object:
         if column.choice is None and text not in texts:
             also = f" Write its text, {column.levels[names[text]].text!r}." if text in names else ""
             raise node.error(
-                f"{shown(text)} is not a level of {column.name!r}.{also or nearest(text, texts)}"
+                f"{quote(text)} is not a level of {column.name!r}.{also or nearest(text, texts)}"
             )
         return text
     scale = column.scale
@@ -229,7 +229,7 @@ def _regex(node: Node) -> str:
     except pa.ArrowInvalid as error:
         what = str(error).rpartition("expression: ")[2].strip().rstrip(".")
         raise node.error(
-            f"{shown(text)} is not a regular expression of RE2, which has no lookaround and no"
+            f"{quote(text)} is not a regular expression of RE2, which has no lookaround and no"
             f" backreference: {what}. Correct it."
         ) from None
     return text
@@ -246,7 +246,7 @@ def _date_format(node: Node) -> str:
             datetime.datetime.strptime(day.strftime(text), text).replace(tzinfo=datetime.UTC)
     except (ValueError, re.error):
         raise node.error(
-            f"{shown(text)} is not a format that Python can read dates by; write one such as"
+            f"{quote(text)} is not a format that Python can read dates by; write one such as"
             ' "%Y-%m-%d".'
         ) from None
     return text

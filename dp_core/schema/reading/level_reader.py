@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dp_core.errors import nearest
 from dp_core.schema.definition import MISSING_LABEL, Column
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 MISSING_WORDS = ("missing", MISSING_LABEL)
 
@@ -34,7 +34,7 @@ def read_level(node: Node, text: str, column: Column, names: Mapping[str, int]) 
         return names[text]
     if text in MISSING_WORDS:
         return missing_code(node, column)
-    raise node.error(f"{shown(text)} is not a level of {column.name!r}.{nearest(text, names)}")
+    raise node.error(f"{quote(text)} is not a level of {column.name!r}.{nearest(text, names)}")
 
 
 def code_texts(column: Column) -> list[str]:

@@ -14,18 +14,21 @@ from dp_core.errors import BadInput, nearest
 from dp_core.kernel.counting.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER, Larger, LinkedTables
-from dp_core.schema.linked.wide_schema import decided_by_codes, widen_schema
+from dp_core.schema.linked.member_counts import decided_by_codes, widen_schema
 from dp_core.schema.reading.dependency_reader import follows, lies_within
 from dp_core.schema.reading.domain_reader import is_private
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
-from dp_core.schema.reading.stated_rules.member_rule_reader import counts_members, read_member_rule
-from dp_core.schema.reading.stated_rules.rule_reader import place_of
+from dp_core.schema.reading.stated_rules.rule_reader import (
+    counts_members,
+    place_of,
+    read_member_rule,
+)
 from dp_core.schema.reading.totals_reader import check_possible, refuse_of_persons
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.structure.member_rules import MemberRule
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node, one_of
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 from dp_core.text.names import MAX_NAME, is_name
 
 TABLES_EXAMPLE = (
@@ -70,7 +73,7 @@ class StatedTables:
     _unit: Mapping[str, Any]
     _rules: tuple[Node, ...]
 
-    def widened(self, flat: Schema, faults: Faults) -> Schema:
+    def widen(self, flat: Schema, faults: Faults) -> Schema:
         """Return the schema of the wide domain.
 
         Args:
@@ -88,7 +91,7 @@ class StatedTables:
             for reserved in (NO_MEMBER, NO_OTHER):
                 if any(reserved in (level.text, level.label) for level in levels):
                     raise node.error(
-                        f"the level {shown(reserved)} is reserved; choose another label."
+                        f"the level {quote(reserved)} is reserved; choose another label."
                     )
         linked = LinkedTables(
             households=homes.name,
@@ -197,7 +200,7 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
     for name in both:
         faults.note(
             persons.columns[name].error(
-                f"{shown(name)} is also a column of the table {homes.name}; release it from one"
+                f"{quote(name)} is also a column of the table {homes.name}; release it from one"
                 " table and put it under `ignore` in the other."
             )
         )
@@ -256,7 +259,7 @@ def _order(node: Node, tables: Mapping[str, Node]) -> tuple[str, str]:
     for name, table in tables.items():
         if not is_name(name):
             raise table.error(
-                f"{shown(name)} is not a valid name of a table; use at most {MAX_NAME} letters,"
+                f"{quote(name)} is not a valid name of a table; use at most {MAX_NAME} letters,"
                 " digits, dots, _ and -, and begin with a letter or digit."
             )
         parents[name] = table.entries(example=TABLES_EXAMPLE).get("parent")
@@ -265,12 +268,12 @@ def _order(node: Node, tables: Mapping[str, Node]) -> tuple[str, str]:
             continue
         above = parent.name()
         if above not in tables:
-            raise parent.error(f"there is no table {shown(above)}.{nearest(above, tables)}")
+            raise parent.error(f"there is no table {quote(above)}.{nearest(above, tables)}")
         if above == name:
             raise parent.error("a table cannot be its own parent; name the table of households.")
         if parents[above] is not None:
             raise parent.error(
-                f"the table {shown(above)} has a parent itself; linked tables have two levels only,"
+                f"the table {quote(above)} has a parent itself; linked tables have two levels only,"
                 " households and persons, so leave the third table out."
             )
     if len(tables) != 2:
@@ -320,16 +323,16 @@ def _read_table(name: str, node: Node, is_parent: bool, faults: Faults) -> _Tabl
     for key, column in identify.items():
         if column in columns:
             raise keys[key].error(
-                f"{shown(column)} is a key and is not released; remove it from `columns`."
+                f"{quote(column)} is a key and is not released; remove it from `columns`."
             )
         if column in ignore:
             raise keys[key].error(
-                f"{shown(column)} is a key, so it is read; remove it from `ignore`."
+                f"{quote(column)} is a key, so it is read; remove it from `ignore`."
             )
     for column in ignore:
         if column in columns:
             raise keys["ignore"].error(
-                f"{shown(column)} is also under `columns`; keep it in one of the two places."
+                f"{quote(column)} is also under `columns`; keep it in one of the two places."
             )
     return _Table(name=name, keys=keys, columns=columns, ignore=ignore)
 
@@ -383,7 +386,7 @@ def _check_names(homes: _Table, persons: _Table) -> None:
     for name, node in {**homes.columns, **persons.columns}.items():
         if name in keys:
             raise node.error(
-                f"{shown(name)} is a key of the other table; rename one of the two columns."
+                f"{quote(name)} is a key of the other table; rename one of the two columns."
             )
 
 
@@ -395,19 +398,19 @@ def _read_unit(root: Node, node: Node | None, homes: str, persons: str) -> dict[
         )
     if isinstance(node.content, str):
         raise node.error(
-            f"{shown(node.content)} is not a unit of linked tables, which protect households;"
+            f"{quote(node.content)} is not a unit of linked tables, which protect households;"
             f" write {UNIT_EXAMPLE}."
         )
     keys = node.fields(_UNIT_KEYS, required=("table",), example=UNIT_EXAMPLE)
     table = keys["table"].name()
     if table == persons:
         raise keys["table"].error(
-            f"{shown(table)} is the table of persons, but linked tables protect households with"
+            f"{quote(table)} is the table of persons, but linked tables protect households with"
             f" all their members; write {homes}."
         )
     if table != homes:
         known = (homes,)
-        raise keys["table"].error(f"there is no table {shown(table)}.{nearest(table, known)}")
+        raise keys["table"].error(f"there is no table {quote(table)}.{nearest(table, known)}")
     if "max_members" not in keys:
         raise node.error(
             "the key 'max_members' is missing; state from public knowledge how many members a"

@@ -24,7 +24,7 @@ from dp_core.schema.panel.panel_waves import (
 )
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node, one_of
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 EXAMPLE = "{person: person_id, wave: year, waves: [2023, 2024, 2025]}"
 MOST_WAVES = 60
@@ -113,7 +113,7 @@ def read_panel(root: Node, faults: Faults) -> StatedPanel:
     for word in (stated.person, stated.wave):
         if word is not None:
             faults.of(None, _check_key, word, definitions, entries.get("ignore"), node)
-    return _Records(entries, definitions, stated, faults).made(root)
+    return _Records(entries, definitions, stated, faults).make(root)
 
 
 def _read_stated(node: Node) -> Panel:
@@ -130,13 +130,13 @@ def _read_stated(node: Node) -> Panel:
     for wave in waves:
         if not re.search(r"[A-Za-z0-9]", wave) or wave != wave.strip():
             raise keys["waves"].error(
-                f"{shown(wave)} cannot be part of the name of a column; name the wave with letters"
+                f"{quote(wave)} cannot be part of the name of a column; name the wave with letters"
                 " or digits, without blanks around them."
             )
         name = wave_column("", wave)
         if name in named:
             raise keys["waves"].error(
-                f"{shown(named[name])} and {shown(wave)} would give the same names of columns;"
+                f"{quote(named[name])} and {quote(wave)} would give the same names of columns;"
                 " name the waves by different letters and digits."
             )
         named[name] = wave
@@ -152,7 +152,7 @@ def _read_stated(node: Node) -> Panel:
     for wave in ignored:
         if wave in waves:
             raise keys["ignore_waves"].error(
-                f"{shown(wave)} is also under `waves`; keep it in one of the two places."
+                f"{quote(wave)} is also under `waves`; keep it in one of the two places."
             )
     everyone = keys["everyone"].boolean() if "everyone" in keys else False
     return Panel(
@@ -176,14 +176,14 @@ def _check_key(
         role = definitions[name].entries().get("role")
     if name in definitions and (role is None or role.content != "id"):
         raise panel.error(
-            f"{shown(name)} tells persons or waves apart and is not released; remove it from"
+            f"{quote(name)} tells persons or waves apart and is not released; remove it from"
             " `columns`."
         )
     if ignore is not None and isinstance(ignore.content, tuple):
         for item in ignore.content:
             if item.content == name:
                 raise panel.error(
-                    f"{shown(name)} tells persons or waves apart, so it is read; remove it from"
+                    f"{quote(name)} tells persons or waves apart, so it is read; remove it from"
                     " `ignore`."
                 )
 
@@ -209,7 +209,7 @@ class _Records:
             for word in _words(node.content["levels"])
         }
 
-    def made(self, root: Node) -> StatedPanel:
+    def make(self, root: Node) -> StatedPanel:
         """Return the panel with its columns and the document of records."""
         place = self._entries["columns"]
         constant: dict[str, Node] = {}
@@ -282,7 +282,7 @@ class _Records:
         if name in self._definitions or name in columns:
             self._faults.note(
                 self._definitions.get(name, place).error(
-                    f"the name {shown(name)} is that of a column of a wave, which the program"
+                    f"the name {quote(name)} is that of a column of a wave, which the program"
                     " makes; rename the column in the file."
                 )
             )
@@ -309,7 +309,7 @@ class _Records:
             other = None if follows is None else self._definitions.get(str(follows.content))
             if follows is not None and other is not None and not _is_constant(other):
                 raise follows.error(
-                    f"{shown(str(follows.content))} varies between waves, so a column that follows"
+                    f"{quote(str(follows.content))} varies between waves, so a column that follows"
                     " it does too; remove `constant`."
                 )
             return rest, ()
@@ -326,7 +326,7 @@ class _Records:
         for wave in own:
             if wave not in waves:
                 raise keys["waves"].error(
-                    f"{shown(wave)} is not a wave of the panel, which has {', '.join(waves)}."
+                    f"{quote(wave)} is not a wave of the panel, which has {', '.join(waves)}."
                 )
         if not own:
             raise keys["waves"].error("has no wave; list the waves that have the column.")
@@ -382,7 +382,7 @@ class _Records:
         if source not in panel.columns:
             return replace(node, content=keys)
         if wave not in panel.columns[source]:
-            raise keys["follows"].error(f"{shown(source)} is not a column of wave {wave}.")
+            raise keys["follows"].error(f"{quote(source)} is not a column of wave {wave}.")
         keys["follows"] = replace(keys["follows"], content=panel.name(source, wave))
         levels = self._definitions[source].entries().get("levels")
         kind = self._definitions[source].entries().get("type")
@@ -398,7 +398,7 @@ class _Records:
             return replace(node, content=keys)
         if "map" not in keys or not isinstance(keys["map"].content, Mapping):
             raise node.error(
-                f"follows {shown(source)}, which has the level {shown(ABSENT)} in a panel; write"
+                f"follows {quote(source)}, which has the level {quote(ABSENT)} in a panel; write"
                 " the `map` in the schema, as in `map: {a: x, b: y}`."
             )
         mapped = keys["map"]
@@ -516,15 +516,15 @@ def _of_records(node: Node) -> Panel:
     stated = {key: value for key, value in keys.items() if key not in _MADE}
     panel = _read_stated(replace(node, content=stated))
 
-    def named(one: Node) -> dict[str, str]:
+    def names_of(one: Node) -> dict[str, str]:
         names = one.entries()
         return {wave: names[wave].name() for wave in panel.waves if wave in names}
 
     columns = keys["columns"].ordered_entries(example="work: {2023: work_2023}")
     return replace(
         panel,
-        columns={name: named(one) for name, one in columns.items()},
-        takes_part=named(keys["takes_part"]),
+        columns={name: names_of(one) for name, one in columns.items()},
+        takes_part=names_of(keys["takes_part"]),
         required=keys["required"].texts() if "required" in keys else (),
     )
 

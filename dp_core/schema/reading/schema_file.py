@@ -58,7 +58,7 @@ from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.text.documents.faults import Faults, top_keys
 from dp_core.text.documents.node import Node, from_plain, one_of
 from dp_core.text.documents.strict_yaml import Document, load
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 _KEYS = (
     "version",
@@ -124,7 +124,7 @@ def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
     if not is_linked(root) or _SPEC_KEYS & set(root.entries()):
         return _read_flat(root, folder, faults)
     tables = read_tables(root, faults)
-    return tables.widened(_read_flat(tables.flat, folder, faults), faults)
+    return tables.widen(_read_flat(tables.flat, folder, faults), faults)
 
 
 def _read_flat(
@@ -145,18 +145,18 @@ def _read_flat(
     keys = _top_keys(root, faults)
     of = faults.of
 
-    def stated(key: str, otherwise: _Other, read: Callable[[Node], _Item]) -> _Item | _Other:
+    def read_or(key: str, otherwise: _Other, read: Callable[[Node], _Item]) -> _Item | _Other:
         return of(otherwise, read, keys[key]) if key in keys else otherwise
 
     policies = Policies(
-        stated("missing_values", ("",), lambda node: node.texts(example='["", "?"]')),
+        read_or("missing_values", ("",), lambda node: node.texts(example='["", "?"]')),
         of(OUT_OF_RANGE[0], one_of, keys.get("out_of_range"), OUT_OF_RANGE),
         of(DENSITIES[0], one_of, keys.get("density"), DENSITIES),
         folder,
     )
-    title = stated("title", "", Node.name)
-    description = stated("description", "", Node.text)
-    published = stated("publication", UNSTATED, read_publication)
+    title = read_or("title", "", Node.name)
+    description = read_or("description", "", Node.text)
+    published = read_or("publication", UNSTATED, read_publication)
     rows_about = of(None, keys["rows_about"].integer, minimum=1) if "rows_about" in keys else None
     definitions = of(None, keys["columns"].ordered_entries, example=f"age: {COLUMN_EXAMPLE}")
     if definitions is None or not definitions:
@@ -222,16 +222,16 @@ def _read_flat(
         return partial(_read_each, read=read, faults=faults, example=example)
 
     no_rules: tuple[StructuralZeros, tuple[ColumnRule, ...]] = (StructuralZeros(), ())
-    zeros, between = stated("impossible", no_rules, lambda node: read_rules(node, schema, faults))
-    between += stated("rules", (), each(read_rule, RULE_EXAMPLE))
+    zeros, between = read_or("impossible", no_rules, lambda node: read_rules(node, schema, faults))
+    between += read_or("rules", (), each(read_rule, RULE_EXAMPLE))
     read_one = partial(read_expectation, schema=schema)
-    expected = stated("expectations", (), each(read_one, EXPECTATION_EXAMPLE))
+    expected = read_or("expectations", (), each(read_one, EXPECTATION_EXAMPLE))
     faults.stop()
     schema = replace(schema, zeros=zeros, rules=between)
     schema = replace(schema, zeros=with_excluded_boxes(schema, between)) if between else schema
     of(None, _check_weight, keys, schema)
-    margins = stated("calibrate", (), lambda node: read_margins(node, schema, folder))
-    totals = stated("totals", (), lambda node: read_totals(node, schema, folder, faults))
+    margins = read_or("calibrate", (), lambda node: read_margins(node, schema, folder))
+    totals = read_or("totals", (), lambda node: read_totals(node, schema, folder, faults))
     survey = of(None, read_survey, keys.get("survey"), schema, definitions, replicates)
     faults.stop()
     assert survey is not None
@@ -292,7 +292,7 @@ def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
     for rule in schema.rules:
         if weight.name in rule.columns:
             raise place_of(rule, keys[rule.key]).error(
-                f"`{rule.text}` names the weight {shown(weight.name)}, whose values `calibrate`"
+                f"`{rule.text}` names the weight {quote(weight.name)}, whose values `calibrate`"
                 " changes after the rules were obeyed; remove the rule, or `calibrate`."
             )
 
@@ -301,7 +301,7 @@ def check_version(node: Node, version: int) -> None:
     """Refuse a file of another format version."""
     if node.text() != str(version):
         raise node.error(
-            f"must be {version}; this program does not read version {shown(node.text())}."
+            f"must be {version}; this program does not read version {quote(node.text())}."
         )
 
 
@@ -312,18 +312,18 @@ def _read_unit(
     if isinstance(node.content, str):
         if node.content != "row":
             raise node.error(
-                f"{shown(node.content)} is not a unit; write row, or {example} for persons."
+                f"{quote(node.content)} is not a unit; write row, or {example} for persons."
             )
         return A_ROW
     keys = node.fields(("column", "max_rows"), required=("column", "max_rows"), example=example)
     column = keys["column"].key_column()
     if column in columns:
         raise keys["column"].error(
-            f"{shown(column)} identifies persons and is not released; remove it from `columns`."
+            f"{quote(column)} identifies persons and is not released; remove it from `columns`."
         )
     if column in ignored:
         raise keys["column"].error(
-            f"{shown(column)} identifies persons, so it is read; remove it from `ignore`."
+            f"{quote(column)} identifies persons, so it is read; remove it from `ignore`."
         )
     most = keys["max_rows"].integer(minimum=1, maximum=MOST_ROWS)
     return ProtectedUnit("person", column, most, missing_values)
@@ -336,7 +336,7 @@ def _read_ignore(node: Node | None, columns: Mapping[str, Node]) -> tuple[str, .
     for name in names:
         if name in columns:
             raise node.error(
-                f"{shown(name)} is also under `columns`; keep it in one of the two places."
+                f"{quote(name)} is also under `columns`; keep it in one of the two places."
             )
     return names
 

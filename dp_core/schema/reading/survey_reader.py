@@ -10,15 +10,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.bin_edges import exact_text
+from dp_core.schema.bin_pieces import exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.level_reader import check_public
-from dp_core.schema.survey.hadamard import has_hadamard
-from dp_core.schema.survey.primary_units import primary_units
+from dp_core.schema.survey.primary_units import has_hadamard, primary_units
 from dp_core.schema.survey.survey_design import NO_SURVEY, ReplicateMethod, Replicates, Survey
 from dp_core.text.documents.node import Node, one_of
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 MOST_REPLICATES = 1000
 """Most replicates; each is a fit of the regression on every set."""
@@ -51,7 +50,7 @@ def check_roles(columns: Sequence[Column], definitions: Mapping[str, Node]) -> N
         if column.role in found:
             raise role.error(
                 f"only one column can have `role: {column.role}`, and"
-                f" {shown(found[column.role])} already has it; remove one of the two."
+                f" {quote(found[column.role])} already has it; remove one of the two."
             )
         found[column.role] = column.name
         if column.role != "weight" and column.missing_code is not None:
@@ -140,7 +139,7 @@ def _number(keys: Mapping[str, Node], key: str, column: Column | None) -> int | 
         return None
     if column is not None:
         raise keys[key].error(
-            f"the levels of {shown(column.name)} state this number; remove the key."
+            f"the levels of {quote(column.name)} state this number; remove the key."
         )
     return keys[key].integer(minimum=1)
 
@@ -156,13 +155,13 @@ def _replicate_names(
     names = [name for text in texts for name in _names_of_range(node, text)]
     for place, name in enumerate(names):
         if name in definitions:
-            raise node.error(f"{shown(name)} is also under `columns`; keep it in one place.")
+            raise node.error(f"{quote(name)} is also under `columns`; keep it in one place.")
         if name in schema.ignore or name == schema.unit.column:
             raise node.error(
-                f"{shown(name)} is also under `ignore` or `unit`; keep it in one place."
+                f"{quote(name)} is also under `ignore` or `unit`; keep it in one place."
             )
         if name in names[:place]:
-            raise node.error(f"{shown(name)} is given twice; remove one.")
+            raise node.error(f"{quote(name)} is given twice; remove one.")
     return tuple(names)
 
 
@@ -174,7 +173,7 @@ def _names_of_range(node: Node, text: str) -> Iterator[str]:
     before, first, again, last = match.groups()
     if again != before or int(last) < int(first):
         raise node.error(
-            f"{shown(text)} is not a range; write the first and the last name, such as RW1..RW80."
+            f"{quote(text)} is not a range; write the first and the last name, such as RW1..RW80."
         )
     if int(last) - int(first) >= MOST_REPLICATES:
         raise node.error(f"names more than {MOST_REPLICATES} columns.")
@@ -194,7 +193,7 @@ def _units_by_stratum(schema: Schema, definitions: Mapping[str, Node]) -> NDArra
         if not same and not schema.survey.nested:
             raise role.error(
                 f"the schema does not say which cluster lies in which stratum. If a code of"
-                f" {shown(cluster.name)} is one cluster, write {shown(stratum.name)} with `follows:"
+                f" {quote(cluster.name)} is one cluster, write {quote(stratum.name)} with `follows:"
                 f" {cluster.name}` and a map; if codes are counted within strata, write `survey:"
                 " {nested: true}`."
             )
@@ -208,7 +207,7 @@ def _units_by_stratum(schema: Schema, definitions: Mapping[str, Node]) -> NDArra
     if not schema.survey.nested and times.max() > 1:
         label = cluster.levels[codes[times.argmax()]].label
         raise role.error(
-            f"{shown(label)} lies in several strata; map each cluster to one stratum, or write"
+            f"{quote(label)} lies in several strata; map each cluster to one stratum, or write"
             " `survey: {nested: true}` if codes are counted within strata."
         )
     names, counts = np.unique(units.pairs[:, 0], return_counts=True)
@@ -216,7 +215,7 @@ def _units_by_stratum(schema: Schema, definitions: Mapping[str, Node]) -> NDArra
         label = stratum.levels[names[counts.argmin()]].label
         place = definitions[stratum.name].entries()["role"]
         raise place.error(
-            f"stratum {shown(label)} has one cluster, so its variance is unknown; merge it with a"
+            f"stratum {quote(label)} has one cluster, so its variance is unknown; merge it with a"
             " similar stratum, or split its cluster."
         )
     return counts

@@ -23,7 +23,7 @@ from dp_core.schema.reading.level_reader import code_texts, level_names, read_le
 from dp_core.schema.structure.public_totals import MOST_RECORDS, PublicTotals, decisive
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 SOURCE = "source"
 _SHOWN = 5  # levels that an error names
@@ -90,7 +90,7 @@ def check_possible(
         (stated,) = (each for each in totals if each.column == name)
         labels = schema.column(name).code_labels()
         levels = ", ".join(
-            shown(labels[code]) for code in impossible_levels(stated, schema)[:_SHOWN]
+            quote(labels[code]) for code in impossible_levels(stated, schema)[:_SHOWN]
         )
         raise places[name].error(
             f"no record can have {name} = {levels}, because of combinations that the schema calls"
@@ -98,7 +98,7 @@ def check_possible(
         )
     if found:
         *others, last = found
-        told = "".join(f" and those of {shown(name)}" for name in others)
+        told = "".join(f" and those of {quote(name)}" for name in others)
         raise places[last].error(
             f"no records have these totals{told}, because of combinations that the schema calls"
             " impossible; correct the totals or the rules."
@@ -118,7 +118,7 @@ def refuse_of_persons(places: Mapping[str, Node], persons: Collection[str]) -> N
     for name, item in places.items():
         if name in persons:
             raise item.error(
-                f"{shown(name)} is a column of persons, but totals of linked tables count"
+                f"{quote(name)} is a column of persons, but totals of linked tables count"
                 " households; name a column of households, or remove this list."
             )
 
@@ -151,36 +151,36 @@ def _read_item(
     name = columns[0]
     if SOURCE not in keys:
         raise item.error(
-            f"the key 'source' is missing beside {shown(name)}; name the publication that states"
+            f"the key 'source' is missing beside {quote(name)}; name the publication that states"
             " the totals. Counts of the confidential file itself are not public."
         )
     source = keys[SOURCE].name().strip()
     if name in before:
-        raise item.error(f"repeats the totals of {shown(name)}; keep one of the two lists.")
+        raise item.error(f"repeats the totals of {quote(name)}; keep one of the two lists.")
     column = levelled_column(item, schema, name)
     if name not in schema.domain.columns:
         raise item.error(
-            f"{shown(name)} follows another column; state the totals of the column that it follows."
+            f"{quote(name)} follows another column; state the totals of the column that it follows."
         )
     counts: dict[int, int] = {}
     words, labels = level_names(column), column.code_labels()
     for (text,), total in stated_cells(keys[name], (name,), folder):
         code = read_level(total, text, column, words)
         if code in counts:
-            raise total.error(f"the total of {shown(text)} is given twice; remove one.")
+            raise total.error(f"the total of {quote(text)} is given twice; remove one.")
         counts[code] = total.integer(minimum=0, maximum=MOST_RECORDS)
     for code, label in enumerate(labels):
         if code not in counts:
             missing = code == column.missing_code
             raise keys[name].error(
-                f"there is no total for {'`missing`' if missing else shown(label)}; add it, or"
+                f"there is no total for {'`missing`' if missing else quote(label)}; add it, or"
                 " write 0 if no record of a set may have this level."
             )
     possible = ~schema.zeros.mask(schema.domain.project((name,)))
     for code, label in enumerate(labels):
         if counts[code] and not possible[code]:
             raise keys[name].error(
-                f"{shown(label)} is impossible under the schema's rules; write 0 as its total."
+                f"{quote(label)} is impossible under the schema's rules; write 0 as its total."
             )
     records = sum(counts.values())
     if not 1 <= records <= MOST_RECORDS:
@@ -195,8 +195,8 @@ def _check_sums(totals: Sequence[PublicTotals], places: Mapping[str, Node]) -> N
     for one, other in pairwise(totals):
         if one.records != other.records:
             raise places[other.column].error(
-                f"the totals of {shown(other.column)} add up to {other.records:,}, but those of"
-                f" {shown(one.column)} to {one.records:,}; make them agree."
+                f"the totals of {quote(other.column)} add up to {other.records:,}, but those of"
+                f" {quote(one.column)} to {one.records:,}; make them agree."
             )
 
 
@@ -216,8 +216,8 @@ def _check_nested(
             code = int(off[0])
             label = schema.column(upper).code_labels()[code]
             raise places[lower].error(
-                f"the totals of {shown(lower)} within {upper} = {shown(label)} add up to"
-                f" {sums[code]:,}, but the total of {shown(label)} is {wanted[code]:,}; make them"
+                f"the totals of {quote(lower)} within {upper} = {quote(label)} add up to"
+                f" {sums[code]:,}, but the total of {quote(label)} is {wanted[code]:,}; make them"
                 " agree."
             )
 

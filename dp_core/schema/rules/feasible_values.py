@@ -160,7 +160,7 @@ class Bins:
         empty = np.zeros((0, rows), np.int64)
         return Range(np.stack(low), np.stack(high)) if low else Range(empty, empty)
 
-    def seen(self, codes: Mapping[str, Array], units: Ints | None = None) -> RuleRows:
+    def rule_rows(self, codes: Mapping[str, Array], units: Ints | None = None) -> RuleRows:
         """Return rows as rules see them.
 
         Args:
@@ -173,7 +173,7 @@ class Bins:
         return RuleRows(codes, missing, values, rows)
 
 
-def broken(block: Block, rows: RuleRows) -> Flags:
+def breaks(block: Block, rows: RuleRows) -> Flags:
     """Return which rows break a rule of a block, shape (rows,)."""
     found = np.zeros(rows.rows, dtype=bool)
     for clause in block.clauses:
@@ -195,7 +195,7 @@ def witnesses(bins: Bins, codes: Mapping[str, Array]) -> tuple[Flags, Ints]:
     """
     within = bins.range_of(codes)
 
-    def tried(attempt: int, rows: Array) -> tuple[Ints, Flags]:
+    def try_draw(attempt: int, rows: Array) -> tuple[Ints, Flags]:
         rng = np.random.default_rng(attempt)
         fractions = np.full(len(bins.block.units), (0.5, 0.0, 1.0 - 1e-12)[min(attempt, 2)])
         if attempt > 2:
@@ -203,7 +203,7 @@ def witnesses(bins: Bins, codes: Mapping[str, Array]) -> tuple[Flags, Ints]:
         own = _rows_of(codes, rows)
         return _one_try(bins, own, within.rows(rows), fractions[:, None], rng, each=False)
 
-    return _obedient_rows(bins, codes, within, tried, _TRIES)
+    return _obedient_rows(bins, codes, within, try_draw, _TRIES)
 
 
 def drawn_values(
@@ -228,11 +228,11 @@ def drawn_values(
         Which rows have values, shape (rows,), and the values in units, shape (variables, rows).
     """
 
-    def tried(_attempt: int, rows: Array) -> tuple[Ints, Flags]:
+    def try_draw(_attempt: int, rows: Array) -> tuple[Ints, Flags]:
         fractions = rng.random((len(bins.block.units), rows.size))
         return _one_try(bins, _rows_of(codes, rows), within.rows(rows), fractions, rng, each=True)
 
-    return _obedient_rows(bins, codes, within, tried, tries)
+    return _obedient_rows(bins, codes, within, try_draw, tries)
 
 
 def _obedient_rows(
@@ -253,8 +253,8 @@ def _obedient_rows(
         if not left.size:
             break
         drawn, hopeless = tried(attempt, left)
-        seen = bins.seen(_rows_of(codes, left), drawn)
-        fits = within.rows(left).contains(drawn) & ~broken(bins.block, seen)
+        seen = bins.rule_rows(_rows_of(codes, left), drawn)
+        fits = within.rows(left).contains(drawn) & ~breaks(bins.block, seen)
         found[left[fits]] = True
         values[:, left[fits]] = drawn[:, fits]
         left = left[~fits & ~hopeless]
@@ -316,7 +316,7 @@ def _inequalities(
     """Return the inequalities that must hold, those chosen among several, and hopeless rows."""
     rows = within.low.shape[1]
     place = {name: number for number, name in enumerate(bins.block.names)}
-    seen = bins.seen(codes)
+    seen = bins.rule_rows(codes)
     sure: list[_Inequality] = []
     chosen: list[_Inequality] = []
     impossible = np.zeros(rows, dtype=bool)

@@ -68,7 +68,7 @@ class RowRule(ABC, Generic[_R]):
         """Yield the rules of this kind that a schema states."""
 
     @abstractmethod
-    def broken(self, rows: RuleRows) -> NDArray[np.bool_]:
+    def breaks(self, rows: RuleRows) -> NDArray[np.bool_]:
         """Return which rows break the rule, shape (rows,)."""
 
     def says(self, schema: Schema) -> object:
@@ -91,7 +91,7 @@ class Impossible(RowRule[Rule]):
     def of(cls, schema: Schema) -> Iterator[Impossible]:
         return (cls(rule) for rule in schema.zeros.rules if not rule.derived)
 
-    def broken(self, rows: RuleRows) -> NDArray[np.bool_]:
+    def breaks(self, rows: RuleRows) -> NDArray[np.bool_]:
         pairs = zip(self.rule.columns, self.rule.codes, strict=True)
         return reduce(np.logical_and, (np.isin(rows.codes[name], codes) for name, codes in pairs))
 
@@ -111,7 +111,7 @@ class Between(RowRule[ColumnRule]):
     def of(cls, schema: Schema) -> Iterator[Between]:
         return map(cls, schema.rules)
 
-    def broken(self, rows: RuleRows) -> NDArray[np.bool_]:
+    def breaks(self, rows: RuleRows) -> NDArray[np.bool_]:
         return rows_that_break(self.rule, rows)
 
 
@@ -126,7 +126,7 @@ class Within(RowRule[Nesting]):
     def of(cls, schema: Schema) -> Iterator[Within]:
         return map(cls, schema.nestings)
 
-    def broken(self, rows: RuleRows) -> NDArray[np.bool_]:
+    def breaks(self, rows: RuleRows) -> NDArray[np.bool_]:
         upper, lower = (rows.codes[name] for name in self.columns)
         return self.rule.breaks(upper, lower)
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from dp_core.errors import BadInput
-from dp_core.schema.bin_edges import common_step, exact_text
+from dp_core.schema.bin_pieces import common_step, exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import MOST_POSITIONS, with_own_grids
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from dp_core.schema.bin_edges import common_step
+from dp_core.schema.bin_pieces import common_step
 from dp_core.schema.definition import Column
 
 

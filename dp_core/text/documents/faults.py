@@ -185,11 +185,11 @@ def _names_any(node: Node, names: Collection[str]) -> bool:
         words = re.findall(r"\w+", text)
         return bool(pattern.search(text)) or any(similar(word, names) for word in words)
 
-    def named(one: Node) -> bool:
+    def names_file(one: Node) -> bool:
         if isinstance(one.content, Mapping):
-            return any(in_text(key) or named(each) for key, each in one.content.items())
+            return any(in_text(key) or names_file(each) for key, each in one.content.items())
         if isinstance(one.content, tuple):
-            return any(map(named, one.content))
+            return any(map(names_file, one.content))
         return one.content is not None and in_text(one.content)
 
-    return named(node)
+    return names_file(node)

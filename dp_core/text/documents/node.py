@@ -18,7 +18,7 @@ from dp_core.text.documents.typed_text import (
     exact_epsilon,
     parse_fraction,
     printable,
-    shown,
+    quote,
 )
 
 Word = TypeVar("Word", bound=str)
@@ -101,7 +101,7 @@ class Node:
         text = self.text(example=words[0])
         if text not in words:
             raise self.error(
-                f"{shown(text)} is not one of {', '.join(words)}.{similar(text, words)}"
+                f"{quote(text)} is not one of {', '.join(words)}.{similar(text, words)}"
             )
         return text
 
@@ -109,7 +109,7 @@ class Node:
         """Return true for true, yes, on; false for false, no, off."""
         text = self.text(example="true").lower()
         if text not in TRUE + FALSE:
-            raise self.error(f"{shown(text)} is neither true nor false; write one of them.")
+            raise self.error(f"{quote(text)} is neither true nor false; write one of them.")
         return text in TRUE
 
     def integer(self, *, minimum: int | None = None, maximum: int | None = None) -> int:
@@ -117,13 +117,13 @@ class Node:
         text = self.text(example="5").strip()
         if len(text) > MAX_NUMBER_LENGTH or not _INTEGER.fullmatch(text):
             raise self.error(
-                f"{shown(text)} is not a whole number; write digits only, such as 20000."
+                f"{quote(text)} is not a whole number; write digits only, such as 20000."
             )
         value = int(text)
         if minimum is not None and value < minimum:
-            raise self.error(f"must be at least {minimum}, not {shown(text)}.")
+            raise self.error(f"must be at least {minimum}, not {quote(text)}.")
         if maximum is not None and value > maximum:
-            raise self.error(f"must be at most {maximum}, not {shown(text)}.")
+            raise self.error(f"must be at most {maximum}, not {quote(text)}.")
         return value
 
     def fraction(
@@ -141,13 +141,13 @@ class Node:
         except ValueError as error:
             raise self.error(str(error)) from None
         if above is not None and value <= above:
-            raise self.error(f"must be greater than {above}, not {shown(text)}.")
+            raise self.error(f"must be greater than {above}, not {quote(text)}.")
         if minimum is not None and value < minimum:
-            raise self.error(f"must be at least {minimum}, not {shown(text)}.")
+            raise self.error(f"must be at least {minimum}, not {quote(text)}.")
         if below is not None and value >= below:
-            raise self.error(f"must be less than {below}, not {shown(text)}.")
+            raise self.error(f"must be less than {below}, not {quote(text)}.")
         if maximum is not None and value > maximum:
-            raise self.error(f"must be at most {maximum}, not {shown(text)}.")
+            raise self.error(f"must be at most {maximum}, not {quote(text)}.")
         return value
 
     def epsilon(self, maximum: int) -> Fraction:
@@ -170,7 +170,7 @@ class Node:
                 raise item.error('is empty; write "" for the empty text, or remove the item.')
             text = item.text()
             if text in seen:
-                raise item.error(f"{shown(text)} is given twice; remove one.")
+                raise item.error(f"{quote(text)} is given twice; remove one.")
             seen[text] = item
         return tuple(seen)
 
@@ -206,7 +206,7 @@ class Node:
                 raise item.error(f"must be {kind}, as in {example}, not {item._shape()}.")
             if key in entries:
                 first = f", first on line {entries[key].line}" if item.line else ""
-                raise item.error(f"{shown(key)} is given twice{first}; remove one.")
+                raise item.error(f"{quote(key)} is given twice{first}; remove one.")
             entries[key] = value
         return entries
 
@@ -234,7 +234,7 @@ class Node:
                 place = Node(None, self.source, value.line, self.key)
                 meant = similar(key, known) or (BRACES if value.content is None else "")
                 raise place.error(
-                    f"there is no key {shown(key)} here.{meant or nearest(key, known)}"
+                    f"there is no key {quote(key)} here.{meant or nearest(key, known)}"
                 )
         for key in required:
             if key not in entries:
@@ -245,7 +245,7 @@ class Node:
         if self.content is None:
             return "nothing"
         if isinstance(self.content, str):
-            return f"the single value {shown(self.content)}"
+            return f"the single value {quote(self.content)}"
         return "a list" if isinstance(self.content, tuple) else "a mapping"
 
 

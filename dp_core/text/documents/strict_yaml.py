@@ -17,7 +17,7 @@ import yaml
 from dp_core.errors import BadInput, Fault
 from dp_core.text.documents.node import BRACES, MAX_DEPTH, Node
 from dp_core.text.documents.similar_paths import similar_path
-from dp_core.text.documents.typed_text import printable, shown, utf8_text
+from dp_core.text.documents.typed_text import printable, quote, utf8_text
 
 MAX_BYTES = 16 * 2**20
 
@@ -141,7 +141,7 @@ class _Builder:
         if isinstance(event, yaml.ScalarEvent):
             if not event.style and event.value[:1] in _TYPOGRAPHIC:
                 raise place.error(
-                    f"{shown(event.value)} has typographic quotes; write straight ones."
+                    f"{quote(event.value)} has typographic quotes; write straight ones."
                 )
             nothing = event.value == "" and not event.style
             content = None if nothing else event.value
@@ -173,7 +173,7 @@ class _Builder:
             if word in entries and twice is None:
                 hint = BRACES if entries[word].content is None else ""
                 twice = name.error(
-                    f"the key {shown(word)} is given twice, first on line {entries[word].line};"
+                    f"the key {quote(word)} is given twice, first on line {entries[word].line};"
                     f" remove one.{hint}"
                 )
             key = f"{parent.key}.{word}" if parent.key else word

@@ -36,21 +36,21 @@ def parse_fraction(text: str) -> Fraction:
     stripped = text.strip()
     if len(stripped) > MAX_NUMBER_LENGTH:
         raise ValueError(
-            f"{shown(stripped)} is longer than {MAX_NUMBER_LENGTH} characters; shorten it."
+            f"{quote(stripped)} is longer than {MAX_NUMBER_LENGTH} characters; shorten it."
         )
     if match := _RATIO.fullmatch(stripped):
         if int(match[2]) == 0:
-            raise ValueError(f"{shown(stripped)} divides by zero; write another number.")
+            raise ValueError(f"{quote(stripped)} divides by zero; write another number.")
         return Fraction(int(match[1]), int(match[2]))
     match = _DECIMAL.fullmatch(stripped)
     if not match:
         raise ValueError(
-            f"{shown(stripped)} is not a number; write one with a decimal point and no unit,"
+            f"{quote(stripped)} is not a number; write one with a decimal point and no unit,"
             " such as 0.5, 1e-9 or 1/3."
         )
     if match[1] and abs(int(match[1])) > MAX_EXPONENT:
         raise ExponentOutOfRange(
-            f"{shown(stripped)} is too large or too small; exponents go from -{MAX_EXPONENT}"
+            f"{quote(stripped)} is too large or too small; exponents go from -{MAX_EXPONENT}"
             f" to {MAX_EXPONENT}."
         )
     return Fraction(stripped)
@@ -68,12 +68,12 @@ def parse_date(text: str) -> datetime.date:
     stripped = text.strip()
     if not _ISO_DATE.fullmatch(stripped):
         raise ValueError(
-            f"{shown(stripped)} is not a date; write year-month-day, such as 2026-12-31."
+            f"{quote(stripped)} is not a date; write year-month-day, such as 2026-12-31."
         )
     try:
         return datetime.date.fromisoformat(stripped)
     except ValueError:
-        raise ValueError(f"{shown(stripped)} is not a day of the calendar; correct it.") from None
+        raise ValueError(f"{quote(stripped)} is not a day of the calendar; correct it.") from None
 
 
 def printable(text: str) -> str:
@@ -81,7 +81,7 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
-def shown(text: str) -> str:
+def quote(text: str) -> str:
     """Return the text in quotes for a message, shortened to 60 characters."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
@@ -144,14 +144,14 @@ def exact_epsilon(
         BadInput: if it is no number, is out of range, or has more than `MAX_EPSILON_DIGITS` digits.
     """
     text = f"{float(given):g}" if isinstance(given, Fraction) else str(given).strip()
-    fault = f"{shown(text)} must be from {SMALLEST_EPSILON} to {maximum:,}."
+    fault = f"{quote(text)} must be from {SMALLEST_EPSILON} to {maximum:,}."
     try:
         value = given if isinstance(given, Fraction) else parse_fraction(text)
         within = Fraction(SMALLEST_EPSILON) <= value <= maximum
         if within and value.denominator <= 10**MAX_EPSILON_DIGITS:
             return value
         if within:
-            fault = f"{shown(text)} has more than {MAX_EPSILON_DIGITS} digits; round it down."
+            fault = f"{quote(text)} has more than {MAX_EPSILON_DIGITS} digits; round it down."
     except ExponentOutOfRange:
         pass
     except ValueError as error:

@@ -104,7 +104,7 @@ class Listing:
         if any(len(row) != len(self.columns) for row in self.rows):
             raise ValueError("A row has another number of cells than there are columns.")
 
-    def shown(self, most: int | None, whole: str) -> tuple[Sequence[Sequence[Cell]], str]:
+    def visible_rows(self, most: int | None, whole: str) -> tuple[Sequence[Sequence[Cell]], str]:
         """Return the rows that are shown, and a sentence if there are more.
 
         Args:

@@ -75,7 +75,7 @@ def _style(warns: bool) -> str:
 
 
 def _table(listing: Listing) -> Iterator[str]:
-    rows, more = listing.shown(MOST_IN_NOTEBOOK, ".frame")
+    rows, more = listing.visible_rows(MOST_IN_NOTEBOOK, ".frame")
     sides = ["right" if column.is_number else "left" for column in listing.columns]
     yield "<table>"
     yield from _row('th scope="col"', [column.heading for column in listing.columns], sides)

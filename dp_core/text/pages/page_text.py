@@ -86,7 +86,7 @@ def print_page(
             case Listing():
                 if place and not isinstance(blocks[place - 1], Listing):
                     console.print()
-                rows, more = block.shown(most, whole)
+                rows, more = block.visible_rows(most, whole)
                 width = console.width if tables is None else None
                 (tables or console).print(_table(block, rows, width))
                 if more:

@@ -59,7 +59,7 @@ def speaks_python(
     """Decorate a function of the library so that its errors name parameters."""
 
     @functools.wraps(function)
-    def wrapped(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
+    def call(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
         try:
             return function(*arguments, **options)
         except ReleaseError as error:
@@ -67,7 +67,7 @@ def speaks_python(
             error.args = (error.message,)
             raise
 
-    return wrapped
+    return call
 
 
 def _parameter(found: re.Match[str]) -> str:

@@ -138,7 +138,7 @@ class ReleaseWithFile:
         from dp_core.confidential.source import keyed_digest
         from tasks.inputs.open_input import open_input
 
-        path = self.folder.remembered()[0]
+        path = self.folder.recorded_paths()[0]
         spec, linked = load_release(path), self.claims.schema.linked
         if (spec.schema.linked is None) != (linked is None):
             has, named = (
@@ -327,7 +327,7 @@ def _plan_to_attack(found: ReleaseWithFile) -> Plan:
     Raises:
         BadInput: if the spec is no longer that of the release, or bins are chosen privately.
     """
-    path = found.folder.remembered()[0]
+    path = found.folder.recorded_paths()[0]
     plan = load_plan(path)
     if plan.hash != found.reservation.plan:
         raise BadInput(

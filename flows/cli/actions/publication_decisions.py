@@ -1,4 +1,4 @@
-"""`look`, `publish` and `withdraw`: what a person does with a release that awaits approval."""
+"""`look`, `publish`, `withdraw` and `abandon`: what a person decides about a release."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dp_core.errors import BadInput
 from dp_core.plan.plan import Plan
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.page import Block, Fact, Sentence
-from flows.answers.release_answers import known_reservation
+from flows.answers.release_answers import ended_release, known_reservation
 from flows.monitoring.outcome import Outcome, announce
 from flows.release import carry_out
-from flows.releases.start_check import plan_of_release
+from flows.releases.start_check import plan_of_release, require_known_results
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home_id
-from tasks.run.release_cleanup import remove_unpublished
+from tasks.run.release_cleanup import clear_leftovers, remove_unpublished
 from tasks.run.release_run import Run
 from tasks.stages.gates.publication_approval import require_unchanged
 from tasks.support.run_folder import RunFolder
@@ -97,10 +97,10 @@ def publish(
     """
     reservation = known_reservation(ledger, name)
     folder = RunFolder(home, name, reservation.link)
-    decided = ledger.gate(reservation).decided == "publish" and folder.done("tidy") is None
+    decided = ledger.gate(reservation).decided == "publish" and folder.facts_of("tidy") is None
     if not decided:
         _require_held(ledger, reservation)
-    spec, before = folder.remembered()
+    spec, before = folder.recorded_paths()
     out = before if out is None else out
     plan = plan_of_release(spec, name)
     if plan.hash != reservation.plan:
@@ -144,7 +144,9 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
     """
     reservation = known_reservation(ledger, name)
     folder = RunFolder(home, name, reservation.link)
-    left = folder.exists() and reservation.outcome == "withdrawn" and folder.done("tidy") is None
+    left = (
+        folder.exists() and reservation.outcome == "withdrawn" and folder.facts_of("tidy") is None
+    )
     if not left:
         _require_held(ledger, reservation)
     with ledger.lease(name, home_id(home)) as writer:
@@ -178,3 +180,48 @@ def _require_held(ledger: Ledger, reservation: Reservation) -> None:
             f" decide; `dp-release status {reservation.release}` shows its state.",
             row="not-held",
         )
+
+
+def abandon(home: Path, ledger: Ledger, name: str) -> CommandAnswer:
+    """Give back what a release reserved and did not charge, and delete its confidential files.
+
+    The charges stay spent, and the name stays used. Where the release pays on a curve (delta above
+    0, Gaussian noise) and a result was seen, the whole reservation stays spent: the curve holds for
+    a total fixed beforehand, not for one that was stopped after looking (`Terms.spent`).
+
+    A release can be given up from any home, and after its folder was lost.
+
+    Raises:
+        BadInput: if there is no such release, or it is over.
+    """
+    reservation = known_reservation(ledger, name)
+    if reservation.outcome is not None:
+        clear_leftovers(home, ledger, name)
+        raise BadInput(
+            f"Release {name!r} is {reservation.outcome} already; there is nothing to abandon."
+        )
+    if ledger.gate(reservation).held is not None:
+        raise BadInput(
+            f"Release {name!r} is held for a person; `dp-release release withdraw {name} --by NAME"
+            " --reason TEXT` ends it without a bundle, and records who decided."
+        )
+    folder = RunFolder(home, name, reservation.link)
+    with ledger.lease(name, home_id(home)) as writer:
+        here = folder.exists()
+        if here:
+            folder.bar_results()
+            require_known_results(home, ledger, reservation)
+        # privacy: a crash between storing and committing leaves a result that anyone here can
+        # read. Where the folder is not here, nobody knows what was in it.
+        stored = folder.has_results() if here else bool(ledger.charges(reservation))
+        settled = writer.settle(reservation, "abandoned", stored=stored)
+        folder.remove_confidential()
+    began = ledger.entries(kinds=("input",), reservation=reservation.position)
+    if here:
+        files = "deleted"
+    elif not began:
+        files = "none"
+    else:
+        elsewhere = any(entry.body["home"] != home_id(home) for entry in began)
+        files = "elsewhere" if elsewhere else "gone"
+    return ended_release(ledger, settled, files=files)

@@ -1,4 +1,7 @@
-"""Runs the release flow for the command line: Prefect's start, progress, and failures."""
+"""Runs the release flow for the command line: Prefect's start, progress, and failures.
+
+`resume --from` makes a finished stage again from stored public results, at no cost.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_core.errors import Held, ReleaseError, SchemaViolation, Unpublished
+from dp_core.errors import BadInput, Held, ReleaseError, SchemaViolation, Unpublished, similar
 from dp_core.plan.plan import Plan
 from flows.cli.command_parts import existing_ledger
 from flows.cli.missing_packages import require_pipeline
 from flows.processes.child_process import Interrupted
+from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
-from tasks.run.home import home, open_ledger
+from tasks.run.home import home, home_id, open_ledger
 from tasks.run.home_notes import calibrate
+from tasks.run.stage_table import REPEATABLE, stages_from
 from tasks.support.run_folder import FAILURE, REFUSAL, RunFolder
 
 if TYPE_CHECKING:
@@ -139,10 +144,8 @@ def resume(release: str, stage: str | None, **options: Any) -> CommandAnswer:
     Raises:
         BadInput: if there is no such run, or the stage cannot be repeated.
     """
-    spec, out = RunFolder(home(), release).remembered()
+    spec, out = RunFolder(home(), release).recorded_paths()
     if stage is not None:
-        from flows.releases.stage_repetition import forget_from
-
         forget_from(home(), existing_ledger(), release, stage)
     return make(spec, out, release=release, **options)
 
@@ -154,7 +157,7 @@ def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
 
     name = plan.spec.release
     folder = None if reservation is None else RunFolder(home(), name, reservation.link)
-    if folder is None or folder.done(validate_schema.name) is None:
+    if folder is None or folder.facts_of(validate_schema.name) is None:
         load_great_expectations()
 
 
@@ -216,3 +219,52 @@ def _show_internal(release: str, name: str) -> None:
     """Print a file of the internal folder to standard error."""
     with contextlib.suppress(OSError):
         click.echo((RunFolder(home(), release).detail_folder / name).read_text(), err=True)
+
+
+def forget_from(home: Path, ledger: Ledger, release: str, stage: str) -> None:
+    """Mark a finished stage, and those that use its result, as not done.
+
+    The plan fixes the seed, so the stages give the same result, unless something that changed it
+    was repaired, such as a damaged file. Nothing is charged or drawn again: a charged
+    check asks the same question and reads its stored answer.
+
+    Args:
+        home: The home.
+        ledger: Ledger of the home.
+        release: Name of the release.
+        stage: Stage to make again; one of `REPEATABLE`.
+
+    Raises:
+        BadInput: if the stage cannot be made again, is not finished, or the release awaits approval
+            or has ended, because what was looked at or published may not be made again.
+        StageFailed: if another process works on the release.
+    """
+    if stage not in REPEATABLE:
+        raise BadInput(
+            f"--from takes {' or '.join(REPEATABLE)}, which read stored results only, not"
+            f" {stage!r}.{similar(stage, REPEATABLE)}"
+        )
+    with ledger.lease(release, home_id(home)) as writer:
+        # Without the lease another process could settle the release in between.
+        reservation = writer.reservation()
+        if reservation is None or reservation.outcome is not None:
+            how = "has no open reservation" if reservation is None else f"is {reservation.outcome}"
+            raise BadInput(
+                f"Release {release!r} {how}, so none of its stages can be repeated; `dp-release"
+                f" status {release}` shows how it ended."
+            )
+        if writer.gate(reservation).held is not None:
+            raise BadInput(
+                f"Release {release!r} awaits approval, so none of its stages can be repeated: a"
+                f" person may have looked at it. Decide with `dp-release release publish {release}`"
+                f" or `dp-release release withdraw {release}`.",
+                row="held",
+            )
+        folder = RunFolder(home, release, reservation.link)
+        if folder.facts_of(stage) is None:
+            raise BadInput(
+                f"Stage {stage!r} of release {release!r} is not finished yet; `dp-release resume"
+                f" {release}` without --from runs it."
+            )
+        for later in reversed(stages_from(stage)):
+            folder.forget(later)

@@ -98,7 +98,7 @@ def plan(spec: Path) -> CommandAnswer:
 
     The exit code is 3 if the ledger would refuse the release.
     """
-    from flows.answers.plan_answers import plan_answer
+    from flows.answers.forecast_answers import plan_answer
     from tasks.run.earlier_releases import preview_plan
     from tasks.run.home_notes import machine_of
     from tasks.support.named_cluster import check_cluster
@@ -152,7 +152,7 @@ def status(release: str | None) -> CommandAnswer:
 @answering
 def abandon(release: str) -> CommandAnswer:
     """Abandon a release; its charges and name stay used."""
-    from flows.cli.actions.abandonment import abandon as give_up
+    from flows.cli.actions.publication_decisions import abandon as give_up
 
     return give_up(this_home(), existing_ledger(), release)
 
@@ -183,7 +183,7 @@ def data_docs(release: str) -> CommandAnswer:
 
     require_pipeline()
     folder = RunFolder(this_home(), release)
-    folder.remembered()  # refuses an unknown release
+    folder.recorded_paths()  # refuses an unknown release
     page = write_data_docs(folder.internal)
     where = Fact("Data Docs", f"{page} (confidential, for staff)", whole=True)
     return CommandAnswer({"release": release, "page": page}, (where,))

@@ -30,7 +30,7 @@ def schema() -> None:
     "--codebook",
     metavar="CODEBOOK",
     type=PATH,
-    help="Frictionless, DDI, CSVW or a CSV table; with --public-data, a public file of this form.",
+    help="Frictionless, DDI or a CSV table; with --public-data, a public file of this form.",
 )
 @click.option(
     "--public-data",

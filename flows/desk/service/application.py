@@ -306,7 +306,7 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
         return service.desks.schema(holder.account)
 
     @app.exception_handler(Refused)
-    async def refused(_request: Request, error: Refused) -> Response:
+    async def answer_refusal(_request: Request, error: Refused) -> Response:
         return error.reply()
 
     @app.exception_handler(NotAllowed)
@@ -315,7 +315,7 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
         return Refused(403, sentence).reply()
 
     @app.exception_handler(ReleaseError)
-    async def failed(_request: Request, error: ReleaseError) -> Response:
+    async def answer_failure(_request: Request, error: ReleaseError) -> Response:
         if isinstance(error, BadInput | BudgetRefused):
             return Refused(400 if isinstance(error, BadInput) else 409, error.message).reply()
         LOG.error("The service cannot work: %s (%s)", type(error).__name__, error.row or "no row")

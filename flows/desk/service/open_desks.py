@@ -17,13 +17,7 @@ from dp_core.policies.account_balance import room
 from dp_core.text.pages.answer import plain
 from flows.answers.amounts import PrivacyAmount, amount_left
 from flows.desk.asked_question import read_asked
-from flows.desk.asking import (
-    QuestionPlan,
-    admit_question,
-    answer_question,
-    paid_for,
-    plan_question,
-)
+from flows.desk.asking import QuestionPlan, admit_question, answer_question, paid_for, plan_question
 from flows.desk.desk import Desk, all_desks, find_desk, is_open
 from flows.desk.kept_questions import KeptQuestion, KeptQuestions, Stage
 from flows.desk.service.service_records import (

@@ -156,13 +156,13 @@ def serve_questions(
     worker, stopped = threading.Thread(target=queue.run, name="questions"), threading.Event()
     ticks = threading.Thread(target=service.renew_at_ticks, args=(stopped,), name="ticks")
 
-    def started() -> None:
+    def on_start() -> None:
         worker.start()
         ticks.start()
         said(bound.url)
 
     try:
-        serve_until_stopped(make_application(service), listener, bound, limits, started=started)
+        serve_until_stopped(make_application(service), listener, bound, limits, started=on_start)
     finally:
         stopped.set()
         queue.stop()

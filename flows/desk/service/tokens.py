@@ -88,7 +88,7 @@ class TokenStore:
             raise BadInput(f"--days must be between 1 and {MOST_DAYS}, not {days}.")
         secret, today = secrets.token_urlsafe(BYTES), self._today()
         made = Token(_hash(secret), account, user, today, today + timedelta(days=days))
-        with self._locked(fcntl.LOCK_EX):
+        with self._hold_lock(fcntl.LOCK_EX):
             valid = self.valid()
             if sum((each.account, each.user) == (account, user) for each in valid) >= MOST_TOKENS:
                 raise BadInput(
@@ -104,7 +104,7 @@ class TokenStore:
         It waits for admissions that are in progress. After it has returned, no admission succeeds
         with a revoked token.
         """
-        with self._locked(fcntl.LOCK_EX):
+        with self._hold_lock(fcntl.LOCK_EX):
             valid = self.valid()
             kept = [each for each in valid if (each.account, each.user) != (account, user)]
             self._write(kept)
@@ -130,7 +130,7 @@ class TokenStore:
         Raises:
             UnknownToken: if it is not valid.
         """
-        with self._locked(fcntl.LOCK_SH):
+        with self._hold_lock(fcntl.LOCK_SH):
             yield _token_with(self.valid(), secret)
 
     def _read(self) -> list[Token]:
@@ -164,7 +164,7 @@ class TokenStore:
         write_atomically(self._path, canonical_json({"version": 1, "tokens": rows}))
 
     @contextlib.contextmanager
-    def _locked(self, kind: int) -> Iterator[None]:
+    def _hold_lock(self, kind: int) -> Iterator[None]:
         with disk_errors(self._lock.name):
             self._lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

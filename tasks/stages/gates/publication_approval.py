@@ -49,7 +49,7 @@ def require_unchanged(run: Run) -> None:
     except OSError:
         same = False
     needed = (run.measured_in("measure"), "reconstruct", "synthesize", "check")
-    if not same or any(run.has(stage) and run.folder.done(stage) is None for stage in needed):
+    if not same or any(run.has(stage) and run.folder.facts_of(stage) is None for stage in needed):
         name = run.spec.release
         raise StageFailed(
             f"Files of release {name!r}, which awaits approval, are missing or were changed in"

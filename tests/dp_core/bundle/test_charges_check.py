@@ -10,7 +10,7 @@ import pytest
 
 from dp_core.bundle.verification.charges_check import check_charges
 from dp_core.bundle.verification.claims import currency, read_charge
-from dp_core.bundle.verification.guarantee_check import check_guarantee
+from dp_core.bundle.verification.statement_check import check_guarantee
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.counting.domain import Domain

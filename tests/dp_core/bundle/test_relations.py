@@ -1,20 +1,28 @@
 from __future__ import annotations
 
+import dataclasses
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from benchmarks.trial import codes_schema
 from dp_core.bundle.quality.relations import (
+    bin_bias,
     cells_near_zero,
     levels_near_zero,
     measured_cliques,
     relations,
     thin_groups,
+    wide_bins,
 )
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, Interaction
 from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.replicates.posterior import posterior_tables
+from dp_core.schema.decoding import decode
+from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import noisy_sums, noisy_table
@@ -190,3 +198,101 @@ def test_what_cannot_occur_or_was_not_measured_is_not_near_zero():
     assert not near_zero(given, ("a", "c"), zeros)["a", "c"].any()
     only = [table(("c",), [0, 0, 0])]
     assert [near_zero(only, clique) for clique in [("a",), ("a", "c"), ()]] == [{}] * 3
+
+
+ROWS = 200_000
+
+
+def column(bins, *, high=100, kind="number"):
+    edges = tuple(Fraction(high) * part / bins for part in range(bins + 1))
+    return Column(name="x", kind=kind, edges=edges)
+
+
+def values_of(name, rng):
+    return {
+        "normal": np.clip(rng.normal(50, 10, ROWS), 0, 99.99),
+        "even": rng.random(ROWS) * 100,
+        "falling": np.clip(rng.exponential(10, ROWS), 0, 99.99),
+        "steep": np.clip(rng.exponential(4, ROWS), 0, 99.99),
+    }[name]
+
+
+def in_set(one, codes, rng):
+    """Return the values of a set with these codes, as a release decodes them."""
+    schema = Schema(title="x", columns=(one,), zeros=StructuralZeros(), document={})
+    table = decode(schema, Dataset(schema.domain, codes[None, :].astype(np.uint16)), rng=rng)
+    return table.column("x").to_numpy()
+
+
+@pytest.mark.parametrize(
+    ("name", "bins", "off"),
+    # The fitted density of a wide bin is less exact.
+    [("normal", 20, 0.003), ("normal", 10, 0.02), ("even", 5, 0.003), ("falling", 20, 0.004),
+     ("steep", 20, 0.04)],
+)  # fmt: skip
+def test_the_bias_is_that_of_sets_of_generated_data(name, bins, off):
+    rng = np.random.default_rng(5)
+    x, one = values_of(name, rng), column(bins)
+    codes = np.searchsorted([float(edge) for edge in one.edges[1:-1]], x, side="right")
+    u = in_set(one, codes, rng)
+    found = bin_bias(one, np.bincount(codes, minlength=bins).astype(float), 0.0)
+    # Four standard errors of the mean and the factors: half a per cent of a deviation.
+    assert found.mean == pytest.approx(u.mean() - x.mean(), abs=(off + 0.01) * x.std() + 1e-9)
+    assert found.deviation == pytest.approx(x.std(), rel=0.02 + 2 * off)
+    outcome = 2 * x + rng.normal(size=ROWS) * x.std()  # its mean is linear in x
+    slope = np.cov(u, outcome)[0, 1] / u.var()
+    assert found.predictor == pytest.approx(slope / 2, abs=off + 0.01)
+    predictor = x + rng.normal(size=ROWS) * x.std()  # the mean of this is linear in x too
+    kept = np.cov(u, predictor)[0, 1] / np.cov(x, predictor)[0, 1]
+    assert found.outcome == pytest.approx(kept, abs=off + 0.015)
+
+
+def test_a_number_in_bins_attenuates_as_a_predictor_and_not_as_an_outcome():
+    """Normal values, bins of half a deviation: var(x)/(var(x) + w^2/6) = .96 of a slope is left."""
+    x = np.random.default_rng(5).normal(50, 10, ROWS)
+    counts = np.histogram(x, bins=np.arange(0, 101, 5))[0].astype(float)
+    found = bin_bias(column(20), counts, 0.0)
+    assert found.predictor == pytest.approx(1 / (1 + 25 / 600), abs=0.004)
+    assert found.outcome == pytest.approx(1.0, abs=0.004)
+
+
+def test_a_density_that_noise_may_explain_is_taken_as_even():
+    counts = np.array([500.0, 300, 150, 50])
+    known, unknown = bin_bias(column(4), counts, 1.0), bin_bias(column(4), counts, 400.0)
+    assert known.mean > 1
+    assert unknown.mean == 0
+    # Even within bins: the bound is the part of the variance within them.
+    share, middle = counts / 1000, np.array([12.5, 37.5, 62.5, 87.5])
+    between = share @ np.square(middle - share @ middle)
+    assert unknown.predictor == pytest.approx(between / (between + 625 / 12))
+
+
+def test_bins_of_one_whole_number_have_no_bias():
+    found = bin_bias(column(5, high=5, kind="integer"), np.array([5.0, 9, 3, 2, 1]), 0.0)
+    assert (found.mean, found.predictor, found.outcome) == pytest.approx((0, 1, 1))
+    wide = bin_bias(column(2, high=10, kind="integer"), np.array([5.0, 5]), 0.0)
+    assert wide.predictor == pytest.approx(6.25 / (6.25 + 2))  # middles 2 and 7, variance 24/12
+
+
+def test_columns_with_wide_bins_are_named():
+    narrow, wide = column(50), dataclasses.replace(column(5), name="wide")
+    schema = Schema(title="x", columns=(narrow, wide), zeros=StructuralZeros(), document={})
+    tables = [
+        noisy_table(schema.domain.project((one.name,)), np.full(one.bins, 1000 // one.bins))
+        for one in (narrow, wide)
+    ]
+    assert wide_bins(tables, schema) == ()  # 1 - 1/25 is left
+    halved = dataclasses.replace(wide, edges=wide.edges[::2])
+    schema = dataclasses.replace(schema, columns=(narrow, halved))
+    tables[1] = dataclasses.replace(
+        tables[1], domain=schema.domain.project(("wide",)), values=np.array([500, 500])
+    )
+    assert wide_bins(tables, schema) == ("wide (-25 %)",)
+    assert relations(tables, schema).wide_bins == ("wide (-25 %)",)
+
+
+def test_levels_and_empty_tables_have_no_bias_to_tell():
+    levels = Column(name="x", kind="category", levels=(Level("a", "a"), Level("b", "b")))
+    assert bin_bias(levels, np.array([5.0, 5]), 1.0) is None
+    assert bin_bias(column(3), np.array([-1.0, -2, -3]), 1.0) is None
+    assert bin_bias(column(3, high=3, kind="integer"), np.array([0.0, 4, 0]), 1.0) is None

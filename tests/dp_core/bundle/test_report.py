@@ -17,8 +17,12 @@ from dp_core.bundle.quality.pair_errors import set_distances
 from dp_core.bundle.quality.table_fit import TableFit, check_fit, needed_counts, tally_sets
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import bets, report
-from dp_core.bundle.report.pictures.column_picture import estimate_column, picture, place_on_axis
-from dp_core.bundle.report.pictures.density import density
+from dp_core.bundle.report.pictures.column_picture import (
+    density,
+    estimate_column,
+    picture,
+    place_on_axis,
+)
 from dp_core.bundle.report.pictures.heat_map import short_percent, shown_columns
 from dp_core.bundle.report.table_precision import farthest, noisiest, table_rows
 from dp_core.kernel.counting.dataset import Dataset

@@ -13,13 +13,16 @@ from dp_core.bundle.quality.table_fit import (
     comparable,
     needed_counts,
     tally_sets,
+    totals_distances,
 )
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.released import Measurement, Totals
+from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.metrics.marginal_error import Tally
 from dp_core.plan.quality_checks import Threshold, public_figures, verdicts
+from dp_core.schema.structure.public_totals import PublicTotals
 from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))
@@ -254,3 +257,44 @@ def test_a_report_needs_the_tables_of_interactions_and_what_is_of_other_codes_is
     assert needed_counts(DOMAIN, [item])[3:] == (("c", "b"),)
     other = Domain(("a", "b", "c"), (10, 9, 3))
     assert comparable([item, measure(dataset(10, 1), ("b",), 5.0)], other) == ()
+
+
+TWO_COLUMNS = Domain(("a", "b"), (4, 2))
+
+
+def pooled(counts, scale=2.0):
+    table = noisy_table(TWO_COLUMNS.project(("a",)), np.array(counts), scale=scale, stage="one_way")
+    return pool(TWO_COLUMNS, [table])
+
+
+@pytest.mark.parametrize(
+    ("totals", "tvd", "far"),
+    [
+        ((4000, 3000, 2000, 1000), 0, False),
+        ((400, 300, 200, 100), 0, False),
+        ((3900, 3100, 2000, 1000), 0.01, False),
+        ((1000, 3000, 2000, 4000), 0.3, True),
+    ],
+)
+def test_a_distance_is_one_of_proportions(totals, tvd, far):
+    known = [PublicTotals("a", totals, "Census")]
+    (found,) = totals_distances(known, pooled([4000, 3000, 2000, 1000]))
+    assert found.tvd == pytest.approx(tvd)
+    assert found.is_far == far
+
+
+def test_noise_explains_a_distance_of_its_size():
+    rng = np.random.default_rng(0)
+    counts, known = np.array([400, 300, 200, 100]), [PublicTotals("a", (400, 300, 200, 100), "C")]
+    found = [
+        totals_distances(known, pooled(counts + rng.normal(0, 40, 4).round(), 40.0))[0]
+        for _ in range(200)
+    ]
+    mean = np.mean([each.tvd for each in found])
+    assert mean == pytest.approx(np.mean([each.expected for each in found]), rel=0.25)
+    assert np.mean([each.is_far for each in found]) < 0.02
+
+
+def test_a_column_that_was_not_measured_has_no_distance():
+    assert totals_distances([PublicTotals("b", (1, 2), "C")], pooled([1, 2, 3, 4])) == []
+    assert totals_distances([PublicTotals("a", (1, 2, 3, 4), "C")], None) == []

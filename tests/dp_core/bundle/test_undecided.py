@@ -10,8 +10,7 @@ from typing import ClassVar
 import pytest
 
 from dp_core.bundle.reading import read_bundle
-from dp_core.bundle.verification.claims import read_charge
-from dp_core.bundle.verification.unknown_methods import unknown_method
+from dp_core.bundle.verification.claims import read_charge, unknown_method
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import inference_statement
@@ -26,7 +25,7 @@ from tests.dp_core.bundle.forgery import relink, reseal, statement_of
 class Newer(PlannedSelector):
     """A selection of a later version."""
 
-    def planned(self, domain):
+    def fixed_selection(self, domain):
         raise NotImplementedError
 
 

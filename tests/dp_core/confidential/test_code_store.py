@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.code_store import (
-    MANIFEST,
-    CodeStore,
-    RecodedStore,
-    StoreWriter,
-)
+from dp_core.confidential.code_store import MANIFEST, CodeStore, RecodedStore, StoreWriter
 from dp_core.errors import StageFailed
 from dp_core.kernel.counting.domain import Domain
 from dp_core.schema.grid import Recoding

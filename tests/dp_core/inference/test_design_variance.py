@@ -16,7 +16,7 @@ from dp_core.inference.design_variance import (
     variance_of_totals,
 )
 from dp_core.inference.intervals import degrees_of_sum
-from dp_core.schema.survey.hadamard import hadamard, has_hadamard
+from dp_core.schema.survey.primary_units import hadamard, has_hadamard
 from dp_core.schema.survey.survey_design import Replicates
 
 STRATA = np.array([0, 0, 1, 1, 1, 2, 2])

@@ -10,7 +10,6 @@ from dp_core.methods import registry
 @pytest.mark.parametrize(
     ("family", "method", "option", "value"),
     [
-        ("reconstruction", "pgm", "max_cells", 0),
         ("reconstruction", "gum", "sweeps", -1),
         ("reconstruction", "gum", "rounds", math.nan),
     ],

@@ -25,7 +25,7 @@ from dp_core.methods.selection.selector import Selection
 from dp_core.plan.plan import PlannedTable, _check_rows, make_plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.method_reader import check_mode, check_pair
-from flows.answers.plan_answers import plan_answer
+from flows.answers.forecast_answers import plan_answer
 from tasks.stages.measure_marginals import read_selections, write_selections
 from tests.measured import noisy_sums
 from tests.specs import SCHEMA, write_spec
@@ -42,8 +42,8 @@ class Beyond(Fixed):
     def gives(self):
         return frozenset({"tables", "interactions"})
 
-    def planned(self, domain):
-        found = Fixed.planned(self, domain)
+    def fixed_selection(self, domain):
+        found = Fixed.fixed_selection(self, domain)
         pairs = frozenset(clique for clique in found.cliques if len(clique) > 1)
         return dataclasses.replace(found, interactions=pairs)
 

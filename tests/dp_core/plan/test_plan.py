@@ -67,9 +67,9 @@ def test_the_planned_tables_cost_the_limit_to_the_last_fraction(
 def test_interactions_alone_are_refused_before_they_are_paid_for(monkeypatch):
     delta = Fraction("1e-9")
     spec = trial_plan(EIGHT, "independent", Fraction(1), delta, seed=0).spec
-    planned = spec.selector.planned(EIGHT)
+    planned = spec.selector.fixed_selection(EIGHT)
     only = dataclasses.replace(planned, interactions=frozenset(planned.cliques))
-    monkeypatch.setattr(type(spec.selector), "planned", lambda *_: only)
+    monkeypatch.setattr(type(spec.selector), "fixed_selection", lambda *_: only)
     with pytest.raises(BadInput, match=r"give one_way a part of the budget"):
         make_plan(spec)
     shares = {**spec.shares, "measure": Fraction(9, 10), "total": Fraction(1, 10)}

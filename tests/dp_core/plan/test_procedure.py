@@ -17,15 +17,7 @@ from dp_core.methods.prior import PublicPrior, as_codes
 from dp_core.methods.reconstruction import reconstructor
 from dp_core.methods.reconstruction.estimates.implied_pairs import counted
 from dp_core.methods.reconstruction.gum import GumModel
-from dp_core.plan.procedure import (
-    LANES,
-    SetDrawing,
-    carry_out,
-    fits,
-    piece_sizes,
-    restore,
-    sample,
-)
+from dp_core.plan.procedure import LANES, SetDrawing, carry_out, fits, piece_sizes, restore, sample
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.linked.possible_members import possible_household
 from dp_core.schema.structure.member_rules import broken_households

@@ -8,7 +8,6 @@ import pytest
 from benchmarks.trial import trial_plan
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.reconstructor import LANES, piece_rows
-from dp_core.plan.forecast.machine_speed import REFERENCE, Machine, measure_machine
 from dp_core.plan.forecast.resource_forecast import (
     BASE_MB,
     PAIR_ROWS,
@@ -18,6 +17,7 @@ from dp_core.plan.forecast.resource_forecast import (
     size_of,
     stage_work,
 )
+from dp_core.plan.forecast.stage_pace import REFERENCE, Machine, measure_machine
 from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.spec_file import memory_plan

@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.kernel.cost.composition import NOTHING, Amount, Terms
-from dp_core.policies.account_balance import (
-    Standing,
-    promise,
-    room,
-    stops,
-    total_left,
-    total_stops,
-)
+from dp_core.policies.account_balance import Standing, promise, room, stops, total_left, total_stops
 from dp_core.policies.budget_periods import Calendar
 
 TERMS = Terms("basic", Fraction(3), Fraction(3, 10**9))

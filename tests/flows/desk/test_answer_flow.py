@@ -10,7 +10,7 @@ from dp_core.errors import BadInput, BudgetRefused
 from flows import answer as answer_flow
 from flows.desk.asking import admit_question, answer_question
 from flows.desk.desk import close_desk
-from flows.releases import unattended
+from flows.releases import run_records
 from flows.releases.run_records import RunRecords
 from tests.flows.desk.conftest import WHO
 
@@ -19,8 +19,8 @@ from tests.flows.desk.conftest import WHO
 def fire(office, monkeypatch):
     """Return a function that runs the flow for a question."""
     run = SimpleNamespace(id=str(uuid4()), parameters={})
-    monkeypatch.setattr(unattended, "flow_run", run)
-    monkeypatch.setattr(unattended, "prepare", lambda _home: None)
+    monkeypatch.setattr(run_records, "flow_run", run)
+    monkeypatch.setattr(run_records, "prepare", lambda _home: None)
     monkeypatch.setattr(
         answer_flow,
         "make_release",

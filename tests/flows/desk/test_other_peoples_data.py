@@ -7,7 +7,7 @@ import pytest
 from dp_core.errors import BudgetRefused, DataRefused
 from flows.desk.desk import find_desk, open_desk
 from flows.desk.desk_answers import desk_answer
-from tasks.run.declared_public.file_hashes import file_hashes
+from tasks.run.declared_public.public_input import file_hashes
 from tasks.run.home import home_key
 from tests.flows.conftest import as_csv, survey
 from tests.flows.desk.conftest import WHO, Office, fits

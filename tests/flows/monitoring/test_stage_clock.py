@@ -165,7 +165,7 @@ def test_a_finished_release_leaves_no_duration_behind(project):
 
 
 def test_a_calibration_is_kept_and_the_fastest_measurement_counts(tmp_path, monkeypatch):
-    from dp_core.plan.forecast.machine_speed import Machine
+    from dp_core.plan.forecast.stage_pace import Machine
 
     measured = iter([Machine(2.0, 1.0, 2), Machine(1.0, 3.0, 2)])
     monkeypatch.setattr(home_notes, "measure_machine", lambda *_, **__: next(measured))

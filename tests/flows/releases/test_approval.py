@@ -8,7 +8,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from flows import release as flows_release
 from flows.cli.actions import publication_decisions
-from flows.cli.actions.abandonment import abandon
+from flows.cli.actions.publication_decisions import abandon
 from flows.monitoring import outcome
 from tasks.run.release_cleanup import clear_all_leftovers
 from tasks.support.run_folder import RunFolder

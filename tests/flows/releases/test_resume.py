@@ -9,13 +9,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.cost.composition import NOTHING, Amount
-from tests.flows.conftest import (
-    STAGES,
-    as_csv,
-    assert_charged_once,
-    plainly,
-    survey,
-)
+from tests.flows.conftest import STAGES, as_csv, assert_charged_once, plainly, survey
 from tests.full import some
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -14,7 +14,7 @@ from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
 from flows import nightly, scheduled
 from flows.monitoring.outcome import announce, outcome_of
 from flows.release import carry_out
-from flows.releases import unattended
+from flows.releases import run_records
 from flows.releases.run_records import RunRecords
 from flows.scheduled import scheduled_release
 from tests.flows.conftest import plainly
@@ -38,10 +38,10 @@ class Schedule:
         run = SimpleNamespace(id=str(uuid4()), scheduled_start_time=MIDNIGHT, parameters={})
         self.run = run
         monkeypatch.setattr(scheduled, "this_run", run)
-        monkeypatch.setattr(unattended, "flow_run", run)
+        monkeypatch.setattr(run_records, "flow_run", run)
         monkeypatch.setattr(scheduled, "make_release", SimpleNamespace(fn=self.make))
         # What a worker's environment says; the tests' own does not say all of it.
-        monkeypatch.setattr(unattended, "prepare", lambda _home: None)
+        monkeypatch.setattr(run_records, "prepare", lambda _home: None)
 
     def make(self, spec, out, dask):
         def perform(stage, run, *given):

@@ -11,12 +11,7 @@ import pytest
 from dp_core.errors import StageFailed
 from dp_core.kernel.ledger.receipts import result_hash
 from tasks.ledger.reservations import Charge
-from tasks.ledger.stored_result import (
-    prefix_of,
-    read_result,
-    require_as_committed,
-    result_path,
-)
+from tasks.ledger.stored_result import prefix_of, read_result, require_as_committed, result_path
 
 RESERVATION = SimpleNamespace(link="ab" * 32, release="town")
 VALUES = {4: np.array([[1, -2], [3, 4]]), 5: np.array([7])}

@@ -3,13 +3,7 @@ import shutil
 import pytest
 
 from dp_core.errors import LedgerCorrupt
-from tasks.run.home import (
-    assert_not_lost,
-    home_id,
-    home_key,
-    ledger_exists,
-    open_ledger,
-)
+from tasks.run.home import assert_not_lost, home_id, home_key, ledger_exists, open_ledger
 from tests.ledgers import open_town
 
 

@@ -107,7 +107,7 @@ def test_whatever_fails_leaves_as_our_error_and_carries_nothing_of_the_data(run,
     frames = traceback.walk_tb(failure.__traceback__)
     for frame, _ in list(frames)[1:]:
         assert CANARY not in repr(frame.f_locals)
-    assert run.folder.done("measure") is None
+    assert run.folder.facts_of("measure") is None
 
 
 def test_the_detail_of_a_failure_is_in_the_internal_folder_and_nowhere_else(run):
@@ -191,7 +191,7 @@ def test_a_finished_stage_is_marked_with_its_facts_and_then_skipped(run):
         return {"rows": 12}
 
     first = work.fn(run)
-    assert run.folder.done("basics") == {"rows": 12}
+    assert run.folder.facts_of("basics") == {"rows": 12}
     assert run.shown == [("basics", 0.0), ("basics", 1.0)]
     again = work.fn(run)
     assert (
@@ -212,7 +212,7 @@ def test_a_holder_that_was_taken_over_does_not_even_begin_the_work(run):
     with pytest.raises(StageFailed, match="Another process took over"):
         work.fn(run)
     assert calls == []
-    assert run.folder.done("count") is None
+    assert run.folder.facts_of("count") is None
     assert run.shown == [("count", 0.0)]
 
 
@@ -222,7 +222,7 @@ def test_a_stage_that_leaves_nothing_is_finished_too(run):
         return None
 
     work.fn(run)
-    assert run.folder.done("count") == {}
+    assert run.folder.facts_of("count") == {}
 
 
 def test_prefect_keeps_caches_and_repeats_nothing_of_a_stage():
@@ -261,7 +261,7 @@ def test_a_stage_that_looks_at_the_data_does_not_begin_without_its_grant(run, gr
     with pytest.raises(StageFailed, match="without the ledger's grant"):
         work.fn(run, grant)
     assert calls == []
-    assert run.folder.done("measure") is None
+    assert run.folder.facts_of("measure") is None
     work.fn(run, grant_for("measure"))
     assert calls == [run]
     # A finished stage does not look again, so it needs no grant.
@@ -285,4 +285,4 @@ def test_what_stops_the_process_carries_no_error_of_the_stage(run):
     with pytest.raises(KeyboardInterrupt) as stopped:
         work.fn(run)
     assert stopped.value.__cause__ is stopped.value.__context__ is None
-    assert run.folder.done("measure") is None
+    assert run.folder.facts_of("measure") is None

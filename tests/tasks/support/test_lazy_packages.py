@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.support.lazy_packages import LazyPackages, gathered
+from tasks.support.lazy_packages import LazyPackages, import_origins
 
 ROOT = Path(__file__).parents[3]
 FILES = {
@@ -101,12 +101,12 @@ def test_where_names_are_gathered_from():
     text = (
         "import os\nfrom .a.b import X as Y\nfrom ..c import Z\nfrom . import own\nfrom d import E"
     )
-    assert gathered(text, "top.inner") == {
+    assert import_origins(text, "top.inner") == {
         "Y": ("top.inner.a.b", "X"),
         "Z": ("top.c", "Z"),
         "E": ("d", "E"),
     }
-    assert gathered("from .a import *", "top") == {}
+    assert import_origins("from .a import *", "top") == {}
 
 
 LOADED = """

@@ -53,29 +53,29 @@ def test_every_file_of_a_run_is_for_its_owner_alone(folder):
 
 def test_a_run_remembers_its_spec_and_its_output(folder):
     with pytest.raises(BadInput, match="no run of release 'first'"):
-        folder.remembered()
+        folder.recorded_paths()
     assert not folder.exists()
     folder.begin(spec=Path("/x/spec.yaml"), out=Path("/x/out"))
     assert folder.exists()
-    assert folder.remembered() == (Path("/x/spec.yaml"), Path("/x/out"))
+    assert folder.recorded_paths() == (Path("/x/spec.yaml"), Path("/x/out"))
     (folder.path / "run.json").write_text("{")
     with pytest.raises(BadInput, match="no run"):
-        folder.remembered()
+        folder.recorded_paths()
 
 
 def test_a_stage_is_done_from_its_finish_to_its_forgetting(folder):
-    assert folder.done("measure") is None
+    assert folder.facts_of("measure") is None
     folder.finish("measure", {"rows": None})
-    assert folder.done("measure") == {"rows": None}
+    assert folder.facts_of("measure") == {"rows": None}
     folder.forget("measure")
     folder.forget("measure")
-    assert folder.done("measure") is None
+    assert folder.facts_of("measure") is None
 
 
 def test_a_torn_marker_is_no_marker(folder):
     folder.finish("measure")
     (folder.public / "stages" / "measure.json").write_text("{")
-    assert folder.done("measure") is None
+    assert folder.facts_of("measure") is None
 
 
 def test_removing_what_is_confidential_leaves_the_rest(folder):
@@ -171,18 +171,18 @@ def test_each_reservation_has_files_of_its_own_and_the_names_lead_to_the_latest(
     begin(first)
     (first.confidential / "codes").write_text("of the first input")
     first.finish("discretize")
-    assert view.done("discretize") is not None
+    assert view.facts_of("discretize") is not None
     begin(second)
-    assert view.done("discretize") is None
+    assert view.facts_of("discretize") is None
     assert not first.confidential.exists(), "the codes of a reservation that was given back"
     # A late process of the first goes on where it began.
     first.finish("count")
     first.confidential.mkdir()
-    assert second.done("count") is None
-    assert view.done("count") is None
+    assert second.facts_of("count") is None
+    assert view.facts_of("count") is None
     assert list(view.confidential.iterdir()) == []
     begin(first)
-    assert view.done("count") is not None
+    assert view.facts_of("count") is not None
 
 
 def test_results_of_another_reservation_are_never_passed_over(tmp_path):

@@ -17,10 +17,9 @@ from dp_core.kernel.coding.problems import Problem
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.expectations.suite import rules_of
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from tasks.validation.expectations import validate
+from tasks.validation.expectations import validate, values_message
 from tasks.validation.judged_frames import FileProfile
 from tasks.validation.suite_judge import SuiteJudge, load_great_expectations
-from tasks.validation.validation_report import values_message
 from tests.full import at_full_size
 
 CANARY = "zq7canary"

@@ -33,9 +33,9 @@ from dp_core.methods.parametric.regressions.fitted_regressions import (
     fit_number,
     number_fit,
 )
-from dp_core.methods.parametric.regressions.functional_mechanism import NoisyProducts
-from dp_core.methods.parametric.regressions.regression_questions import (
+from dp_core.methods.parametric.regressions.functional_mechanism import (
     Minimiser,
+    NoisyProducts,
     Part,
     Piece,
     asked_in_all,
@@ -87,7 +87,7 @@ class ChainedRegressions(Synthesizer):
         """Names of the kernel's extensions that it may ask."""
         return ("class-minimiser",) if self.minimiser == "output" else ()
 
-    def arranged(self, variables: Variables) -> tuple[Variable, ...]:
+    def arrange(self, variables: Variables) -> tuple[Variable, ...]:
         """Return the columns in the order in which they are drawn."""
         if not self.order:
             return self.by_default(variables)
@@ -96,14 +96,14 @@ class ChainedRegressions(Synthesizer):
                 "order names every column of the schema once, and nothing else; here it has"
                 f" {len(self.order)} names for {len(variables)} columns."
             )
-        return tuple(variables.named(name) for name in self.order)
+        return tuple(variables.variable(name) for name in self.order)
 
     def by_default(self, variables: Variables) -> tuple[Variable, ...]:
         """Return the columns in the order that is used if the spec states none."""
         return variables.all
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
-        order = self.arranged(variables)
+        order = self.arrange(variables)
         entries = sum(asked_in_all(order, self.minimiser))
         width = number_of_features(order)
         if width > MOST_FEATURES:
@@ -118,10 +118,10 @@ class ChainedRegressions(Synthesizer):
             )
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
-        return planned_questions(self.arranged(variables), self.minimiser)
+        return planned_questions(self.arrange(variables), self.minimiser)
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
-        return measure_chain(inputs, self.arranged(variables), self.minimiser)
+        return measure_chain(inputs, self.arrange(variables), self.minimiser)
 
     def fit(
         self,
@@ -131,7 +131,7 @@ class ChainedRegressions(Synthesizer):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> ParametricModel:
-        order = self.arranged(variables)
+        order = self.arrange(variables)
         return fit_chain(variables, order, self.minimiser, released, rows, zeros)
 
 

@@ -57,9 +57,7 @@ from dp_core.methods.replicates.posterior.nested_draws import (
 )
 from dp_core.methods.replicates.posterior.pair_draws import PairPosterior, pair_table
 from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, learn, of_coordinates
-from dp_core.methods.replicates.posterior.path_predictions import (
-    with_path_predictions,
-)
+from dp_core.methods.replicates.posterior.path_predictions import with_path_predictions
 from dp_core.methods.replicates.posterior.public_predictions import (
     last_kind_followed,
     with_public_predictions,

@@ -1,5 +1,5 @@
 """Division of the measuring budget: the share and the noise of each table.
 
-Read `allocation` first, then `balance` (pairs) and `residual_balance` (interactions). For wanted
-tables read `workload` and `wanted_shares`.
+Read `workload` first, then `residual_balance` (interactions). For wanted tables read
+`wanted_shares`.
 """

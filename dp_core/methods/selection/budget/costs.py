@@ -1,4 +1,4 @@
-"""Noise of a table and of an interaction, as functions of the measuring budget."""
+"""Noise of a table and of an interaction by budget, and the typical file of forecasts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
@@ -109,3 +112,21 @@ class Costs:
 def _interaction(sizes: Sequence[int]) -> Interaction:
     """Return an interaction of columns of these sizes; its noise depends on sizes only."""
     return Interaction(tuple(str(place) for place in range(len(sizes))), tuple(sizes))
+
+
+DEPENDENCES = (1 / 3, 2.0)
+"""Mean dependence of pairs at both ends of a forecast, relative to `dependence.usual`."""
+
+
+def typical_columns(sizes: Sequence[int], rows: float) -> list[NDArray[np.float64]]:
+    """Return one-way tables of a typical file, in records: few frequent codes and many rare ones.
+
+    Args:
+        sizes: Number of codes of each column.
+        rows: Number of records.
+
+    >>> [column.tolist() for column in typical_columns((2, 1), 300)]
+    [[200.0, 100.0], [300.0]]
+    """
+    shapes = [1 / np.arange(1, size + 1) for size in sizes]
+    return [shape * (rows / shape.sum()) for shape in shapes]

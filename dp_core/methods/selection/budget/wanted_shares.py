@@ -37,12 +37,12 @@ from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
 from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.kernel.released import noise_variance
-from dp_core.methods.selection.budget.allocation import normalise
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.workload import (
     Told,
     WantedTable,
     mean_variance,
+    normalise,
     precisions,
     worths,
 )

@@ -1,4 +1,4 @@
-"""The tables that a release is asked for, and their expected error in closed form.
+"""The tables that a release is asked for, their expected error, and division of a budget.
 
 A table is a sum of orthogonal parts, one for each subset S of its columns, whose errors are
 independent (`dp_core.methods.reconstruction.estimates.pooled_parts`). If everything measured tells
@@ -16,6 +16,12 @@ ResidualPlanner+, with the parts kept whole).
 
 Cells are one kind of question about a column. The others are all ranges lo..hi of its codes, and
 all prefixes ..hi.
+
+`shares` minimises the total error of tables. The total error is the sum over tables of cells times
+noise. If the standard deviation of the noise is proportional to `rho ** -1/2`, it is minimal for
+shares proportional to `cells ** 2/3`; if proportional to `1 / epsilon`, for shares proportional to
+`cells ** 1/2` (Lagrange multipliers; Zhang et al., PrivSyn, 2021, Section 4.2). Roots are computed
+with integers, so that shares are exact and equal on every machine.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from dp_core.kernel.counting.domain import Clique, Domain
 
@@ -159,3 +165,53 @@ def _factors(table: WantedTable, name: str, size: int) -> tuple[float, float]:
     square = sum(count * length**2 for count, length in zip(times, lengths, strict=True)) / number
     length = sum(count * length for count, length in zip(times, lengths, strict=True)) / number
     return length - square / size, square / size**2
+
+
+Allocation = Literal["rho", "epsilon", "equal"]
+"""The currency for which the division is optimal; `equal` gives every table the same share."""
+
+_DIGITS = 10**6  # roots have six decimals, which is far more than accuracy requires
+
+
+def shares(cells: Sequence[int], allocation: Allocation = "rho") -> tuple[Fraction, ...]:
+    """Return each table's part of the budget; the parts sum to exactly 1.
+
+    Args:
+        cells: Number of (relevant) cells of each table, at least 1.
+        allocation: `rho` for zCDP budgets, `epsilon` for pure ones, or `equal`.
+
+    >>> shares([8, 27, 64])
+    (Fraction(4, 29), Fraction(9, 29), Fraction(16, 29))
+    """
+    if any(count < 1 for count in cells):
+        raise ValueError(f"Every table needs at least one cell, got {list(cells)}.")
+    return normalise([weight(count, allocation) for count in cells])
+
+
+def weight(cells: int, allocation: Allocation = "rho") -> int:
+    """Return the relative weight of a table as an integer, in units of 1e-6.
+
+    >>> weight(27), weight(25, "epsilon"), weight(25, "equal")
+    (9000000, 5000000, 1000000)
+    """
+    if allocation == "rho":
+        return _cube_root(cells**2 * _DIGITS**3)
+    if allocation == "epsilon":
+        return math.isqrt(cells * _DIGITS**2)
+    return _DIGITS
+
+
+def normalise(weights: Sequence[int]) -> tuple[Fraction, ...]:
+    """Return integer weights as exact shares that sum to 1."""
+    total = sum(weights)
+    return tuple(Fraction(part, total) for part in weights)
+
+
+def _cube_root(value: int) -> int:
+    """Return the largest integer whose cube is at most `value`."""
+    root = round(math.cbrt(value))
+    while root**3 > value:
+        root -= 1
+    while (root + 1) ** 3 <= value:
+        root += 1
+    return root

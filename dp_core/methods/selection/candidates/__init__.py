@@ -1,6 +1,5 @@
 """The candidates of selections, and their scores.
 
-`pairs`, `parent_sets`, `query_sets` and `feature_choice` list candidates; `model_errors` and
-`best_record` score them; `known_rows` reads the results measured before the choice. Imports
-`budget`.
+`pairs` and `feature_choice` list candidates, `private_looks` and `model_errors` score them, and
+`known_rows` reads the results measured before the choice. Imports `budget`.
 """

@@ -18,10 +18,7 @@ from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.kernel.questions.statistic import TableStatistic
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.selection.candidates.known_rows import (
-    number_of_rows,
-    require_rows,
-)
+from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
 
 if TYPE_CHECKING:
     from dp_core.kernel.curator import Curator

@@ -19,7 +19,7 @@ from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.table_distance import TableDistance
 from dp_core.kernel.released import Measurement
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.selection.budget.allocation import shares
+from dp_core.methods.selection.budget.workload import shares
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 GRID = 16

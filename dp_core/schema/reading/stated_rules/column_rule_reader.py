@@ -25,17 +25,12 @@ from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import types_with_texts
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
-from dp_core.schema.reading.level_reader import (
-    check_public,
-    level_names,
-    missing_code,
-    read_level,
-)
+from dp_core.schema.reading.level_reader import check_public, level_names, missing_code, read_level
 from dp_core.schema.reading.stated_rules.forms import forms
 from dp_core.schema.reading.stated_rules.rule_conditions import (
     Stated,
     by_bin,
-    compared,
+    comparison,
     join_conditions,
     of_codes,
     rule_of,
@@ -43,7 +38,7 @@ from dp_core.schema.reading.stated_rules.rule_conditions import (
 )
 from dp_core.schema.rules.column_rules import Among, ColumnRule, Equality, Missing
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import parse_fraction, shown
+from dp_core.text.documents.typed_text import parse_fraction, quote
 
 _FORM = "write a rule as in `start + 30 <= end` or `if status == child then income is missing`"
 EXAMPLE = "- start_date <= end_date"
@@ -176,7 +171,7 @@ class _Reader:
             said = [self._value_of(name, column, "==")]
             while self._symbol(","):
                 said.append(self._value_of(name, column, "=="))
-            self._closed()
+            self._close()
             met = tuple(clause for each in said for clause in each.met)
             broken = tuple(join_conditions(self._node, [each.broken for each in said]))
             both = (broken, met) if negated else (met, broken)
@@ -184,10 +179,10 @@ class _Reader:
         codes = {self._level_code(column)}
         while self._symbol(","):
             codes.add(self._level_code(column))
-        self._closed()
+        self._close()
         return self._levels(name, column, codes, negated)
 
-    def _closed(self) -> None:
+    def _close(self) -> None:
         if not self._symbol("]"):
             raise self._error("expected `,` or `]`")
 
@@ -254,9 +249,9 @@ class _Reader:
         since = Counter(left.since)
         since.subtract(right.since)
         whole = _Sum(tuple(terms), left.constant - right.constant, since)
-        return self._compared(whole, sign)
+        return self._comparison_of(whole, sign)
 
-    def _compared(self, whole: _Sum, sign: str) -> Stated:
+    def _comparison_of(self, whole: _Sum, sign: str) -> Stated:
         columns = [self._known[name] for name, _ in whole.terms]
         for of, number in whole.since.items():
             if number:
@@ -283,7 +278,9 @@ class _Reader:
                     f"compares {column.name!r}, a number without `decimals`; state its decimals, so"
                     " that the comparison is exact."
                 )
-        return compared(self._node, self._text, tuple(columns), whole.terms, sign, -whole.constant)
+        return comparison(
+            self._node, self._text, tuple(columns), whole.terms, sign, -whole.constant
+        )
 
     def _sum(self) -> _Sum:
         terms: list[tuple[str, int]] = []
@@ -336,12 +333,12 @@ class _Reader:
         since = Counter[ValueType]()
         _add_since(since, column.scale, 1)
         _add_since(since, of, -1)
-        return self._compared(_Sum(((name, 1),), -factor * value, since), sign)
+        return self._comparison_of(_Sum(((name, 1),), -factor * value, since), sign)
 
     def _level_code(self, column: Column) -> int:
         check_public(self._node, column, "no rule can name them")
         names = level_names(column)
-        quoted = self._quoted()
+        quoted = self._quotation()
         if quoted is None:
             known = sorted(names, key=len, reverse=True)
             quoted = next((each for each in known if self._starts_with(each)), None)
@@ -355,7 +352,7 @@ class _Reader:
     def _column(self, *, required: bool) -> str | None:
         """Return the column that is named next; None if there is none and it is not required."""
         start = self._at
-        name = self._quoted()
+        name = self._quotation()
         if name is None:
             name = next((each for each in self._by_length if self._starts_with(each)), None)
             if name is not None:
@@ -371,7 +368,7 @@ class _Reader:
             return name
         self._at = start
         raise self._node.error(
-            f"there is no column {shown(name)} in the schema.{nearest(name, self._known)}"
+            f"there is no column {quote(name)} in the schema.{nearest(name, self._known)}"
         )
 
     def _sign(self) -> str:
@@ -408,7 +405,7 @@ class _Reader:
         self._skip(len(word))
         return True
 
-    def _quoted(self) -> str | None:
+    def _quotation(self) -> str | None:
         sign = self._rest[:1]
         if sign not in ("`", '"', "'") or not sign:
             return None
@@ -428,7 +425,7 @@ class _Reader:
 
     def _error(self, message: str) -> Exception:
         rest = self._rest
-        place = f"at {shown(rest[:40])}" if rest else "at the end"
+        place = f"at {quote(rest[:40])}" if rest else "at the end"
         return self._node.error(f"{message}, {place}; {_FORM}.")
 
 

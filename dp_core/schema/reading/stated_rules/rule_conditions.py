@@ -65,7 +65,7 @@ def join_conditions(node: Node, parts: Sequence[Alternatives]) -> list[Clause]:
     ]
 
 
-def compared(
+def comparison(
     node: Node,
     text: str,
     columns: Sequence[Column],

@@ -1,6 +1,7 @@
-"""Rules of `impossible`: from what a person writes to boxes of codes.
+"""Rules of `impossible`, as boxes of codes, and rules that count members of a household.
 
-A rule maps columns to conditions; a row that meets all of them cannot occur. A condition is
+A rule of `impossible` maps columns to conditions; a row that meets all of them cannot occur. A
+condition is
 
 - of a category or ordinal: a level, by the file's text or else by its label;
 - of an integer, number or date: `"<15"`, `"<=14"`, `">=18"`, `">17"`, `"15..17"`, or one value,
@@ -14,16 +15,22 @@ A rule may name a dependent column like any other; its box of codes is then one 
 A rule that names a column whose bins or levels are chosen privately is no box of codes before the
 choice. It becomes a rule between columns (`dp_core.schema.rules`), which is judged by values; its
 thresholds need not be bin edges, and of private levels it can name the missing level only.
+
+A rule that counts members, such as `exactly one relation == reference`, is one of the texts under
+`rules`. It begins with `exactly`, `at least` or `at most` and
+a number (a word up to ten, or digits). Conditions follow, as in other rules, joined by `and`. They
+are about columns of persons, and codes must decide each of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from dp_core.errors import nearest
+from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.dependency_reader import check_rule
@@ -34,12 +41,13 @@ from dp_core.schema.reading.level_reader import (
     missing_code,
     read_level,
 )
-from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
+from dp_core.schema.reading.stated_rules.column_rule_reader import read_conditions, rule_text
+from dp_core.schema.reading.stated_rules.forms.counted_members import FORM
 from dp_core.schema.reading.stated_rules.rule_conditions import (
     Alternatives,
     Stated,
     by_bin,
-    compared,
+    comparison,
     decided_codes,
     join_conditions,
     of_codes,
@@ -47,10 +55,11 @@ from dp_core.schema.reading.stated_rules.rule_conditions import (
     units_of,
 )
 from dp_core.schema.rules.column_rules import ColumnRule, Missing
+from dp_core.schema.structure.member_rules import MemberRule
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.typed_text import shown
+from dp_core.text.documents.typed_text import quote
 
 EXAMPLE = '- {age: "<15", marital: [married, widowed]}'
 _COMPARISON = re.compile(r"(<=|>=|<|>)\s*(.+)", re.DOTALL)
@@ -130,7 +139,7 @@ def _read_rule(item: Node, schema: Schema, known: Mapping[str, Column]) -> Rule 
     for name in entries:
         if name not in known:
             raise item.error(
-                f"there is no column {shown(name)} in the schema.{nearest(name, known)}"
+                f"there is no column {quote(name)} in the schema.{nearest(name, known)}"
             )
     origins = {name: origin(schema, name) for name in entries}
     private = any(
@@ -242,7 +251,7 @@ def _within(node: Node, text: str, column: Column) -> tuple[Alternatives, Altern
     def against(sign: str, value: Fraction) -> Stated:
         if scale.continuous and column.decimals is None:
             return by_bin(node, column, sign, value)
-        return compared(node, text, (column,), ((column.name, 1),), sign, value)
+        return comparison(node, text, (column,), ((column.name, 1),), sign, value)
 
     if match := _COMPARISON.fullmatch(text):
         said = against(match[1], value(match[2]))
@@ -250,9 +259,114 @@ def _within(node: Node, text: str, column: Column) -> tuple[Alternatives, Altern
     if match := _INTERVAL.fullmatch(text):
         low, high = value(match[1]), value(match[2])
         if high < low:
-            raise node.error(f"{shown(text)} is reversed; write the smaller value first.")
+            raise node.error(f"{quote(text)} is reversed; write the smaller value first.")
         # A range of numbers contains its lower end and not its upper one.
         first, last = against(">=", low), against("<" if scale.continuous else "<=", high)
         return tuple(join_conditions(node, [first.met, last.met])), (*first.broken, *last.broken)
     said = against("==", value(text))
     return said.met, said.broken
+
+
+MEMBER_EXAMPLE = "exactly one relation == reference"
+_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def counts_members(node: Node) -> bool:
+    """Return whether an item of `rules` counts members of a household."""
+    return isinstance(node.content, str) and FORM.pattern.fullmatch(rule_text(node)) is not None
+
+
+def read_member_rule(
+    node: Node, schema: Schema, *, persons: Sequence[str], table: str, max_members: int
+) -> MemberRule:
+    """Return a rule that counts members of a household.
+
+    Args:
+        node: The text, which begins as `counts_members` says.
+        schema: The schema with the columns of both tables and `members`.
+        persons: Names of the person columns.
+        table: Name of the table of persons.
+        max_members: Most members of a household.
+
+    Raises:
+        BadInput: if the number or a condition cannot be read, a condition is about a column of the
+            household, or is not decided by codes, or every person meets the conditions, or none, or
+            every household obeys the rule, or none.
+    """
+    text = rule_text(node)
+    match = FORM.pattern.fullmatch(text)
+    assert match is not None
+    sign, word, rest = match[1].lower(), match[2], match[3]
+    number = _number(node, word)
+    if not rest:
+        raise node.error(f"ends after the number; add a condition, as in {MEMBER_EXAMPLE}.")
+    found: dict[str, set[int]] = {}
+    for stated in read_conditions(node, rest, schema):
+        name = _column(node, stated, persons, table)
+        codes = decided_codes(node, stated.met, schema.column(name))
+        found[name] = found.get(name, codes) & codes
+    narrow = {name: codes for name, codes in found.items() if len(codes) < schema.column(name).size}
+    if not all(found.values()):
+        raise node.error(f"no person meets the conditions of `{text}`; correct or remove it.")
+    if not narrow:
+        raise node.error(
+            f"every person meets the conditions of `{text}`; to limit the size of households, name"
+            f" `{MEMBERS}` under `impossible`."
+        )
+    least = 0 if sign == "at most" else number
+    most = None if sign == "at least" else number
+    if least > max_members:
+        raise node.error(
+            f"no household obeys `{text}`, because a household has at most {max_members} members;"
+            " correct or remove it."
+        )
+    if sign == "at most" and number >= max_members:
+        raise node.error(
+            f"every household obeys `{text}`, because a household has at most {max_members}"
+            " members; correct or remove it."
+        )
+    return MemberRule(
+        text=text,
+        columns=tuple(name for name in persons if name in narrow),
+        codes=tuple(tuple(sorted(narrow[name])) for name in persons if name in narrow),
+        least=least,
+        most=most,
+    )
+
+
+def _number(node: Node, word: str) -> int:
+    if word.lower() in _WORDS:
+        return _WORDS.index(word.lower()) + 1
+    number = int(word) if word.isascii() and word.isdecimal() and len(word) <= 3 else None
+    if number is None:
+        raise node.error(
+            f"{quote(word)} is not a number of members; write one to ten, or digits, as in"
+            f" {MEMBER_EXAMPLE}."
+        )
+    if number == 0:
+        raise node.error(
+            "a rule cannot count 0 members; state a value that no member may have under"
+            " `impossible`."
+        )
+    return number
+
+
+def _column(node: Node, stated: Stated, persons: Sequence[str], table: str) -> str:
+    """Return the person column that a condition is about."""
+    for name in stated.columns:
+        if name == MEMBERS:
+            raise node.error(
+                f"names `{MEMBERS}`, but a rule that counts members is about columns of the table"
+                f" {table}; remove this condition."
+            )
+        if name not in persons:
+            raise node.error(
+                f"names {name!r}, a column of the household, but a rule that counts members is"
+                f" about columns of the table {table}; remove this condition."
+            )
+    if len(stated.columns) > 1:
+        raise node.error(
+            f"compares {stated.columns[0]!r} with {stated.columns[1]!r}, but a rule that counts"
+            " members compares columns only with values; write a value."
+        )
+    return stated.columns[0]

@@ -9,27 +9,25 @@ import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.lab.attacks.anonymity_attacks import (
+from dp_core.lab.attacks.attack_audit import (
     AttackResult,
     Predicate,
+    attack_audit,
     inference,
     linkability,
     singling_out,
 )
-from dp_core.lab.attacks.attack_audit import attack_audit
-from dp_core.lab.attacks.attack_rates import (
-    advantage,
-    mean_interval,
-    permitted_advantage,
-    residual_risk,
-    wilson,
-)
 from dp_core.lab.attacks.membership import (
     RecordDistances,
+    advantage,
     distance_attack,
+    mean_interval,
     membership,
+    permitted_advantage,
+    residual_risk,
     shadow_attack,
     unusual_records,
+    wilson,
 )
 from dp_core.lab.field_scores.code_values import CodeValues
 from tests.full import at_full_size

@@ -12,7 +12,9 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.lab.field_scores.code_values import CodeValues, random_records, records_at
 from dp_core.lab.field_scores.correlations import (
+    component_errors,
     correlation_errors,
+    distribution_distance,
     group_regression,
     kendall,
     pearson,
@@ -22,17 +24,11 @@ from dp_core.lab.field_scores.file_scores import (
     MOST_RECORDS,
     ScoredColumns,
     default_columns,
-    file_scores,
-    mean_headline,
-)
-from dp_core.lab.field_scores.k_marginal import (
     equivalent_sample,
+    file_scores,
     k_marginal_score,
+    mean_headline,
     sample_scores,
-)
-from dp_core.lab.field_scores.principal_components import (
-    component_errors,
-    distribution_distance,
 )
 from dp_core.lab.field_scores.propensity import propensity
 from dp_core.lab.field_scores.record_matches import (

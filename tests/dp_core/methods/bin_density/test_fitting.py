@@ -15,10 +15,15 @@ from hypothesis import strategies as st
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.bin_density import neighbours
-from dp_core.methods.bin_density.fitting import fit_pieces, with_densities
+from dp_core.methods.bin_density.fitting import (
+    agree,
+    fit_pieces,
+    outer_bins,
+    statement,
+    with_densities,
+    with_statement,
+)
 from dp_core.methods.bin_density.neighbours import falls
-from dp_core.methods.bin_density.outer_bins import outer_bins
-from dp_core.methods.bin_density.stated import agree, statement, with_statement
 from dp_core.methods.replicates.kept_moments import points_of
 from dp_core.schema.bin_pieces import WHOLE
 from dp_core.schema.bin_values import BinValues

@@ -197,12 +197,6 @@ def test_negative_counts_are_removed_level_by_level():
     assert away[0] < away[1]
 
 
-@pytest.mark.parametrize("branching", [1, 0, -3])
-def test_a_tree_without_branches_is_refused(branching):
-    with pytest.raises(ValueError, match="branching"):
-        HierarchicalHistogram(branching=branching)
-
-
 # -- NoiseFirst
 
 
@@ -335,8 +329,3 @@ def test_one_run_has_no_cut():
     edges, steps = cut_steps(StructureFirst(runs=1), 2)
     assert edges == (0, 128)
     assert [step.cost for step in steps] == [2]
-
-
-def test_a_number_of_runs_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="runs"):
-        StructureFirst(runs=0)

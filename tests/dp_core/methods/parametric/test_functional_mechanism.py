@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.methods.parametric.regressions import (
-    column_by_column,
-    functional_mechanism,
-    regression_questions,
-)
+from dp_core.methods.parametric.regressions import column_by_column, functional_mechanism
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from tests.memory_measurement import NONE, measure_in_memory
@@ -50,7 +46,7 @@ def test_a_linear_regression_is_that_of_the_file_whatever_the_model_of_the_predi
     spread = np.mean((y - intercept - slope * x) ** 2)
     assert found.variance == pytest.approx(spread, rel=0.01)
     # With predictors from the model it is not.
-    monkeypatch.setattr(regression_questions, "REACH", 1e3)
+    monkeypatch.setattr(functional_mechanism, "REACH", 1e3)
     modelled = chain_of(data, variables, minimiser="gradient").fits[1, "number"]
     assert abs(modelled.coefficients[1] - slope) > 0.02
 

@@ -8,7 +8,7 @@ import pytest
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.released import Measurement
-from dp_core.methods.parametric.regressions import regression_questions
+from dp_core.methods.parametric.regressions import functional_mechanism
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from tests.full import pairwise
@@ -87,12 +87,12 @@ def test_without_noise_sets_have_the_moments_of_the_file(method, neighbours):
 
 
 def test_output_perturbation_without_noise_keeps_moments_but_for_its_penalty(monkeypatch):
-    monkeypatch.setattr(regression_questions, "RIDGE", Fraction(1, 10_000))
+    monkeypatch.setattr(functional_mechanism, "RIDGE", Fraction(1, 10_000))
     method = SequentialRegression(minimiser="output")
     model = model_of(DATA, MIXED, method=method)
     found = summary(model.sample(12_000, rng=np.random.default_rng(2)))
     assert found["b"] == pytest.approx(summary(DATA)["b"], abs=0.11)
-    monkeypatch.setattr(regression_questions, "RIDGE", Fraction(1000))
+    monkeypatch.setattr(functional_mechanism, "RIDGE", Fraction(1000))
     flat = summary(model_of(DATA, MIXED, method=method).sample(4_000, rng=np.random.default_rng(2)))
     assert flat["b"][0] == pytest.approx(0.5, abs=0.05)
 

@@ -7,11 +7,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.parametric.slomag import Slomag
 from dp_core.schema.variables import Variable, Variables
-from tests.dp_core.methods.parametric.test_sequential_regression import (
-    B,
-    X,
-    model_of,
-)
+from tests.dp_core.methods.parametric.test_sequential_regression import B, X, model_of
 
 Z = Variable(name="z", size=1024, positions=1024, low=-4, high=4)
 W = Variable(name="w", size=3)
@@ -54,9 +50,9 @@ def test_without_noise_sets_have_the_paper_s_coefficients():
 
 
 def test_numbers_come_first_whatever_the_schema_s_order_is():
-    assert [v.name for v in Slomag().arranged(VARIABLES)] == ["x", "z", "w", "b"]
+    assert [v.name for v in Slomag().arrange(VARIABLES)] == ["x", "z", "w", "b"]
     stated = Slomag(order=("z", "x", "b", "w"))
-    assert [v.name for v in stated.arranged(VARIABLES)] == ["z", "x", "b", "w"]
+    assert [v.name for v in stated.arrange(VARIABLES)] == ["z", "x", "b", "w"]
     with pytest.raises(BadInput, match="numbers before levels"):
         Slomag(order=("w", "x", "b", "z")).check(VARIABLES, "add-remove")
 

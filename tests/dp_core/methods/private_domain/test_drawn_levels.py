@@ -12,7 +12,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.inference.questions.question import level_code
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.methods.private_domain.piece_weights import pieces_of_levels
+from dp_core.methods.private_domain.quantile_tree import pieces_of_levels
 from dp_core.methods.private_domain.questions import questions
 from dp_core.plan.chosen_domain import Chosen, read_statement, recoding, statement, with_choices
 from dp_core.plan.procedure import carry_out, decode_piece, sample

@@ -123,7 +123,7 @@ def test_every_kind_of_method_takes_what_was_chosen(tmp_path, method):
     assert drawn.domain == outcome.plan.spec.schema.domain
     assert outcome.plan.hash == plan.hash
     if method in ("modips", "perturbed-histogram"):
-        pay = outcome.plan.spec.reconstructor.variables.named("pay")
+        pay = outcome.plan.spec.reconstructor.variables.variable("pay")
         coarse = outcome.plan.spec.schema.coarse.column("pay")
         assert pay.bins == (0, *coarse.choice.codes, 4096)
 

@@ -7,8 +7,13 @@ import pytest
 
 from dp_core.confidential.encoding import Encoder
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.methods.private_domain.piece_weights import pieces_of
-from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate, group_edges, widths
+from dp_core.methods.private_domain.quantile_tree import (
+    equal_cuts,
+    estimate,
+    group_edges,
+    pieces_of,
+    widths,
+)
 from dp_core.methods.replicates.kept_moments import points_of
 from dp_core.plan.chosen_domain import Chosen, with_choices
 from dp_core.schema.bin_pieces import spread, weights_of

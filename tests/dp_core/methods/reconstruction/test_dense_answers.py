@@ -11,7 +11,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.methods.reconstruction.joint.dense_answers import questions
 from dp_core.methods.reconstruction.joint.walsh import even_mass, parity_mask, scale_even, walsh
-from dp_core.methods.selection.candidates.query_sets import cells, parities
+from dp_core.methods.selection.mwem import cells, parities
 from tests.exact_tables import query_counts
 
 BINARY = Domain(("a", "b", "one", "c"), (2, 2, 1, 2))

@@ -10,7 +10,7 @@ from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.released import Answers
 from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.linear_program import LinearProgram
-from dp_core.methods.selection.candidates.query_sets import parities
+from dp_core.methods.selection.mwem import parities
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import NONE, noisy_answers, noisy_table
 

@@ -11,7 +11,7 @@ from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.joint.weight_updates import Updates
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
-from dp_core.methods.selection.candidates.query_sets import cells, parities
+from dp_core.methods.selection.mwem import cells, parities
 from tests.exact_tables import query_counts
 from tests.measured import NONE, noisy_answers, noisy_table
 

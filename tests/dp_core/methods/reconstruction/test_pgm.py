@@ -168,28 +168,30 @@ def test_it_fits_as_the_authors_package_does():
         )
 
 
-def test_a_rule_without_room_in_the_tree_is_kept_by_mending():
+def test_a_rule_without_room_in_the_tree_is_kept_by_mending(monkeypatch):
+    monkeypatch.setattr(Pgm, "max_cells", 24)
     rules = StructuralZeros((Rule(("a", "d", "e"), ((0,), (1, 2), (0,)), "wide"),))
-    model = fit(
-        measured(product_of([]), [(name,) for name in DOMAIN.columns]), zeros=rules, max_cells=24
-    )
+    model = fit(measured(product_of([]), [(name,) for name in DOMAIN.columns]), zeros=rules)
     assert all(len(table.clique) == 1 for table in model.tables)
     assert not rules.violations(model.sample(5000, rng=np.random.default_rng(0))).any()
 
 
-def test_what_is_too_large_is_refused_and_named():
+def test_what_is_too_large_is_refused_and_named(monkeypatch):
     pairs = list(itertools.combinations(DOMAIN.columns, 2))
-    with pytest.raises(BadInput, match="reconstruct: gum"):
-        Pgm(max_cells=100).memory(DOMAIN, pairs, 1000)
-    with pytest.raises(BadInput, match="independent"):
-        Pgm(max_cells=10).check(DOMAIN)
     assert Pgm().memory(DOMAIN, pairs, 1000) > 0
+    monkeypatch.setattr(Pgm, "max_cells", 100)
+    with pytest.raises(BadInput, match="reconstruct: gum"):
+        Pgm().memory(DOMAIN, pairs, 1000)
+    monkeypatch.setattr(Pgm, "max_cells", 10)
+    with pytest.raises(BadInput, match="independent"):
+        Pgm().check(DOMAIN)
 
 
-def test_tables_that_were_paid_for_are_left_out_rather_than_the_release_lost(caplog):
+def test_tables_that_were_paid_for_are_left_out_rather_than_the_release_lost(caplog, monkeypatch):
+    monkeypatch.setattr(Pgm, "max_cells", 60)
     pairs = list(itertools.combinations(DOMAIN.columns, 2))
     with caplog.at_level(logging.WARNING):
-        model = fit(measured(product_of(FACTORS), pairs), max_cells=60)
+        model = fit(measured(product_of(FACTORS), pairs))
     assert "no room" in caplog.text
     assert sum(table.values.size for table in model.tables) <= 60
     np.testing.assert_allclose(

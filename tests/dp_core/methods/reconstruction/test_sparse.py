@@ -8,13 +8,7 @@ import pytest
 from dp_core.errors import BadInput, StageFailed
 from dp_core.methods.reconstruction.gibbs import Gibbs
 from dp_core.methods.reconstruction.sparse import Sparse
-from tests.dp_core.methods.reconstruction.thresholded import (
-    DOMAIN,
-    NONE,
-    rng,
-    sparse,
-    total,
-)
+from tests.dp_core.methods.reconstruction.thresholded import DOMAIN, NONE, rng, sparse, total
 
 JOINT = sparse(("a", "b", "c"), [[0, 0, 1], [0, 2, 3], [1, 1, 0]], [10, 30, 60])
 

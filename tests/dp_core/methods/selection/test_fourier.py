@@ -63,7 +63,7 @@ def test_the_plan_is_told_what_is_asked_in_that_one_event(neighbours):
 def test_nothing_is_chosen_and_nothing_is_known_to_the_plan():
     selector, domain = Fourier(), Domain(("a", "b"), (2, 2))
     assert not selector.adaptive
-    assert selector.planned(domain) is None
+    assert selector.fixed_selection(domain) is None
     assert selector.statistic(domain) is None
 
 

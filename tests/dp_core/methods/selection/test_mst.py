@@ -12,7 +12,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection import mst
-from dp_core.methods.selection.budget.allocation import shares
+from dp_core.methods.selection.budget.workload import shares
 from dp_core.methods.selection.mst import Mst
 from tests.measured import curator_of, method_inputs
 

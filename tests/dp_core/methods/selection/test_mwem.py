@@ -20,8 +20,7 @@ from dp_core.kernel.questions.query_scores import QueryDistance
 from dp_core.kernel.released import Answers, Measurement
 from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint
-from dp_core.methods.selection.candidates.query_sets import parities
-from dp_core.methods.selection.mwem import MOST_ROUNDS, Mwem, _Schedule, rounds_of_theory
+from dp_core.methods.selection.mwem import MOST_ROUNDS, Mwem, _Schedule, parities, rounds_of_theory
 from tests.measured import NONE, curator_of, method_inputs
 from tests.statistical import FALSE_ALARM
 

@@ -40,7 +40,8 @@ def test_with_hardly_noise_every_pair_gets_right(monkeypatch):
     monkeypatch.setattr(pgm, "SWEEPS", 500)
     monkeypatch.setattr(pgm, "TOLERANCE", 1e-9)
     data = dependent()
-    selection, _ = run(data, 10**9, turns=12)
+    monkeypatch.setattr(MwemPgm, "turns", 3)
+    selection, _ = run(data, 10**9)
     model = Pgm().fit(
         DOMAIN, selection.measured, rows=None, zeros=NONE, rng=np.random.default_rng(0)
     )
@@ -49,7 +50,7 @@ def test_with_hardly_noise_every_pair_gets_right(monkeypatch):
 
 
 def test_only_pairs_are_chosen():
-    selection, _ = run(dependent(), 10**6, turns=3)
+    selection, _ = run(dependent(), 10**6)
     assert {len(m.clique) for m in selection.measured[4:]} == {2}
 
 
@@ -61,14 +62,9 @@ def test_a_candidate_counts_less_what_its_own_noise_would_leave(monkeypatch):
         return distances(model, cliques, noise=noise)
 
     monkeypatch.setattr(mwem_pgm, "distances", spy)
-    selection, _ = run(dependent(), 1, turns=2)
+    selection, _ = run(dependent(), 1)
     expected = selection.measured[-1].variance ** 0.5 * (2 / np.pi) ** 0.5
-    assert asked == pytest.approx([expected] * 2)
-
-
-def test_a_number_of_turns_that_makes_no_sense_is_named():
-    with pytest.raises(ValueError, match="turns"):
-        MwemPgm(turns=-1)
+    assert asked == pytest.approx([expected] * 8)
 
 
 def test_more_candidates_than_can_be_answered_are_refused_with_what_fits():

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import largest_limit
@@ -12,7 +16,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.mechanisms import private_choice
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.methods.selection import privbayes
-from dp_core.methods.selection.privbayes import PrivBayes, tables
+from dp_core.methods.selection.privbayes import PrivBayes, candidates, maximal_sets, tables
 from tests.measured import curator_of, method_inputs
 
 BINARY = Domain(tuple("abcdef"), (2,) * 6)
@@ -97,14 +101,14 @@ def test_the_f_score_is_refused_where_a_column_is_not_binary():
         PrivBayes(score="f").check(MIXED)
 
 
-@pytest.mark.parametrize(("rows", "theta"), [(400, 4.0), (4000, 4.0), (4000, 20.0), (30, 4.0)])
-def test_the_degree_of_binary_columns_is_the_largest_useful_one(rows, theta):
+@pytest.mark.parametrize("rows", [30, 400, 4000])
+def test_the_degree_of_binary_columns_is_the_largest_useful_one(rows):
     # SIGMOD 2014, section 4.3: n epsilon2 / ((d - k) 2^(k + 2)) >= theta, noise 2 (d - k)/epsilon2.
     data = chain(BINARY, rows)
-    selection, session = choose(data, neighbours="replace-one", theta=theta, total=False)
+    selection, session = choose(data, neighbours="replace-one", total=False)
     epsilon = float(session.currency.limit * 6 / 10)
     d = len(BINARY)
-    useful = [k for k in range(1, d) if rows * epsilon / ((d - k) * 2 ** (k + 2)) >= theta]
+    useful = [k for k in range(1, d) if rows * epsilon / ((d - k) * 2 ** (k + 2)) >= 4]
     assert selection.note["useful_cells"] == 2 ** (max(useful, default=0) + 1)
 
 
@@ -123,9 +127,8 @@ def test_tables_of_other_columns_have_no_more_cells_than_are_useful():
 @pytest.mark.parametrize("score", ["r", "f", "mi"])
 def test_every_score_finds_the_chain(score, monkeypatch):
     monkeypatch.setattr(private_choice, "choose", lambda values, _: int(np.argmax(values)))
-    selection, _ = choose(
-        chain(BINARY, 5000), neighbours="replace-one", total=False, degree=1, score=score
-    )
+    monkeypatch.setattr(PrivBayes, "max_cells", 4)  # one parent
+    selection, _ = choose(chain(BINARY, 5000), neighbours="replace-one", total=False, score=score)
     edges = {frozenset((child, *parents)) for child, parents in selection.note["network"][1:]}
     assert edges == {frozenset(pair) for pair in ("ab", "bc", "cd", "de", "ef")}
 
@@ -138,21 +141,23 @@ def test_the_first_tables_of_a_network_are_in_the_one_after_them():
     assert tables(BINARY, network) == (("c", "d"), ("a", "d"), ("b", "c", "d"))
 
 
-def test_the_degree_and_the_size_of_tables_are_limited(monkeypatch):
-    data = chain(MIXED, 300)
+def test_the_size_of_tables_is_limited(monkeypatch):
+    data = chain(MIXED, 30_000)
     monkeypatch.setattr(PrivBayes, "max_cells", 40)
-    selection, _ = choose(data, degree=2)
-    assert max(len(parents) for _, parents in selection.note["network"]) == 2
+    selection, _ = choose(data)
+    assert max(len(parents) for _, parents in selection.note["network"]) >= 2
     assert all(MIXED.size(clique) <= 40 for clique in selection.cliques)
-    alone, _ = choose(data, degree=0)
+    monkeypatch.setattr(PrivBayes, "max_cells", 1)
+    alone, _ = choose(data)
     assert sorted(alone.cliques) == [("a",), ("b",), ("c",), ("d",), ("e",)]
 
 
 def test_the_number_of_candidates_is_bounded(monkeypatch):
-    data = chain(Domain(tuple("abcdefghijkl"), (2,) * 12), 500)
-    many, _ = choose(data, degree=3)
+    data = chain(Domain(tuple("abcdefghijkl"), (2,) * 12), 50_000)
+    monkeypatch.setattr(PrivBayes, "max_cells", 16)  # three parents
+    many, _ = choose(data)
     monkeypatch.setattr(privbayes, "_COMPARED", 20)
-    few, _ = choose(data, degree=3)
+    few, _ = choose(data)
     assert max(few.note["compared"]) <= 20
     assert max(many.note["compared"]) > 100
 
@@ -166,10 +171,52 @@ def test_the_budget_is_divided_evenly():
 def test_without_a_number_of_rows_nothing_is_useful_and_that_is_said():
     with pytest.raises(BadInput, match="number of rows"):
         choose(chain(MIXED, 100), total=False)
-    choose(chain(MIXED, 100), total=False, degree=1)
 
 
-@pytest.mark.parametrize("options", [{"theta": 0.0}, {"degree": -1}])
-def test_options_that_mean_nothing_are_refused(options):
-    with pytest.raises(ValueError, match=next(iter(options))):
-        PrivBayes(**options)
+def rng():
+    return np.random.default_rng(0)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 5), max_size=6),
+    cells=st.integers(0, 40),
+)
+def test_the_sets_are_those_to_which_nothing_can_be_added(sizes, cells):
+    named = {f"c{index}": size for index, size in enumerate(sizes)}
+    fitting = [
+        set(chosen)
+        for order in range(len(named) + 1)
+        for chosen in itertools.combinations(named, order)
+        if not chosen or math.prod(named[name] for name in chosen) <= cells
+    ]
+    wanted = {frozenset(one) for one in fitting if not any(one < other for other in fitting)}
+    found = maximal_sets(named, cells=cells, most=10**6, rng=rng())
+    assert {frozenset(chosen) for chosen in found} == wanted
+    assert len(found) == len(wanted)
+
+
+def test_of_too_many_sets_a_random_part_is_listed_and_each_is_maximal():
+    named = {f"c{index}": 2 for index in range(60)}
+    found = maximal_sets(named, cells=2**5, most=300, rng=rng())
+    assert len(set(found)) == 300
+    assert all(len(chosen) == 5 for chosen in found)
+    # Every column is in 5/60 of them, 25 on average: none is left out, and none is in all.
+    seen = [sum(name in chosen for chosen in found) for name in named]
+    assert min(seen) > 0
+    assert max(seen) < 100
+    assert found == maximal_sets(named, cells=2**5, most=300, rng=rng())
+
+
+def test_every_column_that_is_left_has_a_candidate_however_few_are_wanted():
+    domain = Domain(tuple("abcdefgh"), (2, 3, 2, 50, 2, 3, 4, 2))
+    found = candidates(domain, ["a", "b", "c"], cells=8, most=2, rng=rng())
+    assert [child for child, _ in found] == list("defgh")
+    for child, parents in found:
+        assert set(parents) <= {"a", "b", "c"}
+        assert not parents or domain.size((child, *parents)) <= 8
+
+
+@pytest.mark.parametrize("cells", [1, 10, 100])
+def test_a_child_that_is_too_large_by_itself_has_no_parents(cells):
+    domain = Domain(("a", "b"), (2, 101))
+    assert candidates(domain, ["a"], cells=cells, most=9, rng=rng()) == (("b", ()),)

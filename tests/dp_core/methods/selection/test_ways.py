@@ -21,7 +21,7 @@ def cells(selection, domain=DOMAIN):
 
 @pytest.mark.parametrize(("order", "tables", "stored"), [(2, 6, 37), (3, 4, 60), (1, 4, 10)])
 def test_all_tables_of_an_order_have_the_published_numbers_of_cells(order, tables, stored):
-    planned = Ways(orders=(order,)).planned(DOMAIN)
+    planned = Ways(orders=(order,)).fixed_selection(DOMAIN)
     assert len(planned.cliques) == tables
     assert cells(planned) == stored
 
@@ -29,7 +29,7 @@ def test_all_tables_of_an_order_have_the_published_numbers_of_cells(order, table
 @pytest.mark.parametrize(("order", "stored"), [(2, 1_125), (3, 15_000), (4, 131_250)])
 def test_ten_columns_of_five_levels_have_the_published_numbers_of_cells(order, stored):
     domain = Domain(tuple("abcdefghij"), (5,) * 10)
-    assert cells(Ways(orders=(order,)).planned(domain), domain) == stored
+    assert cells(Ways(orders=(order,)).fixed_selection(domain), domain) == stored
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_independent_cells_are_the_rank_of_all_tables_together(sizes, order,
     # Of every set of columns inside a table the cells that its smaller tables leave open.
     domain = Domain(tuple("abcdefghij"[: len(sizes)]), sizes)
     sets = {()}
-    for clique in Ways(orders=(order,)).planned(domain).cliques:
+    for clique in Ways(orders=(order,)).fixed_selection(domain).cliques:
         for size in range(1, len(clique) + 1):
             sets |= set(itertools.combinations(clique, size))
     free = sum(int(np.prod([size - 1 for size in domain.project(s).sizes])) for s in sets)
@@ -54,21 +54,21 @@ def test_the_independent_cells_are_the_rank_of_all_tables_together(sizes, order,
 
 
 def test_several_orders_come_small_first_and_each_once():
-    planned = Ways(orders=(3, 1, 9)).planned(DOMAIN)
+    planned = Ways(orders=(3, 1, 9)).fixed_selection(DOMAIN)
     assert [len(clique) for clique in planned.cliques] == [1] * 4 + [3] * 4 + [4]
     assert sum(planned.weights) == 1
 
 
 def test_the_allocation_is_the_one_asked_for():
-    equal = Ways(orders=(1,), allocation="equal").planned(DOMAIN)
+    equal = Ways(orders=(1,), allocation="equal").fixed_selection(DOMAIN)
     assert equal.weights == (Fraction(1, 4),) * 4
-    rho = Ways(orders=(1,)).planned(DOMAIN)
+    rho = Ways(orders=(1,)).fixed_selection(DOMAIN)
     assert rho.weights[0] < rho.weights[2]
 
 
 @pytest.mark.parametrize(("neighbours", "sensitivity"), [("add-remove", 1), ("replace-one", 2)])
 def test_equal_shares_cost_the_number_of_tables_over_epsilon(neighbours, sensitivity):
-    planned = Ways(allocation="equal").planned(DOMAIN)
+    planned = Ways(allocation="equal").fixed_selection(DOMAIN)
     codes = np.zeros((4, 10), dtype=np.uint16)
     curator, session = curator_of(Dataset(DOMAIN, codes), Fraction(2), "pure", neighbours)
     sets, epsilon = 5, Fraction(2)
@@ -82,12 +82,12 @@ def test_equal_shares_cost_the_number_of_tables_over_epsilon(neighbours, sensiti
 @pytest.mark.parametrize("orders", [(), (0,), (2, 2), (-1, 2)])
 def test_orders_that_mean_nothing_are_refused(orders):
     with pytest.raises(BadInput, match=r"select\.orders"):
-        Ways(orders=orders).planned(DOMAIN)
+        Ways(orders=orders).fixed_selection(DOMAIN)
 
 
 def test_too_many_tables_and_too_large_ones_are_refused_with_the_limit_and_another_method():
     many = Domain(tuple(f"c{i}" for i in range(60)), (2,) * 60)
     with pytest.raises(BadInput, match=r"34220 tables .*20000.*privsyn"):
-        Ways(orders=(3,)).planned(many)
+        Ways(orders=(3,)).fixed_selection(many)
     with pytest.raises(BadInput, match=r"1e\+08 cells.*4194304.*privsyn"):
         Ways().check(Domain(("a", "b"), (10_000, 10_000)))

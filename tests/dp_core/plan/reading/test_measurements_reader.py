@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.kernel.canonical import digest
 from dp_core.kernel.ledger.receipts import START, make_receipt
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.plan import make_plan
@@ -153,3 +154,176 @@ def test_what_is_no_name_of_a_release_is_refused_in_one_place(tmp_path, typed):
         load_spec(tmp_path / "second.yaml", find=lambda name: pytest.fail(name))
 
     assert refused.value.message.count("second.yaml, line 3, measurements") == 1
+
+
+LEVELS = ", ".join(f"l{number}" for number in range(62))
+ANALYSED_SCHEMA = f"""\
+version: 1
+title: Survey
+rows_about: 1000
+columns:
+  age:    {{type: integer, min: 0, max: 99, edges: [0, 15, 40, 100]}}
+  sex:    {{type: category, levels: {{1: male, 2: female}}}}
+  state:  {{type: category, levels: [single, married, widowed], missing: level}}
+  income: {{type: number, min: 0, max: 1000, bins: 4, missing: level}}
+  born:   {{type: date, min: 1990-01-01, max: 2009-12-31, bins: year}}
+  flag:   {{type: integer, min: 0, max: 1}}
+  grown:  {{type: ordinal, levels: [child, adult], follows: age, edges: [15]}}
+  one:    {{type: category, levels: [only]}}
+  fixed:  {{type: integer, min: 3, max: 3}}
+  many:   {{type: category, levels: [{LEVELS}]}}
+  odd:    {{type: number, min: 0, max: 1, edges: [0, 0.123456789, 1]}}
+  pay:    {{type: number, min: 0, max: 500, bins: {{private: 5}}}}
+  town:   {{type: category, levels: {{private: 2}}, groups: {{u: [r, s], v: [t, q]}}}}
+ignore: [interview]
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Return a function that reads a spec with a text for `analyses` and more."""
+
+    def loaded(text, method="auto"):
+        (tmp_path / "s.yaml").write_text(ANALYSED_SCHEMA)
+        path = tmp_path / "r.yaml"
+        path.write_text(
+            "version: 1\nrelease: r\ndata: d.csv\nschema: s.yaml\naccount: a\n"
+            f"privacy: {{epsilon: 1, delta: 1e-6}}\nmethod: {method}\n{text}\n"
+        )
+        return load_spec(path)
+
+    return loaded
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "predictors"),
+    [
+        ('["income ~ age + sex"]', "income", ("age", "sex")),
+        ("[income ~ age + sex]", "income", ("age", "sex")),
+        ("income ~ sex + age", "income", ("sex", "age")),
+        ("{formulas: income ~ age}", "income", ("age",)),
+        ('["income~age+age"]', "income", ("age",)),
+        ("[\"income ~ Q('age') + C(sex)\"]", "income", ("age", "sex")),
+        ('["income ~ `age`"]', "income", ("age",)),
+        ('["income ~ 1"]', "income", ()),
+        ('["flag ~ born"]', "flag", ("born",)),
+        ('["state ~ pay"]', "state", ("pay",)),
+    ],
+)
+def test_a_formula_is_read_however_it_is_written(read, text, outcome, predictors):
+    (found,) = read(f"analyses: {text}").analyses
+    assert (found.outcome, found.predictors) == (outcome, predictors)
+    assert found.columns == (*predictors, outcome)
+
+
+def test_several_formulas_keep_their_order(read):
+    formulas = ["income ~ age", "sex ~ age + income", "age ~ income"]
+    spec = read(f"analyses: {formulas}")
+    assert [each.formula for each in spec.analyses] == formulas
+    assert spec.document["analyses"]["formulas"] == formulas
+
+
+# -- the budget
+
+
+def test_analyses_have_three_tenths_of_the_budget_unless_another_share_is_stated(read):
+    without, usual = read("").shares, read('analyses: ["income ~ age"]').shares
+    assert usual["analyses"] * (1 - usual["domain"]) ** -1 == Fraction(3, 10)
+    assert sum(usual.values()) == 1
+    assert "analyses" not in without
+    # The others keep their proportions.
+    assert usual["measure"] / usual["select"] == without["measure"] / without["select"]
+    stated = read('analyses: {formulas: ["income ~ age"], share: 1/7}').shares
+    assert stated["analyses"] == Fraction(1, 7)
+    assert sum(stated.values()) == 1
+
+
+def test_the_resolved_spec_states_formulas_and_share(read):
+    spec = read('analyses: {formulas: ["income ~ age + sex"], share: 0.25}')
+    assert spec.document["analyses"] == {"formulas": ["income ~ age + sex"], "share": "1/4"}
+    assert "analyses" not in read("").document
+
+
+def test_the_plan_s_hash_covers_what_is_declared_and_not_how_it_is_written(read):
+    def hashed(text):
+        spec = read(text)
+        plan = make_plan(spec)
+        assert plan.costs.get("analyses", 0) == plan.currency.limit * spec.shares.get("analyses", 0)
+        return plan.hash, digest(spec.document)
+
+    usual = hashed('analyses: ["income ~ age + sex"]')
+    assert hashed("analyses: income ~ age + sex") == usual
+    share = read('analyses: ["income ~ age + sex"]').shares["analyses"]
+    assert hashed(f"analyses: {{formulas: [income ~ age + sex], share: {share}}}") == usual
+    others = [
+        "",
+        'analyses: ["income ~ age"]',
+        'analyses: ["income ~ age + sex", "sex ~ age"]',
+        'analyses: {formulas: ["income ~ age + sex"], share: 0.2}',
+    ]
+    assert usual not in map(hashed, others)
+    assert len({*map(hashed, others)}) == len(others)
+
+
+# -- mistakes
+
+MISTAKES = {
+    "unknown column": ('["incom ~ age"]', ["analyses[1]", "incom", "Did you mean 'income'"]),
+    "ignored column": ('["income ~ interview"]', ["analyses[1]", "interview"]),
+    "interaction": ('["income ~ age:sex"]', ["analyses[1]", "interaction age:sex"]),
+    "crossing": ('["income ~ age*sex"]', ["analyses[1]", "interaction age:sex"]),
+    "function": ('["income ~ log(age)"]', ["analyses[1]", "computes with age"]),
+    "function of the outcome": ('["log(income) ~ age"]', ["analyses[1]", "computes with income"]),
+    "number as levels": ('["income ~ C(age)"]', ["analyses[1]", "the number age as levels"]),
+    "own coding": ('["income ~ C(sex, Sum)"]', ["analyses[1]", "how sex is coded"]),
+    "no intercept": ('["income ~ age - 1"]', ["analyses[1]", "no intercept"]),
+    "one level": ('["income ~ one"]', ["analyses[1]", "'one'", "one level"]),
+    "one value": ('["fixed ~ age"]', ["analyses[1]", "'fixed'", "one bin"]),
+    "derived column": ('["income ~ grown"]', ["analyses[1]", "derived from 'age'", "use 'age'"]),
+    "private levels": ('["income ~ town"]', ["analyses[1]", "'town'", "chosen privately"]),
+    "twice": ('["income ~ age + sex", "income ~ sex + age"]', ["analyses[2]", "declared twice"]),
+    "column twice": ('["income ~ sex + C(sex)"]', ["analyses[1]", "a column in two terms"]),
+    "both sides": ('["income ~ income + age"]', ["analyses[1]", "both sides"]),
+    "too many formulas": (f"{['income ~ age'] * 21}", ["21 analyses", "at most 20"]),
+    "no formula": ("[]", ["analyses", "is empty"]),
+    "nothing": ("", ["analyses", "has no value; write a list"]),
+    "empty formula": ('[""]', ["analyses[1]", "empty"]),
+    "true": ("true", ["analyses", "'true'", "neither a formula nor"]),
+    "list in a list": ('[["income ~ age"]]', ["analyses[1]", "single value"]),
+    "misspelt key": ('{formula: ["income ~ age"]}', ["'formula'", "Did you mean 'formulas'"]),
+    "share only": ("{share: 0.3}", ["analyses", "'formulas' is missing"]),
+    "no share": ('{formulas: ["income ~ age"], share: 0}', ["analyses", "no budget"]),
+    "whole share": ('{formulas: ["income ~ age"], share: 1}', ["needs a share of the budget"]),
+    "shares above 1": (
+        '{formulas: ["income ~ age"], share: 0.5}\nmeasure: {share: 0.6}',
+        ["sum to 11/10", "analyses 1/2"],
+    ),
+    "too many coefficients": ('["income ~ many"]', ["analyses[1]", "62 coefficients", "60"]),
+    "too many classes": ('["state ~ many"]', ["analyses[1]", "124 coefficients", "60"]),
+    "no grid": ('["income ~ odd"]', ["analyses", "'odd'", "65,534"]),
+    "shared sets": ('["income ~ age"]\nsynthesize: {sets: 2, mode: shared}', ["mode: shared"]),
+    "noise-aware sets": (
+        '["income ~ age"]\nsynthesize: {sets: 2, mode: noise-aware}',
+        ["mode: noise-aware", "posterior"],
+    ),
+    "no sets": ('["income ~ age"]\nsynthesize: {sets: 0}', ["analyses", "has sets: 0"]),
+    "one set": ('["income ~ age"]\nsynthesize: {sets: 1}', ["analyses", "has sets: 1"]),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_in_a_sentence_with_its_place(read, mistake):
+    text, parts = MISTAKES[mistake]
+    with pytest.raises(BadInput) as caught:
+        read(f"analyses: {text}")
+    message = caught.value.message
+    assert message.startswith("r.yaml")
+    assert len(message) < 500
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize("method", ["modips", "mst", "aim", "dualquery", "multinomial-dirichlet"])
+def test_a_method_without_posterior_sets_is_named(read, method):
+    with pytest.raises(BadInput, match=rf"analyses: .*method: {method}"):
+        read('analyses: ["income ~ age"]', method)

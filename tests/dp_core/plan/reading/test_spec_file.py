@@ -10,10 +10,10 @@ from dp_core.kernel.canonical import digest
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import TABLES
 from dp_core.methods.selection.selector import PlannedSelector, Selection, Selector
-from dp_core.plan.method_options import convert
 from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.spec_file import load_spec
+from dp_core.plan.release_spec import convert
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.text.documents.strict_yaml import parse
@@ -98,7 +98,7 @@ class Easy(Small):
 class Plain(PlannedSelector):
     """A selector that does not look at the data."""
 
-    def planned(self, domain):  # noqa: ARG002
+    def fixed_selection(self, domain):  # noqa: ARG002
         return Selection()
 
 
@@ -407,7 +407,7 @@ def test_a_mistake_has_the_line_and_key_of_its_place_and_names_what_is_meant(
             "sba laplace",
         ),
         (", neighbours: replace-one", "total: {share: 0.1}", "7 total.share", "0 replace-one"),
-        ("", "method: mwem-pgm\nselect: {turns: -1}", "8 select.turns", "rounds -1"),
+        ("", "method: aim\nselect: {pace: 0}", "8 select.pace", "round 0"),
         ("", "method: aim\nselect: {order: 0}", "8 select.order", "columns 0"),
         ("", "select: {method: AIM}", "7 select.method", "selection 'aim'"),
         ("", "reconstruct: {method: privsyn}", "7 reconstruct.method", "'privsyn' gum"),

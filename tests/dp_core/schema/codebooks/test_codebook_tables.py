@@ -7,7 +7,7 @@ import pytest
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
 from dp_core.schema.codebooks.codebook_file import read_codebook
-from dp_core.schema.codebooks.level_list import doubt_of, split_levels
+from dp_core.schema.codebooks.codebook_table import doubt_of, split_levels
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.documents.strict_yaml import Document, parse
 

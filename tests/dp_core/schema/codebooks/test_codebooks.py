@@ -75,29 +75,6 @@ FRICTIONLESS = {
     ],
 }  # fmt: skip
 
-CSVW = {
-    "@context": "http://www.w3.org/ns/csvw",
-    "url": "panel.csv",
-    "dc:title": "Panel",
-    "null": ["", "NA"],
-    "tableSchema": {
-        "primaryKey": "id",
-        "columns": [
-            {"name": "id", "titles": "id", "datatype": "string"},
-            {"titles": "sex", "required": True,
-             "datatype": {"base": "string", "format": "^(male|female)$"}},
-            {"titles": ["age", "Age in years"], "required": True,
-             "datatype": {"base": "integer", "minimum": 0, "maximum": 99}},
-            {"titles": "income",
-             "datatype": {"base": "decimal", "minInclusive": 0.5, "maxInclusive": 1000.25}},
-            {"titles": "born", "required": True,
-             "datatype": {"base": "date", "format": "dd.MM.yyyy",
-                          "minimum": "1900-01-01", "maximum": "2020-12-31"}},
-            {"titles": "owner", "required": True, "datatype": {"base": "boolean", "format": "Y|N"}},
-            {"titles": "notes", "datatype": "string"},
-        ],
-    },
-}  # fmt: skip
 
 DDI = """<?xml version="1.0"?>
 <codeBook xmlns="ddi:codebook:2_5" version="2.5">
@@ -124,29 +101,6 @@ DDI = """<?xml version="1.0"?>
 </codeBook>
 """
 
-LIFECYCLE = """<?xml version="1.0"?>
-<ddi:DDIInstance xmlns:ddi="ddi:instance:3_3" xmlns:r="ddi:reusable:3_3"
-  xmlns:l="ddi:logicalproduct:3_3">
- <r:Citation><r:Title><r:String>Panel</r:String></r:Title></r:Citation>
- <l:Category><r:ID>c1</r:ID><r:Label><r:Content>male</r:Content></r:Label></l:Category>
- <l:Category><r:ID>c2</r:ID><r:Label><r:Content>female</r:Content></r:Label></l:Category>
- <l:CodeList><r:ID>sexes</r:ID>
-  <l:Code><r:CategoryReference><r:ID>c1</r:ID></r:CategoryReference><r:Value>1</r:Value></l:Code>
-  <l:Code><r:CategoryReference><r:ID>c2</r:ID></r:CategoryReference><r:Value>2</r:Value></l:Code>
- </l:CodeList>
- <l:Variable><l:VariableName><r:String>sex</r:String></l:VariableName>
-  <r:Label><r:Content>Sex</r:Content></r:Label>
-  <l:VariableRepresentation><r:CodeRepresentation missingValue="9">
-   <r:CodeListReference><r:ID>sexes</r:ID></r:CodeListReference>
-  </r:CodeRepresentation></l:VariableRepresentation></l:Variable>
- <l:Variable><l:VariableName><r:String>age</r:String></l:VariableName>
-  <l:VariableRepresentation><r:NumericRepresentation decimalPositions="0">
-   <r:NumberRange><r:Low>0</r:Low><r:High>99</r:High></r:NumberRange>
-  </r:NumericRepresentation></l:VariableRepresentation></l:Variable>
- <l:Variable><l:VariableName><r:String>notes</r:String></l:VariableName>
-  <l:VariableRepresentation><r:TextRepresentation/></l:VariableRepresentation></l:Variable>
-</ddi:DDIInstance>
-"""
 
 PER_VARIABLE = """\
 Variable,Label,Type,Values,Min,Max,Missing,Unit,Decimals,Format
@@ -218,23 +172,6 @@ def test_a_table_schema_alone_is_read_and_so_is_one_that_a_package_names(tmp_pat
             schema_of(tmp_path, "p.json", package)
 
 
-def test_csvw_states_a_whole_schema(tmp_path):
-    schema, _ = schema_of(tmp_path, "panel-metadata.json", CSVW)
-
-    assert schema.title == "Panel"
-    assert list(facts(schema, "sex")[1]) == ["male", "female"]
-    assert facts(schema, "age")[2] == (0, 99)
-    assert schema.column("age").description == "Age in years"
-    assert facts(schema, "income")[2:] == (
-        (Fraction("0.5"), Fraction("1000.25")),
-        "level",
-        ("", "NA"),
-    )
-    assert (facts(schema, "born")[2], schema.column("born").format) == (DAYS, "%d.%m.%Y")
-    assert list(facts(schema, "owner")[1]) == ["N", "Y"]
-    assert set(schema.ignore) == {"id", "notes"}
-
-
 def test_ddi_codebook_states_a_whole_schema_and_its_statistics_are_not_read(tmp_path):
     schema, text = schema_of(tmp_path, "panel.xml", DDI)
 
@@ -269,15 +206,6 @@ def test_ddi_draft_comments_on_what_the_codebook_leaves_in_doubt(tmp_path):
     ):
         (remark,) = known[name]
         assert said in remark
-
-
-def test_ddi_lifecycle_states_variables_and_code_lists(tmp_path):
-    schema, _ = schema_of(tmp_path, "panel.xml", LIFECYCLE)
-
-    assert schema.title == "Panel"
-    assert facts(schema, "sex") == ("category", MALE, (None, None), "level", ("", "9"))
-    assert facts(schema, "age")[:3] == ("integer", {}, (0, 99))
-    assert schema.ignore == ("notes",)
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
@@ -383,6 +311,8 @@ BILLION = """<?xml version="1.0"?>
         ("c.xml", "<codeBook><a></codeBook>", "not valid XML"),
         ("c.xml", "<codeBook/>", "no variables"),
         ("c.xml", "<html></html>", "not DDI"),
+        ("c.xml", '<DDIInstance xmlns="ddi:instance:3_3"/>', "not DDI Codebook"),
+        ("c.json", '{"tableSchema": {"columns": []}}', "Frictionless"),
         ("c.xml", "<a>" * 5000 + "</a>" * 5000, "nested deeper"),
         ("c.json", "{", "not valid JSON"),
         ("c.json", "[" * 100_000, "JSON|nested"),

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dp_core.schema.bin_edges import bin_count
+from dp_core.schema.bin_pieces import bin_count
 from dp_core.schema.column_types.column_type import ValueType
 
 _DAY = 24 * 60

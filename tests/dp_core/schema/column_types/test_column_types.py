@@ -25,8 +25,7 @@ from dp_core.schema.draft import draft_table
 from dp_core.schema.expectations.suite import rules_of, suite_document
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.rules.file_rules import file_rules
-from dp_core.schema.rules.obeyed_values import decode
-from dp_core.schema.rules.possible_codes import with_possible_values
+from dp_core.schema.rules.possible_codes import decode, with_possible_values
 from tests.dp_core.schema.column_types.added_time import TYPE
 
 ROOT = Path(__file__).parents[4]
@@ -103,7 +102,7 @@ def test_decoded_times_have_their_codes_and_obey_the_rules(schema):
     rules = file_rules(schema)
     codes = dict(zip(schema.domain.columns, found, strict=True))
     rows = rule_rows(rules, codes, units)
-    assert not any(rule.broken(rows).any() for rule in rules.row_rules)
+    assert not any(rule.breaks(rows).any() for rule in rules.row_rules)
     assert settle_zeros(schema, codes, units) == []
 
 

@@ -14,8 +14,8 @@ from dp_core.kernel.counting.household_rows import (
     with_donors,
 )
 from dp_core.schema.linked.linked_decoding import decode_tables
+from dp_core.schema.linked.member_counts import decided_by_codes
 from dp_core.schema.linked.possible_members import with_possible_members
-from dp_core.schema.linked.wide_schema import decided_by_codes
 from dp_core.schema.rules.possible_codes import with_possible_values
 from tests.schema_texts import read
 

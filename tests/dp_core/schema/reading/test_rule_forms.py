@@ -15,8 +15,7 @@ from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.reading.stated_rules import column_rule_reader
 from dp_core.schema.reading.stated_rules.column_rule_reader import read_conditions
 from dp_core.schema.reading.stated_rules.rule_conditions import join_conditions, rule_of
-from dp_core.schema.rules.obeyed_values import decode
-from dp_core.schema.rules.possible_codes import with_possible_values
+from dp_core.schema.rules.possible_codes import decode, with_possible_values
 
 SCHEMA = {
     "version": "1",

@@ -10,8 +10,12 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.rules.column_rules import RuleRows, rows_that_break
 from dp_core.schema.rules.feasible_values import Bins, blocks_of
-from dp_core.schema.rules.obeyed_values import decode
-from dp_core.schema.rules.possible_codes import possible, possible_record, with_possible_values
+from dp_core.schema.rules.possible_codes import (
+    decode,
+    possible,
+    possible_record,
+    with_possible_values,
+)
 from tests.dp_core.schema.rules.small_rules import (
     RULES,
     codes_of_row,

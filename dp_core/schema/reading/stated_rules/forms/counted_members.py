@@ -12,7 +12,7 @@ from dp_core.text.documents.node import Node
 class CountedMembers:
     """The form of a single table: it refuses.
 
-    `dp_core.schema.reading.stated_rules.member_rule_reader` reads those of linked tables. The
+    `dp_core.schema.reading.stated_rules.rule_reader` reads those of linked tables. The
     pattern has the words, the number and the conditions.
     """
 

@@ -1,12 +1,10 @@
-"""Metadata of tables in JSON: Frictionless Data Packages and Table Schemas, and CSV on the Web.
+"""Frictionless Data Packages and Table Schemas, versions 1 and 2.
 
-Frictionless (versions 1 and 2) is also the form of this program's bundles. CSVW is the metadata
-document of a table (W3C, 2015).
+This program's bundles have the same form.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -136,110 +134,6 @@ def _field_levels(
         true = texts_of(field.get("trueValues", ["true"]))[0]
         false = texts_of(field.get("falseValues", ["false"]))[0]
         return [(false, ""), (true, "")]
-    return []
-
-
-_SIGNS = ("nonNegative", "positive", "nonPositive", "negative")
-_INTEGERS = (
-    *("integer", "int", "long", "short", "byte", "gYear"),
-    *(f"{sign}Integer" for sign in _SIGNS),
-    *(f"unsigned{size}" for size in ("Int", "Long", "Short", "Byte")),
-)
-_CSVW_TYPES: Mapping[str, str] = {
-    **dict.fromkeys(_INTEGERS, "integer"),
-    **dict.fromkeys(("number", "decimal", "double", "float"), "number"),
-    **dict.fromkeys(("date", "datetime", "dateTime"), "date"),
-    "boolean": "category",
-}
-
-
-def is_csvw(document: Any) -> bool:
-    """Return whether a JSON document is CSVW metadata."""
-    found = mapping(document)
-    return "tableSchema" in found or any(
-        "tableSchema" in one for one in mappings(found.get("tables"))
-    )
-
-
-def read_csvw(document: Any, name: str, data: str) -> Codebook:
-    """Return the codebook of a table.
-
-    Args:
-        document: The JSON document.
-        name: Name of its file.
-        data: Name of the data file, by which the table is chosen; empty for the first one.
-
-    Raises:
-        BadInput: if no table has columns.
-    """
-    group = mapping(document)
-    tables = mappings(group.get("tables")) or (group,)
-    fitting = [one for one in tables if data and PurePosixPath(word(one.get("url"))).name == data]
-    table = (fitting or tables)[0]
-    schema = mapping(table.get("tableSchema")) or mapping(group.get("tableSchema"))
-    columns = [one for one in mappings(schema.get("columns")) if word(one.get("virtual")) != "true"]
-    if not columns:
-        raise BadInput(f"{name}: its `tableSchema` has no `columns`. Give one that lists them.")
-    inherited = {**group, **table, **schema}
-    default = texts_of(inherited.get("null", ""))
-    key = _key(schema)
-    return Codebook(
-        name=name,
-        form="CSVW metadata",
-        title=_csvw_property(table, "title") or _csvw_property(group, "title"),
-        description=_csvw_property(table, "description") or _csvw_property(group, "description"),
-        missing_values=default,
-        variables=tuple(_of_csvw(column, default, key) for column in columns),
-    )
-
-
-def _csvw_property(of: Mapping[str, Any], what: str) -> str:
-    return _first(of, *(f"{name}:{what}" for name in ("dc", "dcterms", "schema", "rdfs")), what)
-
-
-def _of_csvw(column: Mapping[str, Any], default: tuple[str, ...], primary: str | None) -> Variable:
-    # The header of the CSV file has the titles; `name` is for programs.
-    titles = column.get("titles")
-    titles = texts_of(next(iter(mapping(titles).values()), titles))
-    name = titles[0] if titles else word(column.get("name"))
-    stated = column.get("datatype", "string")
-    datatype = mapping(stated) or {"base": word(stated)}
-    base = word(datatype.get("base", "string"))
-    own = texts_of(column["null"]) if "null" in column else None
-    pattern = word(mapping(datatype.get("format")).get("pattern")) or word(datatype.get("format"))
-    pairs = _csvw_levels(base, pattern)
-    least = {"nonNegativeInteger": "0", "positiveInteger": "1"}.get(base, "")
-    unit = ("dc:unitMeasure", "schema:unitText", "unitMeasure", "unitText", "qudt:unit")
-    cells = {
-        "type": "category" if pairs else _CSVW_TYPES.get(base, base),
-        "min": _first(datatype, "minimumInclusive", "minimum", "minInclusive") or least,
-        "max": _first(datatype, "maximumInclusive", "maximum", "maxInclusive"),
-        "format": "" if pairs else pattern,
-        "role": "id" if primary in (name, word(column.get("name"))) else "",
-        "unit": _first(column, *unit),
-        "label": description_of(
-            *titles[1:2], _csvw_property(column, "title"), _csvw_property(column, "description")
-        ),
-    }
-    return replace(
-        variable_of(name, cells, pairs, default if own is None else own),
-        missing_values=own,
-        missing=word(column.get("required")) != "true",
-    )
-
-
-def _first(of: Mapping[str, Any], *keys: str) -> str:
-    return next((text for key in keys if (text := word(of.get(key)))), "")
-
-
-def _csvw_levels(base: str, pattern: str) -> list[tuple[str, str]]:
-    """Return the levels that a boolean's format, or a pattern of alternatives, states."""
-    if base == "boolean":
-        true, _, false = (pattern or "true|false").partition("|")
-        return [(false, ""), (true, "")]
-    alternatives = re.fullmatch(r"\^?\(?(?:\?:)?([^()\[\]{}*+?.\\^$]+)\)?\$?", pattern)
-    if base == "string" and alternatives and "|" in alternatives[1]:
-        return [(text, "") for text in alternatives[1].split("|")]
     return []
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.quality.relations import pool_release
-from dp_core.bundle.report.member_maps import in_words, member_maps
+from dp_core.bundle.report.pictures.heat_map import in_words, member_maps
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.linked_release import SCHEMA
 from tests.measured import noisy_table

@@ -4,7 +4,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, Held, StageFailed
-from flows.releases.stage_repetition import forget_from
+from flows.cli.actions.run_release import forget_from
 from tasks.ledger.ledger import Ledger
 from tasks.run.stage_table import REPEATABLE
 from tasks.support.run_folder import RunFolder
@@ -108,7 +108,7 @@ def test_nothing_is_made_again_if_the_release_ends_before_the_lease_is_taken(che
     sets = checked.run_folder / "public/synthetic"
     assert sorted(path.name for path in sets.glob("*.parquet")) != []
     folder = RunFolder(checked.home, "town", checked.ledger().reservation("town").link)
-    assert folder.done("synthesize") is not None
+    assert folder.facts_of("synthesize") is not None
 
 
 def test_nothing_of_a_release_that_awaits_approval_is_made_again(project):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.quality.relations import pool_release
-from dp_core.bundle.report import count_tables as module
-from dp_core.bundle.report.count_tables import count_tables
+from dp_core.bundle.report import page as module
+from dp_core.bundle.report.page import count_tables
 from dp_core.methods.reconstruction.estimates.functional_noise import half_widths
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from tests.browser import Page

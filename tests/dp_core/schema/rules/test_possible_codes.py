@@ -12,8 +12,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema import decoding
 from dp_core.schema.grid import on_grid
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.schema.rules.obeyed_values import decode
-from dp_core.schema.rules.possible_codes import possible_record, with_possible_values
+from dp_core.schema.rules.possible_codes import decode, possible_record, with_possible_values
 from tests.statistical import FALSE_ALARM
 
 DATES = {"type": "date", "min": "2000-01-01", "max": "2009-12-31", "bins": "month"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.bundle.quality.expected_errors import slope_errors
+from dp_core.bundle.quality.pair_errors import slope_errors
 
 
 def test_the_errors_of_a_slope_are_those_of_least_squares():
