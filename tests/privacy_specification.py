@@ -32,14 +32,15 @@ from dp_core.kernel.cost.sensitivity import Bounds, count_bounds
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions.cosine_tails import CosineTails
+from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.kernel.extensions.f_score import FScore
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.extensions.mutual_information import MutualInformation
+from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.privacy import Neighbours, Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
-from dp_core.kernel.questions.cuts import CutDeviations
 from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import (
     BinnedCounts,
@@ -52,7 +53,6 @@ from dp_core.kernel.questions.linear_questions import (
     MiddleProducts,
 )
 from dp_core.kernel.questions.products import Products
-from dp_core.kernel.questions.quantile import Quantile
 from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, SignedQueries
 from dp_core.kernel.questions.regressions.features import Features, Levels, Number
 from dp_core.kernel.questions.regressions.gradients import (

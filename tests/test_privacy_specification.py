@@ -19,6 +19,7 @@ from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
 from dp_core.kernel.extensions.cell_draws import drawn_cells_asks, drawn_from_cells
 from dp_core.kernel.extensions.column_draws import differing_draws, drawn_asks
 from dp_core.kernel.extensions.cosine_tails import CosineTails
+from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.extensions.mutual_information import MutualInformation
@@ -26,7 +27,6 @@ from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import TABLE
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
-from dp_core.kernel.questions.cuts import CutDeviations
 from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import (
     CellSums,

@@ -275,6 +275,11 @@ def about(number: int) -> str:
     return f"about {max(1, round(number / 500)) * 500:,}"
 
 
+def rooms_of(own: list[str]) -> list[str]:
+    """Return the folders of modules, in order."""
+    return sorted({str(modules()[module].parent.relative_to(ROOT)) for module in own})
+
+
 def page() -> str:
     """Return docs/trusted-core.md."""
     found = trusted()
@@ -298,6 +303,10 @@ def page() -> str:
     for part, title in PARTS.items():
         own = sorted(module for module, kind in found.items() if kind == part)
         text += ["", f"## {title}", "", f"{about(sum(map(lines, own))).capitalize()} lines.", ""]
+        if part == "kernel":
+            # One folder, of which every file counts; `make trusted` names them.
+            text += [f"- [{room}](../{room})" for room in rooms_of(own)]
+            continue
         for module in own:
             file = modules()[module].relative_to(ROOT)
             text.append(f"- [{file}](../{file})")

@@ -34,7 +34,7 @@ MECHANISMS: Mapping[type[Event], str] = {
     PerturbedDrawsEvent: "independent draws",
     PolyaUrnEvent: "urn",
 }
-QUESTIONS = (str(TABLE["name"]), SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS, *VETTED)
+QUESTIONS = (str(TABLE["name"]), SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS, *sorted(VETTED))
 """Everything that may be asked of the data, by the name in its receipt."""
 UNITS = (
     Relation("add-remove"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from fractions import Fraction
@@ -14,17 +13,11 @@ from numpy.typing import NDArray
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Counter
-from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
+from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE, extension
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Relation
 
-_KINDS = {
-    SPARSE_TABLE: ("thresholds", "ThresholdTable"),
-    DRAWN_RECORDS: ("column_draws", "ColumnDraws"),
-    DRAWN_CELLS: ("cell_draws", "CellDraws"),
-}
-"""Module and class of each question, by its name; loaded where it is asked."""
 _PLAIN = (int, str, Fraction, type(None))
 
 
@@ -70,10 +63,9 @@ def rebuilt_extension(question: DrawnQuestion) -> DrawnQuestion:
         ValueError: if no extension has these.
     """
     # privacy: an object of a method could claim any event, or draw something else.
-    found = _KINDS.get(str(question.NAME))
-    if found is None:
-        raise ValueError("No extension has a question of that name.")
-    kind = getattr(importlib.import_module(f"dp_core.kernel.extensions.{found[0]}"), found[1])
+    if question.NAME not in (SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS):
+        raise ValueError("No extension draws the answer to a question of that name.")
+    kind = extension(question.NAME)
     values = {field.name: _plain(getattr(question, field.name)) for field in fields(kind)}
     made: DrawnQuestion = kind(**values)
     return made

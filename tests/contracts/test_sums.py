@@ -42,7 +42,7 @@ from dp_core.kernel.questions.regressions.gradients import (
 )
 from dp_core.kernel.questions.regressions.shortened import UNIT, Scores, SecondMoments
 from dp_core.kernel.questions.statistic import Sum, check_codes
-from dp_core.kernel.questions.vetted import SUMS, bounds, required, sum_from_json
+from dp_core.kernel.questions.vetted import SUMS, bounds, kind_of, required, sum_from_json
 from tests.added_noise import handed_over
 from tests.full import examples, pairwise
 
@@ -221,11 +221,11 @@ def records(sum: Sum, size: int, rng: np.random.Generator) -> Rows:
 def test_every_sum_of_the_list_is_held_to_this_contract():
     assert set(EXAMPLES) == set(SUMS), "give each sum of the list an example here"
     for name, sums in EXAMPLES.items():
-        assert name == SUMS[name].NAME
+        assert name == kind_of(name).NAME
         assert sums
         # Products about the middle are of the linear family, and those about the cells are not.
         other = {MiddleProducts} if name == "products" else set()
-        assert {type(sum) for sum in sums} == {SUMS[name], *other}
+        assert {type(sum) for sum in sums} == {kind_of(name), *other}
 
 
 # -- its description

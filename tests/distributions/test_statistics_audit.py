@@ -18,11 +18,12 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.cosine_tails import CosineTails
+from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
+from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
-from dp_core.kernel.questions.cuts import CutDeviations
 from dp_core.kernel.questions.linear import Linear
 from dp_core.kernel.questions.linear_questions import (
     BinnedCounts,
@@ -35,7 +36,6 @@ from dp_core.kernel.questions.linear_questions import (
     MiddleProducts,
 )
 from dp_core.kernel.questions.products import Products
-from dp_core.kernel.questions.quantile import Quantile
 from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
 from dp_core.kernel.questions.regressions.gradients import (
     COEFFICIENT,

@@ -1,26 +1,43 @@
 """Questions that one historical method needs, each with its own proof, one file each.
 
 The other questions are the core. A release asks an extension only if the document that the ledger
-reserves names it. An account may refuse every plan that needs one (`ledger open
---core-questions-only`), and the statement names those that were asked.
+reserves names it, and the core loads its file only then. An account may refuse every plan that
+needs one (`ledger open --core-questions-only`), and the statement names those that were asked.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
+from typing import Any
 
 SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS = "sparse-table", "drawn-records", "drawn-cells"
 """Questions whose mechanism does more than add noise."""
 
-EXTENSIONS: Mapping[str, str] = {
-    "class-minimiser": "exact minimum of a perturbed objective",
-    "cosine-tails": "distances of a histogram from its first cosines",
-    DRAWN_CELLS: "records drawn by counts",
-    DRAWN_RECORDS: "records drawn column by column",
-    "f-score": "PrivBayes' score F",
-    "indif": "distances of pairs from independence",
-    "mutual-information": "mutual information of columns",
-    "r-score": "PrivBayes' score R",
-    SPARSE_TABLE: "table of the cells above a threshold",
+EXTENSIONS: Mapping[str, tuple[str, str]] = {
+    "class-minimiser": ("minimisers", "ClassMinimiser"),
+    "cosine-tails": ("cosine_tails", "CosineTails"),
+    "cut-deviations": ("cuts", "CutDeviations"),
+    DRAWN_CELLS: ("cell_draws", "CellDraws"),
+    DRAWN_RECORDS: ("column_draws", "ColumnDraws"),
+    "f-score": ("f_score", "FScore"),
+    "indif": ("indif", "InDif"),
+    "mutual-information": ("mutual_information", "MutualInformation"),
+    "quantile": ("quantile", "Quantile"),
+    "r-score": ("r_score", "RScore"),
+    SPARSE_TABLE: ("thresholds", "ThresholdTable"),
 }
-"""What each extension asks, by the `name` of the question in a receipt."""
+"""File and class of each extension, by the `name` of its question in a receipt."""
+
+SUMS = frozenset({"class-minimiser"})
+"""Extensions that are sums over records."""
+
+
+def extension(name: str) -> Any:
+    """Return the class of an extension's question; its file is loaded now.
+
+    Raises:
+        LookupError: if no extension has this name.
+    """
+    module, kind = EXTENSIONS[name]
+    return getattr(importlib.import_module(f"{__name__}.{module}"), kind)

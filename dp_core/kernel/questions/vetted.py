@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from dp_core.kernel import extensions
 from dp_core.kernel.cost.sensitivity import Bounds, in_shares, of_unit
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.errors import BadInput
-from dp_core.kernel.extensions.cosine_tails import CosineTails
-from dp_core.kernel.extensions.f_score import FScore
-from dp_core.kernel.extensions.indif import InDif
-from dp_core.kernel.extensions.minimisers import ClassMinimiser
-from dp_core.kernel.extensions.mutual_information import MutualInformation
-from dp_core.kernel.extensions.r_score import RScore
+from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions import descriptions
-from dp_core.kernel.questions.cuts import CutDeviations
 from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import (
     BinnedCounts,
@@ -29,53 +24,57 @@ from dp_core.kernel.questions.linear_questions import (
     MiddleProducts,
 )
 from dp_core.kernel.questions.products import Products
-from dp_core.kernel.questions.quantile import Quantile
 from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, SignedQueries
 from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
-from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic, check_codes
+from dp_core.kernel.questions.statistic import Statistic, Sum, check_codes
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.table_distance import TableDistance
 
-_SUMS: tuple[type[Sum], ...] = (
-    CellCounts,
-    CellSums,
-    LimitedSums,
-    Products,
-    ClassGradient,
-    NumberGradient,
-    ClassMinimiser,
-    SecondMoments,
-    Scores,
-    BinnedCounts,
-    BoxCounts,
-    KernelCounts,
-    Interaction,
-    CosineSums,
-)
-_TABLE_STATISTICS: tuple[type[TableStatistic], ...] = (
-    InDif,
-    QueryCounts,
-    QueryDistance,
-    TableDistance,
-    TableChecks,
-    RScore,
-    SignedQueries,
-    FScore,
-    MutualInformation,
-    Quantile,
-    CosineTails,
-    CutDeviations,
-)
-
-SUMS: Mapping[str, type[Sum]] = {kind.NAME: kind for kind in _SUMS}
-"""Vetted sums over records, by the name in their description."""
-
-VETTED: Mapping[str, type[Statistic]] = {
-    **{kind.NAME: kind for kind in _TABLE_STATISTICS},
-    **SUMS,
+_SUMS: Mapping[str, type[Sum]] = {
+    kind.NAME: kind
+    for kind in (
+        CellCounts,
+        CellSums,
+        LimitedSums,
+        Products,
+        ClassGradient,
+        NumberGradient,
+        SecondMoments,
+        Scores,
+        BinnedCounts,
+        BoxCounts,
+        KernelCounts,
+        Interaction,
+        CosineSums,
+    )
 }
-"""Every statistic whose sensitivity is proven in this package, by the name in its description."""
+_CORE: Mapping[str, type[Statistic]] = {
+    **{
+        kind.NAME: kind
+        for kind in (QueryCounts, QueryDistance, TableDistance, TableChecks, SignedQueries)
+    },
+    **_SUMS,
+}
+_DRAWN = frozenset({SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS})
+
+SUMS = frozenset({*_SUMS, *extensions.SUMS})
+"""Names of the vetted sums over records."""
+
+VETTED = frozenset({*_CORE, *extensions.EXTENSIONS} - _DRAWN)
+"""Names of all statistics whose sensitivity is proven in the kernel."""
+
+
+def kind_of(name: object) -> type[Statistic]:
+    """Return the statistic of a name; the file of an extension is loaded now.
+
+    Raises:
+        ValueError: if no statistic of that name is vetted.
+    """
+    if not isinstance(name, str) or name not in VETTED:
+        raise ValueError(f"No statistic of the name {name!r:.40} has a proven sensitivity.")
+    found: type[Statistic] = _CORE[name] if name in _CORE else extensions.extension(name)
+    return found
 
 
 Asked = TypeVar("Asked", bound=Statistic)
@@ -102,9 +101,7 @@ def rebuilt(kind: type[Asked], question: Statistic) -> Asked:
 
 
 def _kind(name: object, about: object) -> type[Statistic]:
-    kind = VETTED.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise ValueError(f"No statistic of the name {name!r:.40} has a proven sensitivity.")
+    kind = kind_of(name)
     # Products about the middle are linear, and have a proof of their own.
     return MiddleProducts if kind is Products and about == "middle" else kind
 

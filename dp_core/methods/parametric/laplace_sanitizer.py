@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import BinnedCounts
-from dp_core.kernel.questions.quantile import Quantile
 from dp_core.kernel.released import Measurement, Released, Table, Totals, tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import (
@@ -146,6 +146,11 @@ class LaplaceSanitizer(Synthesizer):
     @property
     def by_bins(self) -> bool:
         return True
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return ("quantile",) if self.chooses else ()
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Raise BadInput if the table has more than `MOST_CELLS` cells."""

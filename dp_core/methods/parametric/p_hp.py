@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dp_core.kernel.questions.cuts import CutDeviations
+from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.column_histograms import CHOOSING, CutColumns, bin_question
 from dp_core.schema.variables import Variable
@@ -29,6 +29,11 @@ class PHPartition(CutColumns):
         column's budget, and the parts of choices that were not needed, are for one histogram of the
         parts. Every choice is charged, though parts at one depth share no record.
     """
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return ("cut-deviations",)
 
     def choose_cuts(
         self,

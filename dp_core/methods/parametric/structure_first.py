@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
-from dp_core.kernel.questions.cuts import CutDeviations
+from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.parametric.column_histograms import CHOOSING, CutColumns
@@ -35,6 +35,11 @@ class StructureFirst(CutColumns):
     runs: int = field(default=16, metadata=NO_OPTION)
 
     bins: ClassVar[int] = 256
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the kernel's extensions that it may ask."""
+        return ("cut-deviations",)
 
     def choose_cuts(
         self,

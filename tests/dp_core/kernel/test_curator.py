@@ -17,12 +17,12 @@ from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import cell_draws, column_draws, thresholds
 from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.linear_questions import CellSums
-from dp_core.kernel.questions.quantile import Quantile
 from dp_core.kernel.questions.query_scores import QueryDistance, SignedQueries
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.table_distance import TableDistance

@@ -25,10 +25,12 @@ from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.extensions.cell_draws import draw_cells
 from dp_core.kernel.extensions.column_draws import draw_records
 from dp_core.kernel.extensions.cosine_tails import CosineTails
+from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.kernel.extensions.f_score import FScore
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.extensions.mutual_information import MutualInformation
+from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.extensions.thresholds import threshold_table
 from dp_core.kernel.ledger.session import MemorySession
@@ -36,7 +38,6 @@ from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import MOST_ROWS, Privacy, Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
-from dp_core.kernel.questions.cuts import CutDeviations
 from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import (
     BinnedCounts,
@@ -49,7 +50,6 @@ from dp_core.kernel.questions.linear_questions import (
     MiddleProducts,
 )
 from dp_core.kernel.questions.products import Products
-from dp_core.kernel.questions.quantile import Quantile
 from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, SignedQueries
 from dp_core.kernel.questions.regressions.features import Features, Levels, Number
 from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient

@@ -13,10 +13,10 @@ from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import choice_event
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions.quantile import Quantile
 from dp_core.kernel.questions.vetted import required
 from dp_core.kernel.step_names import step_name
 from dp_core.methods.parametric import laplace_sanitizer
