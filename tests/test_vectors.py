@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
+import hashlib
 import itertools
 import json
 import math
+import re
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -72,7 +76,17 @@ def assert_alike(stored, made, where):
         assert float(Fraction(stored)) == pytest.approx(float(Fraction(made)), rel=1e-8), where
 
 
-@pytest.mark.parametrize("name", ["events.json", "releases.json", "curves.json", "accounts.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "events.json",
+        "releases.json",
+        "curves.json",
+        "accounts.json",
+        "documents.json",
+        "codes.json",
+    ],
+)
 def test_the_program_makes_the_stored_vectors(name):
     stored = json.loads((FOLDER / name).read_text(encoding="utf-8"))
     assert_alike(stored, made_now()[name], name)
@@ -375,3 +389,62 @@ def test_the_receipts_that_the_program_makes_lead_to_the_same_claims():
     ):
         for name in ("enforced", "tightest", "also", "charged"):
             assert_alike(stored["claims"][name], made["claims"][name], f"{stored['name']}/{name}")
+
+
+# -- documents and codes
+
+
+def test_the_hash_of_a_document_is_that_of_its_sorted_json():
+    for case in cases("documents.json"):
+        if "sha256" in case:
+            text = json.dumps(
+                case["document"], sort_keys=True, separators=(",", ":"), ensure_ascii=False
+            )
+            assert hashlib.sha256(text.encode()).hexdigest() == case["sha256"]
+            unit = case["document"]["unit"]
+            assert unit["word"] in case["protects"]
+            assert str(unit.get("identified_by", "")) in case["protects"]
+    refused = [case for case in cases("documents.json") if "refused" in case]
+    assert len(refused) == len(make.REFUSED)
+
+
+def value_of(rule, text):
+    """Return a number of the rule's unit; None if the text is none."""
+    kind = rule["kind"]
+    if kind == "date":
+        try:
+            return datetime.strptime(text, rule["format"]).date().toordinal()
+        except ValueError:
+            return None
+    if kind == "parts":
+        found = re.search(rule["parts"]["pattern"], text)
+        weights = rule["parts"]["weights"]
+        return found and sum(weight * int(found[name]) for name, weight in weights.items())
+    if not re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?(e[0-9]+)?", text):
+        return None
+    # A real number is read as the nearest that 64 bits store, as files store it.
+    return Fraction(float(text)) if kind == "number" else Fraction(text)
+
+
+@pytest.mark.parametrize("case", named("codes.json"))
+def test_an_independent_reading_of_the_rule_gives_the_same_codes(case):
+    rule = case["rule"]
+    for text, code in zip(case["texts"], case["codes"], strict=True):
+        missing = rule["codes"] - 1 if rule["missing"] == "level" else None
+        if rule["kind"] == "levels":
+            levels = {each: place for place, own in enumerate(rule["levels"]) for each in own}
+            assert code == levels.get(text.strip(), missing), text
+            continue
+        value = None if text in rule["missing_values"] else value_of(rule, text)
+        if text in rule["missing_values"]:
+            assert code == missing, text
+        elif value is None:
+            assert code is None, text
+        else:
+            low, high = Fraction(rule["low"]), Fraction(rule["high"])
+            if not low <= value <= high and rule["out_of_range"] == "missing":
+                assert code == missing, text
+                continue
+            edges = [Fraction(edge) for edge in rule["edges"]]
+            place = bisect.bisect_right(edges, min(max(value, low), high)) - 1
+            assert code == min(place, len(edges) - 2), text

@@ -1,4 +1,4 @@
-"""Test vectors of the accounting: events to costs and epsilon, receipts to claims.
+"""Test vectors of the kernel: events to costs, receipts to claims, documents and codes.
 
 Usage:
     python -m tests.vectors.make
@@ -17,12 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from dp_core.kernel.coding.coding_rule import coding_rule
+from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.kernel.cost.currency import Currency, Kind, choice_event, largest_limit
 from dp_core.kernel.cost.curves import gaussian_epsilon, gaussian_limit, zcdp_epsilon
 from dp_core.kernel.cost.guarantee import implied, second, tightest
 from dp_core.kernel.cost.loss_distribution import tightest_epsilon
+from dp_core.kernel.document import NAME, check_document, document_hash
+from dp_core.kernel.document import VERSION as DOCUMENT_VERSION
+from dp_core.kernel.errors import BadInput
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.kernel.extensions.thresholds import StabilityEvent
@@ -149,6 +155,127 @@ ACCOUNTS: tuple[tuple[str, Terms, Sequence[tuple[Kind, str, str, str, int]]], ..
 )
 
 
+POLICY: dict[str, Any] = {
+    "missing": "level",
+    "missing_values": [""],
+    "out_of_range": "missing",
+}
+SEX: dict[str, Any] = {
+    "name": "sex",
+    "kind": "levels",
+    "codes": 3,
+    "levels": [["1", "male"], ["2", "female"]],
+    **POLICY,
+}
+AGE: dict[str, Any] = {
+    "name": "age",
+    "kind": "integer",
+    "codes": 3,
+    "low": "0",
+    "high": "99",
+    "edges": ["0", "15", "100"],
+    **POLICY,
+}
+INCOME = AGE | {
+    "name": "income",
+    "kind": "number",
+    "codes": 2,
+    "high": "100",
+    "edges": ["0", "49/2", "100"],
+    "missing": "reject",
+    "out_of_range": "clip",
+}
+BORN = AGE | {
+    "name": "born",
+    "kind": "date",
+    "format": "%d.%m.%Y",
+    "low": "730120",
+    "high": "730485",
+    "edges": ["730120", "730300", "730486"],
+}
+CLOCK = AGE | {
+    "name": "start",
+    "kind": "parts",
+    "parts": {
+        "pattern": "^(?P<h>[0-9]{2}):(?P<m>[0-5][0-9])$",
+        "weights": {"h": 60, "m": 1},
+        "seconds": 60,
+        "last": 1439,
+    },
+}
+CODED: tuple[tuple[dict[str, Any], tuple[str, ...]], ...] = (
+    (SEX, ("male", "1", "2", "female", "Male", " 1", "", "3")),
+    (AGE, ("0", "14", "15", "99", "100", "-1", "", "14.0", "007", "1e1", "x")),
+    (INCOME, ("0", "24.5", "24.499999999999999999", "100", "100.01", "-3", "1/3", "", "1,5")),
+    (
+        BORN,
+        ("01.01.2000", "31.12.2000", "29.06.2000", "01.01.2001", "", "2000-01-01", "30.02.2000"),
+    ),
+    (CLOCK, ("00:14", "00:15", "01:39", "01:40", "7:30", "24:00", "23:59", "")),
+)
+"""Rules of each kind, and texts at the borders of what they take."""
+
+DOCUMENT: dict[str, Any] = {
+    "format": {"name": NAME, "version": DOCUMENT_VERSION},
+    "release": "town-2026",
+    "neighbours": "replace-one",
+    "unit": {"word": "row"},
+    "records": {"of": "rows"},
+    "columns": [SEX, AGE],
+    "dependents": [],
+    "rules": {"impossible": [], "between": [], "members": [], "nested": None},
+    "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
+    "stages": {"one_way": "1/500", "measure": "9/500"},
+    "extensions": ["indif"],
+}
+_PERSON = {"word": "person", "identified_by": "id", "most": 3, "missing_values": [""]}
+_HOUSEHOLD = {"word": "household", "identified_by": "home", "most": 4, "missing_values": [""]}
+UNITS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
+    ("rows", {"word": "row"}, {"of": "rows"}),
+    ("persons of at most 3 rows", _PERSON, {"of": "rows"}),
+    (
+        "households of at most 4 members",
+        _HOUSEHOLD | {"link": "home_id"},
+        {
+            "of": "households",
+            "households": "homes",
+            "persons": "people",
+            "key": "home",
+            "link": "home_id",
+            "person_key": "nr",
+            "household_columns": ["tenure"],
+            "person_columns": ["sex"],
+            "larger": "reject",
+            "min_members": 1,
+            "max_members": 4,
+        },
+    ),
+    (
+        "persons of a panel of three waves",
+        _PERSON | {"most": 1, "waves": ["2023", "2025"]},
+        {
+            "of": "panel",
+            "person": "id",
+            "waves": ["2023", "2024", "2025"],
+            "wave": "year",
+            "columns": {"work": {"2023": "sex"}},
+            "takes_part": {},
+            "ignore_waves": [],
+            "repeated": "reject",
+            "disagreeing": "reject",
+        },
+    ),
+)
+REFUSED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("another version", {"format": {"name": NAME, "version": DOCUMENT_VERSION + 1}}),
+    ("a key of no meaning", {"seed": 7}),
+    ("a column that identifies the unit", {"unit": _PERSON | {"identified_by": "sex"}}),
+    ("stages that sum to more than the total", {"stages": {"measure": "1/49"}}),
+    ("a unit of rows whose records are households", {"records": UNITS[2][2]}),
+    ("an extension that does not exist", {"extensions": ["any"]}),
+)
+
+
 def documents() -> dict[str, dict[str, Any]]:
     """Return the content of every file, by its name."""
     return {
@@ -165,7 +292,47 @@ def documents() -> dict[str, dict[str, Any]]:
         "curves.json": _file(curve_cases()),
         "accounts.json": _file([account_case(*case) for case in ACCOUNTS]),
         "receipts.json": _file([receipt_case(kind) for kind in ("pure", "gaussian", "mixed")]),
+        "documents.json": _file(
+            [
+                *(document_case(name, unit, records) for name, unit, records in UNITS),
+                *(refused_case(name, change) for name, change in REFUSED),
+            ]
+        ),
+        "codes.json": _file([codes_case(rule, texts) for rule, texts in CODED]),
     }
+
+
+def document_case(name: str, unit: Mapping[str, Any], records: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document of a release, its hash, and who it protects in words."""
+    columns: list[Mapping[str, Any]] = [SEX, AGE]
+    if unit["word"] == "household":
+        columns = [SEX | {"name": each} for each in ("tenure", "members", "sex", "other.sex")]
+    document = DOCUMENT | {"unit": unit, "records": records, "columns": columns}
+    protects = check_document(document).words
+    return {
+        "name": name,
+        "document": document,
+        "sha256": document_hash(document),
+        "protects": protects,
+    }
+
+
+def refused_case(name: str, change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document that contradicts itself, and the key that its refusal names."""
+    document = DOCUMENT | change
+    try:
+        check_document(document)
+    except BadInput as error:
+        return {"name": name, "document": document, "refused": str(error).split("'")[2]}
+    raise AssertionError(name)
+
+
+def codes_case(rule: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    """Return the codes of texts by a column's rule; None for a text that is refused."""
+    found = RuleEncoder(coding_rule(rule)).encode(pa.array(texts))
+    bad = np.zeros(len(texts), bool) if found.bad is None else found.bad
+    codes = [None if wrong else int(code) for code, wrong in zip(found.codes, bad, strict=True)]
+    return {"name": rule["name"], "rule": rule, "texts": list(texts), "codes": codes}
 
 
 def event_case(
