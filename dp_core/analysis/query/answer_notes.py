@@ -20,6 +20,11 @@ _UNUSED = {
     "sparse": "tables of which only cells above a threshold were published",
     "totals": "sums",
 }
+MOVED = (
+    "An estimate that the noise put outside the possible values was moved to the nearest possible"
+    " one, with its interval."
+)
+"""What became of an answer that is cut to the possible values."""
 
 
 def notes_of(
@@ -75,10 +80,7 @@ def outside_note(question: Question) -> str:
             "The noise put an estimate outside the possible values, such as below 0. Counts, shares"
             " and totals are not cut, so that their sums stay unbiased."
         )
-    return (
-        "An estimate that the noise put outside the possible values was moved to the nearest"
-        " possible one, with its interval."
-    )
+    return MOVED
 
 
 def _notes(

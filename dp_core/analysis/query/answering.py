@@ -131,7 +131,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     notes = notes_of(
         *(sources, asked, cells),
         beyond=possible.outside(plain),
-        uninformed=possible.uninformed(ends),
+        uninformed=int(possible.uninformed(ends).sum()),
         sampling=sampling,
     )
     return QueryResult(

@@ -81,11 +81,11 @@ class PossibleAnswers:
         beyond = (found[0] < self.least - rounding) | (found[0] > self.most + rounding)
         return bool((beyond & _is_determined(found)).any())
 
-    def uninformed(self, found: Ends) -> int:
-        """Return the number of determined answers whose interval contains all possible ones."""
+    def uninformed(self, found: Ends) -> NDArray[np.bool_]:
+        """Return which determined answers have an interval that contains all possible ones."""
         rounding = _rounding(found)
         every = (found[1] <= self.least + rounding) & (found[2] >= self.most - rounding)
-        return int((every & (self.least < self.most) & _is_determined(found)).sum())
+        return np.asarray(every & (self.least < self.most) & _is_determined(found))
 
 
 def possible_answers(asked: Asked, terms: Sequence[Sequence[Pair]]) -> PossibleAnswers:

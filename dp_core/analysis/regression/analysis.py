@@ -11,7 +11,7 @@ from dp_core.analysis.regression.design import Design, Family, make_design
 from dp_core.analysis.regression.fittable_formula import with_remedy
 from dp_core.analysis.regression.fitting import Fit, coefficient_names, fit_sets
 from dp_core.analysis.regression.frames import Frame, levels_of
-from dp_core.analysis.regression.separation import Separated
+from dp_core.errors import Separated
 from dp_core.inference.combine import Combined, Rule, combine
 from dp_core.inference.formulas.formula import Formula, check_levels
 from dp_core.schema.definition import Schema

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from dp_core.analysis.regression.design import Design, Family, Floats, make_design
-from dp_core.analysis.regression.frames import Frame, levels_of
+from dp_core.analysis.regression.frames import Frame, levels_of, public_frame
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Combined, combine
 from dp_core.inference.formulas.declared_analysis import (
+    MOST_COEFFICIENTS,
     DeclaredAnalysis,
     declared_analysis,
     same_analysis,
@@ -23,8 +24,6 @@ from dp_core.methods.declared.declared_answers import declared_fits
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import with_values
-
-_ROWS_PER_LEVEL = 32  # of made-up rows
 
 
 def declared_estimates(
@@ -95,10 +94,10 @@ def estimates_without_sets(
     if _declared_as(bundle, formula) is None:
         return None
     rows = float(np.mean([frame.rows / (frame.rows + frame.dropped) for frame in frames]))
+    schema = bundle.claims.schema
+    public = public_frame(formula.columns, schema, 2 * MOST_COEFFICIENTS)
     try:
-        design = make_design(
-            formula, [_public_frame(formula, bundle.claims.schema)], bundle.claims.schema, family
-        )
+        design = make_design(formula, [public], schema, family)
     except BadInput:  # the family does not fit the outcome
         return None
     degrees = None
@@ -113,22 +112,6 @@ def _declared_as(bundle: Bundle, formula: Formula) -> DeclaredAnalysis | None:
     schema = bundle.claims.schema
     declared = (declared_analysis(each, schema) for each in bundle.declared)
     return next((each for each in declared if same_analysis(formula, each, schema)), None)
-
-
-def _public_frame(formula: Formula, schema: Schema) -> Frame:
-    """Return made-up rows that have every level of the columns, in which no term is redundant."""
-    import pandas as pd
-
-    rng, values = np.random.default_rng(0), {}
-    levels = {name: levels_of(schema.column(name)) or ("0", "1") for name in formula.columns}
-    rows = _ROWS_PER_LEVEL * sum(map(len, levels.values()))
-    for name, labels in levels.items():
-        codes = rng.permutation(np.arange(rows) % len(labels))
-        has_levels = bool(schema.column(name).levels)
-        values[name] = (
-            pd.Categorical.from_codes(codes, labels) if has_levels else codes.astype(np.float64)
-        )
-    return Frame(1, pd.DataFrame(values), 0)
 
 
 def relative_width(one: Combined, other: Combined, level: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from dp_core.analysis.regression.frames import Frame, levels_of
+from dp_core.analysis.regression.frames import Frame, levels_of, public_frame
 from dp_core.analysis.regression.survey_sample import Sample
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import Formula, check_factors
@@ -58,6 +59,8 @@ class Design:
         weights: For each set, shape (rows,); empty if the analysis is not weighted.
         terms: For each column of x, the position of its term in `Formula.terms`.
         samples: For each set, its sample design; empty if the analysis is not by the design.
+        corners: Made-up rows with the levels and the ends of the predictors (`public_frame`), a
+            pandas frame, and their x; None if the formula cannot be computed for them.
     """
 
     names: tuple[str, ...]
@@ -68,6 +71,7 @@ class Design:
     weights: tuple[Floats, ...] = ()
     terms: tuple[int, ...] = ()
     samples: tuple[Sample, ...] = ()
+    corners: tuple[Any, Floats] | None = None
 
 
 def make_design(
@@ -96,6 +100,10 @@ def make_design(
     check_factors(formula, tuple(frames[0].data))
     frames, notes = _without_empty_levels(formula, frames, schema)
     anything = NAAction(on_NA="raise", NA_types=[])
+    uncomputable = (
+        *(PatsyError, TypeError, ValueError, NameError, AttributeError, ArithmeticError),
+        *(LookupError, AssertionError, MemoryError, RuntimeError),
+    )
     description = formula.description
     whole = pd.concat([frame.data for frame in frames], ignore_index=True)
     _check_width(formula, whole)
@@ -112,10 +120,7 @@ def make_design(
                 for frame in frames
             ]
             levels, y = _outcome(left, description.lhs_termlist[0].factors[0], frames, anything)
-    except (
-        *(PatsyError, TypeError, ValueError, NameError, AttributeError, ArithmeticError),
-        *(LookupError, AssertionError, MemoryError, RecursionError),
-    ) as error:
+    except uncomputable as error:
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise BadInput(
             f"The formula {formula.text!r:.120} cannot be computed on the sets ({reason})."
@@ -131,10 +136,34 @@ def make_design(
     weights = tuple(frame.weights for frame in frames if frame.weights is not None)
     terms = _terms(description.rhs_termlist, right)
     samples = tuple(frame.sample for frame in frames if frame.sample is not None)
-    design = Design(names, outcome, tuple(y), tuple(x), tuple(notes), weights, terms, samples)
+    corners = None
+    with contextlib.suppress(*uncomputable), np.errstate(all="ignore"):
+        corners = _corners(formula, frames[0], schema, right)
+    design = Design(
+        names, outcome, tuple(y), tuple(x), tuple(notes), weights, terms, samples, corners
+    )
     _check_outcome(formula, design, frames)
     _check_rank(design, frames)
     return design
+
+
+def _corners(
+    formula: Formula, frame: Frame, schema: Schema, right: Any
+) -> tuple[Any, Floats] | None:
+    """Return the made-up rows of `Design.corners`, without levels that the sets do not have."""
+    from patsy.build import build_design_matrices
+
+    names = tuple(dict.fromkeys(name for term in formula.terms for name in term))
+    data = public_frame(names, schema).data
+    for name in names:
+        if schema.column(name).levels:
+            known = frame.data[name].cat.categories
+            data = data[data[name].isin(known)]
+            data = data.assign(**{name: data[name].cat.set_categories(known)})
+    x = np.asarray(build_design_matrices([right], data)[0], dtype=float)
+    x = np.broadcast_to(x, (len(data), x.shape[1]))
+    kept = np.isfinite(x).all(axis=1)
+    return (data[kept], x[kept]) if kept.any() else None
 
 
 def _terms(terms: Sequence[Any], right: Any) -> tuple[int, ...]:

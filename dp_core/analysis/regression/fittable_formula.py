@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dp_core.analysis.regression.design import Design, Family, make_design
 from dp_core.analysis.regression.fitting import fit_sets
 from dp_core.analysis.regression.frames import Frame, levels_of
-from dp_core.analysis.regression.separation import Separated
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, Separated
 from dp_core.inference.formulas.formula import Formula, read_formula
 from dp_core.schema.definition import Schema
 

@@ -11,9 +11,8 @@ import numpy as np
 from scipy import linalg
 
 from dp_core.analysis.regression.design import Design, Floats
-from dp_core.analysis.regression.separation import separated
 from dp_core.analysis.regression.survey_sample import Sample
-from dp_core.analysis.regression.weighted import design_fit, weighted_fit
+from dp_core.analysis.regression.weighted import design_fit, separated, weighted_fit
 from dp_core.errors import BadInput
 
 _LEAST_INFORMATION = 1e-8

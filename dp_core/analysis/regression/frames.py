@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,11 @@ from dp_core.analysis.regression.survey_sample import (
 from dp_core.bundle.files.linked_sets import LinkedSet, households_with_members, join_households
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
+from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
+
+MOST_PUBLIC_ROWS = 1 << 12
+"""Most combinations of levels and ends of numbers that made-up rows have completely."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +125,41 @@ def frame_of(
         )
     weights = None if weight is None else table.column(weight).to_numpy()[kept]
     return Frame(number, complete, len(data) - len(complete), kept, weights)
+
+
+def public_frame(columns: Sequence[str], schema: Schema, rows: int = 1) -> Frame:
+    """Return made-up rows that have every level of some columns, and both ends of every number.
+
+    They are all combinations, or a random part of these if there are more than `MOST_PUBLIC_ROWS`.
+
+    Args:
+        columns: Names of the columns.
+        schema: Schema of the release.
+        rows: Smallest number of rows; 1 by default.
+    """
+    import pandas as pd
+
+    values = {name: _public_values(schema.column(name)) for name in columns}
+    sizes = [len(each) for each in values.values()]
+    whole = math.prod(sizes)
+    if whole <= MOST_PUBLIC_ROWS:
+        cells = np.arange(whole * -(-rows // whole)) % whole
+        codes = np.unravel_index(cells, sizes) if sizes else ()
+    else:
+        rng, cells = np.random.default_rng(0), np.arange(max(rows, MOST_PUBLIC_ROWS, *sizes))
+        codes = tuple(rng.permutation(cells % size) for size in sizes)
+    data = pd.DataFrame(index=pd.RangeIndex(len(cells)))
+    for (name, every), own in zip(values.items(), codes, strict=True):
+        has_levels = bool(schema.column(name).levels)
+        data[name] = pd.Categorical.from_codes(own, every) if has_levels else np.array(every)[own]
+    return Frame(1, data, 0)
+
+
+def _public_values(column: Column) -> tuple[Any, ...]:
+    """Return the labels of the levels, or the ends of a number as in the frames."""
+    if column.levels:
+        return levels_of(column)
+    return tuple(float(end - column.scale.zero) for end in legal_range(column))
 
 
 def with_design(frame: Frame, table: Any, schema: Schema) -> Frame:

@@ -72,7 +72,11 @@ Kind = Literal[
     "thin",
     "noise",
     "bins",
+    "undetermined",
+    "outside",
 ]
+WIDE: frozenset[Kind] = frozenset({"few-sets", "undetermined", "outside"})
+"""Kinds that say how wide an interval is, not that it misses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,8 @@ class Concern:
             measured, but its noise is so large that posterior sets follow the prior.
             `thin`: the sets differ from the noisy tables, because they have no negative counts or
             because the method shrinks tables. `noise`: the interval leaves out large noise that all
-            sets share. `bins`: the bins are wide for the column.
+            sets share. `bins`: the bins are wide for the column. `undetermined`: the interval
+            contains every value that the schema allows. `outside`: a fitted mean is not possible.
         coefficients: Names of the coefficients.
         text: The reason, in a sentence or two.
     """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from dp_core.analysis.regression.interval_warnings import WIDE
 from dp_core.analysis.regression.survey_answer import DesignUsed
 from dp_core.inference.combining_rules import WARNED_COVERAGE
 from dp_core.text.pages.answer import INLINE, OMITTED, Answer
@@ -94,7 +95,7 @@ class Coefficient:
             None if it was not measured, or if `rule.invalid_because` says why intervals miss.
         concerns: Kinds of reasons why its interval may be wrong, in the order of the answer's
             `warnings`: `few-sets`, `clusters`, `cluster-noise`, `unmeasured`, `undrawn`,
-            `inferred`, `prior`, `thin`, `noise` and `bins`
+            `inferred`, `prior`, `thin`, `noise`, `bins`, `undetermined` and `outside`
             (`dp_core.analysis.regression.interval_warnings`).
     """
 
@@ -108,8 +109,8 @@ class Coefficient:
 
     @property
     def warned(self) -> bool:
-        """Whether a warning is about its relations, noise or bins, not about the number of sets."""
-        return any(kind != "few-sets" for kind in self.concerns)
+        """Whether a warning is that its interval may miss, not that it is wide."""
+        return bool({*self.concerns} - WIDE)
 
 
 @dataclass(frozen=True, slots=True)

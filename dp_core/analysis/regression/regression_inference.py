@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
+from dp_core.analysis.query.answer_notes import MOVED
+from dp_core.analysis.query.term_intervals import Ends
 from dp_core.analysis.regression.analysis import Analysis, analyse, combine_fits
 from dp_core.analysis.regression.column_scores import Compared, compared
 from dp_core.analysis.regression.declared_estimates import (
@@ -19,12 +21,14 @@ from dp_core.analysis.regression.design import FAMILIES, Design, Family
 from dp_core.analysis.regression.fitting import Fit, check_enough, coefficient_names, fit_stacked
 from dp_core.analysis.regression.frames import Frame, about_persons, read_frames
 from dp_core.analysis.regression.interval_warnings import (
+    WIDE,
     Concern,
     concerns,
     few_sets,
     general_warnings,
     relation_warnings,
 )
+from dp_core.analysis.regression.possible_means import PossibleMeans, possible_means
 from dp_core.analysis.regression.regression_answer import (
     AnsweredFrom,
     Coefficient,
@@ -164,7 +168,14 @@ def infer(
             words = replace(words, degrees_of_freedom=BY_FILE)
     else:
         about = (*alike, *concerns(bundle, formula, sides, combined))
-    about = (*about, *few_sets(combined, coefficient_names(design)))
+    names = coefficient_names(design)
+    about = (*about, *few_sets(combined, names))
+    possible = possible_means(formula, design, claims.schema)
+    if combined is not None and possible is not None:
+        wide = possible.concern(names, combined, level)
+        about = (*about, *([wide] if wide else []))
+        if possible.moves(combined):
+            notes.append(f"{MOVED} Standard errors, t and p are those before.")
     reason = _invalid_because(general, about)
     by_sets = combined is not None and answered_from == "sets" and reason is None
     return RegressionAnswer(
@@ -193,7 +204,8 @@ def infer(
         complete_df=combined.complete_df if combined else None,
         coefficients=tuple(
             _coefficients(
-                design, fits, combined, stacked, level, about, bundle.rule if by_sets else None
+                *(names, fits, combined, stacked, level, about, possible),
+                bundle.rule if by_sets else None,
             )
         ),
         covariance=(combined.variance if combined else fits[0].covariance).tolist(),
@@ -296,24 +308,30 @@ def _size_factor(bundle: Bundle) -> float:
 
 
 def _coefficients(
-    design: Design,
+    names: Sequence[str],
     fits: Sequence[Fit],
     combined: Combined | None,
     stacked: Fit | None,
     level: float,
     about: Sequence[Concern],
+    possible: PossibleMeans | None,
     rule: Rule | None,
 ) -> Iterator[Coefficient]:
-    """Yield each coefficient: combined, and its naive fits if there are any.
+    """Yield each coefficient: combined, and its naive fits if there are any; all cut if possible.
 
     `rule` is that of the sets if its measured coverage holds for them, otherwise None.
     """
-    first = _naive(fits[0], level) if fits else None
-    together = _naive(stacked, level) if stacked else None
-    for place, name in enumerate(coefficient_names(design)):
+
+    def cut(found: Ends) -> Ends:
+        return found if possible is None else possible.cut(found)
+
+    first = _naive(fits[0], level, cut) if fits else None
+    together = _naive(stacked, level, cut) if stacked else None
+    found = _combined(combined, level, cut) if combined else None
+    for place, name in enumerate(names):
         yield Coefficient(
             name,
-            _combined(combined, place, level) if combined else None,
+            found[place] if found else None,
             one_set=first[place] if first else None,
             stacked=together[place] if together else None,
             by_set=tuple(
@@ -324,32 +342,44 @@ def _coefficients(
             expected_coverage=(
                 None
                 if rule is None
-                else (WARNED_COVERAGE if {*kinds} - {"few-sets"} else COVERAGE).get(rule)
+                else (WARNED_COVERAGE if {*kinds} - WIDE else COVERAGE).get(rule)
             ),
         )
 
 
-def _combined(combined: Combined, place: int, level: float) -> CombinedFit:
-    (low, high), (statistic, p_value) = combined.interval(level), combined.test()
-    return CombinedFit(
-        estimate=float(combined.estimate[place]),
-        std_error=float(combined.standard_error[place]),
-        statistic=float(statistic[place]),
-        degrees_of_freedom=_finite(combined.degrees_of_freedom[place]),
-        p_value=float(p_value[place]),
-        low=float(low[place]),
-        high=float(high[place]),
-        within=float(combined.within[place, place]),
-        between=float(combined.between[place, place]),
+def _combined(combined: Combined, level: float, cut: Callable[[Ends], Ends]) -> list[CombinedFit]:
+    """Return the combined coefficients; their tests are of the estimates before they are cut."""
+    estimates, low, high = cut((combined.estimate, *combined.interval(level)))
+    degrees = np.broadcast_to(combined.degrees_of_freedom, estimates.shape)
+    columns = (
+        *(estimates, combined.standard_error, *combined.test(), degrees, low, high),
+        *(np.diag(combined.within), np.diag(combined.between)),
     )
+    return [
+        CombinedFit(
+            estimate=estimate,
+            std_error=std_error,
+            statistic=statistic,
+            degrees_of_freedom=_finite(df),
+            p_value=p_value,
+            low=first,
+            high=last,
+            within=within,
+            between=between,
+        )
+        for estimate, std_error, statistic, p_value, df, first, last, within, between in zip(
+            *(each.tolist() for each in columns), strict=True
+        )
+    ]
 
 
-def _naive(fit: Fit, level: float) -> list[NaiveFit]:
+def _naive(fit: Fit, level: float, cut: Callable[[Ends], Ends]) -> list[NaiveFit]:
     """Return estimates, errors and intervals that treat synthetic rows as people."""
     variances = np.diag(fit.covariance)
     degrees = np.inf if fit.residual_df is None else fit.residual_df
-    low, high = interval(fit.coefficients, variances, degrees, level)
-    columns = fit.coefficients, np.sqrt(variances), low, high
+    ends = fit.coefficients, *interval(fit.coefficients, variances, degrees, level)
+    estimates, low, high = cut(ends)
+    columns = estimates, np.sqrt(variances), low, high
     return [NaiveFit(*map(float, row)) for row in zip(*columns, strict=True)]
 
 

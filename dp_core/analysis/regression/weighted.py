@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.regression.design import Design, Floats
-from dp_core.analysis.regression.separation import separated
 from dp_core.analysis.regression.survey_sample import Sample
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, Separated
 
 ROUNDS = 100
 _LEAST_INFORMATION = 1e-8
@@ -288,3 +287,20 @@ def _derivatives(
                 block
             )
     return scores, information
+
+
+def separated(where: str, outcome: str, name: str, column: int | None) -> Separated:
+    """Return the error for one set.
+
+    Args:
+        where: Name of the set.
+        outcome: Left side of the formula.
+        name: Name of the column of the design that separates most; empty if it is unknown.
+        column: Its position; None if it is unknown.
+    """
+    what = f"{name} separates" if name else "the terms separate"
+    error = Separated(
+        f"In {where} {what} the values of {outcome} perfectly, so the estimate is infinite."
+    )
+    error.column = column
+    return error

@@ -49,6 +49,13 @@ BARE = frozenset(
         *("where", "minimum", "maximum"),
     }
 )
+MONOTONE = frozenset(
+    {
+        *("I", "log", "log2", "log10", "log1p", "exp", "expm1", "sqrt"),
+        *("floor", "ceil", "sign", "tanh", "arctan", "arcsinh"),
+    }
+)
+"""Functions of one argument that never fall."""
 LEARNING = frozenset({"center", "standardize", "scale", "bs", "cr", "cc"})
 """patsy's transforms that estimate a mean, a deviation or knots from the rows."""
 CONTRASTS: dict[str, str] = {
@@ -146,6 +153,24 @@ def function_of(call: ast.Call) -> str:
     ):
         return called.attr
     return ""
+
+
+def is_monotone(node: ast.expr) -> bool:
+    """Return whether an expression is one column, or never falls or never rises with it.
+
+    >>> [is_monotone(parse(code, code)) for code in ("-np.log(a) / 2", "a ** 2", "a + b")]
+    [True, False, False]
+    """
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.UAdd | ast.USub) and is_monotone(node.operand)
+    if isinstance(node, ast.Call) and len(node.args) == 1 and function_of(node) in MONOTONE:
+        return is_monotone(node.args[0])
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div):
+        if number_of(node.right) is not None:
+            return is_monotone(node.left)
+        known = number_of(node.left) is not None and not isinstance(node.op, ast.Div)
+        return known and is_monotone(node.right)
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Call) and function_of(node) == "Q")
 
 
 def text_of(call: ast.Call) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, Separated
 from dp_core.text.documents.typed_text import plain_text
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.page import Verbatim
@@ -165,7 +165,6 @@ def infer(
         release, page = against_file(this_home(), folder, text)
         return internal_result(release, page, formula=text)
     from dp_core.analysis.regression.regression_inference import infer as carry_out
-    from dp_core.analysis.regression.separation import Separated
     from dp_core.bundle.reading import read_bundle
 
     bundle = read_bundle(folder)

@@ -9,8 +9,7 @@ import pytest
 from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.fitting import check_enough, fit_stacked
 from dp_core.analysis.regression.frames import frame_of, levels_of
-from dp_core.analysis.regression.separation import Separated
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, Separated
 from dp_core.inference.combine import combine
 from dp_core.inference.formulas.formula import read_formula
 from tests.schema_texts import read
