@@ -24,6 +24,7 @@ from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, home_id, open_ledger
 from tasks.run.home_notes import calibrate
+from tasks.run.last_stop import stop_noted
 from tasks.run.stage_table import REPEATABLE, stages_from
 from tasks.support.run_folder import FAILURE, REFUSAL, RunFolder
 
@@ -147,7 +148,8 @@ def resume(release: str, stage: str | None, **options: Any) -> CommandAnswer:
     spec, out = RunFolder(home(), release).recorded_paths()
     if stage is not None:
         forget_from(home(), existing_ledger(), release, stage)
-    return make(spec, out, release=release, **options)
+    with stop_noted(release):
+        return make(spec, out, release=release, **options)
 
 
 def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
