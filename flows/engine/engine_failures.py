@@ -65,18 +65,20 @@ def _failure_outside(release: str, error: Exception, text: str) -> StageFailed:
     )
 
 
+def variables_of_site(*prefixes: str) -> list[str]:
+    """Return the variables with these prefixes, in upper case, that the program does not set."""
+    ours = {*QUIET, *DEFAULTS, "PREFECT_HOME"}
+    return sorted(name for name in {*os.environ} - ours if name.upper().startswith(prefixes))
+
+
 def _suspects() -> str:
     """Return a sentence that names variables which may be the cause; empty if none is set.
 
     Privacy:
         It names variables, never a value, which may be a password.
     """
-    ours = {*QUIET, *DEFAULTS, "PREFECT_HOME"}
-    names = sorted(
-        name
-        for name in {*os.environ} - ours
-        if name.upper().startswith(("PREFECT_", "DASK_")) or name.lower().endswith("_proxy")
-    )
+    proxies = [name for name in os.environ if name.lower().endswith("_proxy")]
+    names = variables_of_site("PREFECT_", "DASK_") + sorted(proxies)
     listed = ", ".join(names)
     return f" This environment sets {listed}; a wrong value may be the cause." if names else ""
 

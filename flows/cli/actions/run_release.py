@@ -48,10 +48,11 @@ def make(
     require_pipeline()
     from flows.cli.terminal.progress import StageProgress
     from flows.engine.configured_server import require_server
-    from flows.engine.engine_failures import stopped_outside
+    from flows.engine.engine_failures import stopped_outside, variables_of_site
     from flows.engine.own_server import start_own_server
     from flows.engine.settings import require_quiet_settings
     from flows.engine.site_settings import prefect_settings, require_a_server
+    from flows.engine.trial_flow import require_working_variables
     from flows.monitoring import log
     from flows.monitoring.outcome import collect_outcomes
     from flows.monitoring.stage_clock import expected_seconds, ticking
@@ -92,6 +93,8 @@ def make(
                 if server is not None:
                     _load_meanwhile(plan, reservation)
                     server.wait()
+                    with _refusals_logged(made):
+                        require_working_variables(variables_of_site("PREFECT_"))
                 flow(spec=str(spec), out=str(out), **options)
             except (Held, Unpublished):
                 raise
