@@ -375,6 +375,9 @@ def test_mixed_cells_have_the_texts_of_stored_values():
     assert check_frame(pd.DataFrame({"age": pd.Series(cells, dtype=object)}), schema).fits
     (found,) = check_frame({"age": pd.Series(["x", 1j], dtype=object)}, schema).of("refusal")
     assert found.message == "The column is stored as complex, which cannot be read."
+    short = pa.table({"age": pa.array(np.array([7], np.float16))})
+    (found,) = check_frame(short, schema).of("refusal")
+    assert "float of 32 or 64 bits" in found.fix  # it is a number already
 
 
 def test_floats_that_cannot_tell_levels_apart_are_a_finding():
