@@ -24,6 +24,7 @@ from flows.releases.opening import Opening, forget_lost, give_back, needs_data
 from tasks.ledger.reservations import Charge
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.earlier_releases import load_plan, load_release
+from tasks.run.last_stop import stop_noted
 from tasks.run.release_run import Progress, silent
 from tasks.run.stage_table import STAGE_NAMES
 from tasks.stages.check_quality import check_against_tables, check_quality
@@ -170,7 +171,8 @@ def carry_out(
     """
     log.check()
     plan = plan or load_plan(spec)
-    with ExitStack() as until_the_end:
+    # Noted once the lease is free: what stops a second process is no stop of the first.
+    with stop_noted(plan.spec.release), ExitStack() as until_the_end:
         # A cluster that cannot be used is refused before anything is reserved.
         client = until_the_end.enter_context(dask_client(dask, plan.spec.dask))
         opening = Opening(

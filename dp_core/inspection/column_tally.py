@@ -138,6 +138,11 @@ class Tally:
         self.codes += np.bincount(codes, minlength=self.column.size)
         return encoded
 
+    def has_refused_values(self) -> bool:
+        """Return whether a release refuses a value of the column; a missing one does not count."""
+        refused = self.column.refuses - {Problem.MISSING}
+        return bool(self.rewritten) or any(self.problems[problem] for problem in refused)
+
     def is_far(self, text: str) -> bool:
         """Return whether a number is far from the usual values, as a code for missing often is."""
         low, high = self.usual_low, self.usual_high

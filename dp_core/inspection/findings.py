@@ -246,6 +246,14 @@ def joined_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(_of_all(group) for group in groups.values())
 
 
+def _with_example(finding: Finding) -> str:
+    """Return the column of a finding, its first example and dots for the other examples."""
+    if not finding.examples:
+        return finding.column
+    others = ", ..." if len(finding.examples) > 1 else ""
+    return f"{finding.column}: {finding.examples[0].text}{others}"
+
+
 def _of_all(group: list[Finding]) -> Finding:
     """Return one finding for the same mistake in several columns."""
     first = group[0]
@@ -260,9 +268,7 @@ def _of_all(group: list[Finding]) -> Finding:
     elif same or first.kind == "missing":
         examples = [Example(one.column, one.rows) for one in group]
     else:
-        texts = [one.examples[0].text if one.examples else "" for one in group]
-        named = zip(group, texts, strict=True)
-        examples = [Example(f"{one.column} {text}".strip(), one.rows) for one, text in named]
+        examples = [Example(_with_example(one), one.rows) for one in group]
     fixes: dict[str, list[str]] = {}
     for one in group:
         fixes.setdefault(one.fix, []).append(one.column)

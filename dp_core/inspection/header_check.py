@@ -223,7 +223,8 @@ def typed_header(stored: pa.Schema, schema: Schema) -> Header:
                     "stored-type",
                     name,
                     f"The column is stored as {type_words(kind)}, which cannot be read.",
-                    "Store it as text, number, boolean or date.",
+                    "Store it as text, whole number, decimal, float of 32 or 64 bits, boolean or"
+                    " date.",
                 )
             )
     return Header(names, tuple(findings), readable=bool(names))

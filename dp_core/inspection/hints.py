@@ -16,6 +16,7 @@ from dp_core.inspection.value_findings import FEWEST_ROWS, far_codes, offer_code
 from dp_core.kernel.coding.problems import Problem
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
+from dp_core.text.documents.typed_text import quote
 from dp_core.text.pages.number_texts import percentage
 
 FEW_VALUES = 20
@@ -38,16 +39,21 @@ MOST_EDGES = 40
 
 
 def hints(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding]:
-    """Yield hints about the counts of one column; none about a file of few rows.
+    """Yield hints about the counts of one column.
+
+    There are none about a file of few rows, and none about a column with refused values: how often
+    these are repeated, or which of them are the same value, is known once they are corrected.
 
     Args:
         tally: The counts, in the codes in which the file is stored.
         schema: The schema as written, of the column's table.
         whole: The schema of all linked tables; `schema` itself if there is one table.
     """
-    if tally.rows < FEWEST_ROWS:
+    if tally.rows < FEWEST_ROWS or tally.has_refused_values():
         return
-    if tally.column.levels:
+    if constant := _constant(tally):
+        yield constant
+    elif tally.column.levels:
         yield from _of_levels(tally)
     else:
         yield from _of_numbers(tally, schema, whole)
@@ -59,21 +65,33 @@ def _hint(
     return Finding("hint", kind, tally.column.name, message, fix, None, examples, changes)
 
 
+def _constant(tally: Tally) -> Finding | None:
+    """Return the hint about a column in which all rows have the same value; or None."""
+    column = tally.column
+    if tally.problems.total():
+        return None  # some rows have another value, or none
+    if column.levels:
+        used = np.flatnonzero(tally.codes[: column.bins])
+        values = [quote(column.levels[code].text) for code in used] if column.bins > 1 else []
+    else:
+        values = [tally.text(value) for value in tally.distinct]
+    if len(values) != 1:
+        return None
+    return _hint(
+        tally,
+        "constant",
+        f"Every row has the value {values[0]}.",
+        "A column with one value contains no information; list it under `ignore`, or keep it.",
+        Example(values[0]),
+    )
+
+
 def _of_levels(tally: Tally) -> Iterator[Finding]:
     column = tally.column
     rows = tally.codes[: column.bins]
     used = int(np.count_nonzero(rows))
     names = [level.text for level in column.levels]
-    if used == 1 and column.bins > 1:
-        only = names[int(np.argmax(rows))]
-        yield _hint(
-            tally,
-            "constant",
-            f"Only one of {column.bins} levels occurs.",
-            "A column with one value contains no information; list it under `ignore`, or keep it.",
-            Example(repr(only), int(rows.max())),
-        )
-    elif 1 < used < column.bins and not tally.problems[Problem.LEVEL]:
+    if 1 < used < column.bins and not tally.problems[Problem.LEVEL]:
         unseen = [name for name, count in zip(names, rows, strict=True) if not count]
         yield _hint(
             tally,
@@ -98,15 +116,6 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
     low, high = legal_range(column)
     points = int(high - low) + 1 if not column.type.continuous else column.bins
     distinct = len(tally.distinct)
-    if distinct == 1:
-        (value,) = tally.distinct
-        yield _hint(
-            tally,
-            "constant",
-            f"Every value in range is {tally.text(value)}.",
-            "A column with one value contains no information; list it under `ignore`, or keep it.",
-        )
-        return
     # So few values need levels, not bins of their own.
     codes = HEAPED * distinct <= 1 and 2 * distinct < points
     many = points >= MANY_POINTS or column.type.continuous or codes
@@ -116,7 +125,7 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
         yield _hint(
             tally,
             "category",
-            f"{distinct} distinct values in a column of {where}: is it a category?",
+            f"{distinct} distinct values in range, in a column of {where}: is it a category?",
             "If the questionnaire lists the codes, write `type: category` or `ordinal` with"
             " `levels`. Otherwise synthetic values can fall between the codes.",
             *(Example(tally.text(value)) for value in sorted(tally.distinct)[:EXAMPLES]),
@@ -131,10 +140,9 @@ def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding
         )
     missing = _codes_for_missing(tally)
     codes_shown = {example.text for example in missing.examples} if missing else set[str]()
-    retyped = tally.problems[Problem.TYPE]
     written = schema.column(column.name)
     # A finer grid of the method is stored in other bins than those of the schema.
-    if (written == column or written.unknown) and column.bins > 1 and not retyped:
+    if (written == column or written.unknown) and column.bins > 1:
         if (heaped := None if few else _heap_hint(tally, written, whole, codes_shown)) is not None:
             yield heaped
         elif written == column and (one_bin := _one_bin(tally, whole)) is not None:

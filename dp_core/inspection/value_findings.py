@@ -553,11 +553,14 @@ def _date_fix(tally: Tally, advice: Advice, group: Mapping[str, int]) -> str:
             )
         if counts[form] and not is_text(tally.stored):
             return "Store the dates of the file as dates, or as texts in the column's format."
-    fix = f"A column has one date format; write all dates of the file as in {example}."
     causes = (
         said for fits, said in _DATE_CAUSES.values() if any(map(fits, map(appearance, group)))
     )
-    return f"{next(causes, '')} {fix}".strip()
+    cause = next(causes, "")
+    if not cause and not any(fitting_formats([text]) for text in (*group, *tally.days)):
+        return f"Write dates as in {example}, or describe a column without dates by another type."
+    fix = f"A column has one date format; write all dates of the file as in {example}."
+    return f"{cause} {fix}".strip()
 
 
 def _digits(form: str) -> str:

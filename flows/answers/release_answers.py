@@ -19,6 +19,7 @@ from tasks.ledger.leases import Holder
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.home_notes import last_verified, read_progress
+from tasks.run.last_stop import last_stop
 from tasks.run.stage_table import CONFIDENTIAL_STAGES, stages_of
 from tasks.support.run_folder import RunFolder
 
@@ -60,12 +61,15 @@ def release_status(home: Path, ledger: Ledger, release: str) -> CommandAnswer:
     state = "at work" if holder else _state(reservation, done, tidy=tidy, gate=gate)
     left = [stage for stage in stages if stage not in done]
     ended = reservation.outcome in WITHOUT_BUNDLE
-    stopped = None
-    if not holder and reservation.outcome in (None, "returned") and earlier is None:
-        looks = set(CONFIDENTIAL_STAGES).intersection(left)
-        stopped = ledger.opening_refusal(reservation) if looks else None
-    if stopped is not None and reservation.outcome is None:
-        state = "stopped by the ledger until a person has acted"
+    stopped, failed = None, None
+    waits = gate is not None and reservation.outcome is None
+    if not (holder or ended or waits or state == "finished"):
+        failed = last_stop(ledger, folder)
+        if reservation.outcome != "finished" and earlier is None:
+            looks = set(CONFIDENTIAL_STAGES).intersection(left)
+            stopped = ledger.opening_refusal(reservation) if looks else None
+    if (stopped or failed) and reservation.outcome is None:
+        state = "stopped until a person has acted"
     values = {
         "release": release,
         "account": reservation.account,
@@ -97,8 +101,10 @@ def release_status(home: Path, ledger: Ledger, release: str) -> CommandAnswer:
         **known_values(
             # The release whose noisy tables it uses at no cost.
             measurements=earlier and earlier.release,
-            # Why the ledger does not let it open its data, and who must act before it can go on.
-            stopped=None if stopped is None else str(stopped),
+            # Why it cannot go on, and who must do what: what the ledger says now comes first.
+            stopped=failed if stopped is None else str(stopped),
+            # Whether its last attempt stopped for another reason than that of the ledger.
+            failed=True if failed and stopped is None else None,
             running=_running(folder, holder),
         ),
     }
@@ -286,18 +292,21 @@ def all_statuses(home: Path, ledger: Ledger) -> CommandAnswer:
 def _to_do(status: Mapping[str, Any]) -> str | None:
     """Return what a person has to do about a release, None for nothing."""
     name, outcome = status["release"], status["outcome"]
-    if status["holder"]:
+    if status["holder"] or status["state"] == "finished" or outcome in WITHOUT_BUNDLE:
         return None
-    if outcome == "finished" and status["state"] != "finished":
+    stopped = status.get("stopped")
+    if status.get("failed"):
+        return stopped
+    if outcome == "returned":
+        return None
+    if outcome == "finished":
         return f"dp-release resume {name}"
-    if outcome is not None:
-        return None
     if status["gate"] is not None:
         return f"somebody decides: dp-release release look {name}, then publish or withdraw"
     if status["charges"] and not status["here"]:
         return "resume it in the home that began it, or abandon it"
     stage = (*status["stages_open"], "publish")[0]
-    if stopped := status.get("stopped"):
+    if stopped:
         return f"{stopped} `dp-release resume {name}` then continues with {stage!r}."
     return f"it stopped before {stage!r} was done: dp-release resume {name}"
 

@@ -12,13 +12,14 @@ from flows.engine.configured_server import server_fault
 from flows.engine.own_server import PATIENCE, ServerSlow
 from flows.engine.settings import DEFAULTS, QUIET, require_room
 from tasks.run.home import home, open_ledger
+from tasks.run.last_stop import note_stop
 from tasks.support.run_folder import RunFolder, where_kept
 
 _SERVER_SLOW = "Timed out while attempting to connect to ephemeral Prefect API server"  # Prefect's
 
 
 def stopped_outside(release: str, error: Exception) -> StageFailed:
-    """Return the error to raise `from None` for a failure outside the stages.
+    """Return the error to raise `from None` for a failure outside the stages, and note it.
 
     Call it while `error` is being handled: the traceback is written to the internal folder.
 
@@ -29,7 +30,13 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
     Returns:
         An error with a message for the user that holds no data.
     """
-    text = traceback.format_exc()
+    failure = _failure_outside(release, error, traceback.format_exc())
+    note_stop(release, failure)
+    return failure
+
+
+def _failure_outside(release: str, error: Exception, text: str) -> StageFailed:
+    """Return the error for a failure outside the stages, whose traceback is `text`."""
     next_step = _next_step(release)
     # If the disk of Prefect's own server is full, the server does not start and does not say why.
     try:
@@ -58,18 +65,20 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
     )
 
 
+def variables_of_site(*prefixes: str) -> list[str]:
+    """Return the variables with these prefixes, in upper case, that the program does not set."""
+    ours = {*QUIET, *DEFAULTS, "PREFECT_HOME"}
+    return sorted(name for name in {*os.environ} - ours if name.upper().startswith(prefixes))
+
+
 def _suspects() -> str:
     """Return a sentence that names variables which may be the cause; empty if none is set.
 
     Privacy:
         It names variables, never a value, which may be a password.
     """
-    ours = {*QUIET, *DEFAULTS, "PREFECT_HOME"}
-    names = sorted(
-        name
-        for name in {*os.environ} - ours
-        if name.upper().startswith(("PREFECT_", "DASK_")) or name.lower().endswith("_proxy")
-    )
+    proxies = [name for name in os.environ if name.lower().endswith("_proxy")]
+    names = variables_of_site("PREFECT_", "DASK_") + sorted(proxies)
     listed = ", ".join(names)
     return f" This environment sets {listed}; a wrong value may be the cause." if names else ""
 

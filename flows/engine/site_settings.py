@@ -25,6 +25,7 @@ _NOTHING = "This command spent nothing."
 _ROW = "environment"
 _DATABASE = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
 """Names of the setting that has the database of Prefect's server; not used if one is named."""
+_LONGEST_S = 1e6
 EPHEMERAL = ("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE", "PREFECT_SERVER_EPHEMERAL_ENABLED")
 """Names of the setting that allows a temporary server."""
 
@@ -73,6 +74,14 @@ class _Condition(NamedTuple):
     otherwise: str
 
 
+def _is_possible_time(value: str) -> bool:
+    """Return whether a text is a number of seconds that Python can wait for, or no number."""
+    try:
+        return 0 < float(value) <= _LONGEST_S
+    except ValueError:
+        return True  # Prefect itself refuses it
+
+
 _CONDITIONS = (
     _Condition(
         ("SSL_CERT_FILE", "PREFECT_API_SSL_CERT_FILE"),
@@ -90,6 +99,11 @@ _CONDITIONS = (
         ("PREFECT_LOGGING_CONFIG_PATH", "PREFECT_LOGGING_SETTINGS_PATH"),
         _is_mapping_of_yaml,
         "names a file that cannot be read as YAML; correct the file, or unset it",
+    ),
+    _Condition(
+        ("PREFECT_API_REQUEST_TIMEOUT", "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"),
+        _is_possible_time,
+        "holds no possible time-out; write seconds above 0, up to 1,000,000, or unset it",
     ),
     _Condition(
         ("LOGGING.YML", ".NUMBA_CONFIG.YAML"),
@@ -210,6 +224,7 @@ def prefect_settings(*, own_server: bool = False) -> Settings:
             "PREFECT_API_SSL_CERT_FILE": settings.api.ssl_cert_file,
             _DATABASE[0]: url.get_secret_value() if url and used else None,
             "PREFECT_LOGGING_CONFIG_PATH": str(settings.logging.config_path),
+            "PREFECT_API_REQUEST_TIMEOUT": str(settings.api.request_timeout),
         },
         place_of_setting,
     )

@@ -24,6 +24,7 @@ from tasks.ledger.reservations import Reservation
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.earlier_releases import keep_plan
 from tasks.run.home import home, home_id, open_ledger
+from tasks.run.home_notes import remove_stop
 from tasks.run.release_run import Progress, Run, silent
 from tasks.run.stage_table import CONFIDENTIAL_STAGES
 from tasks.stages.choose_domain import read_domain
@@ -94,6 +95,7 @@ class Opening:
             end_dead_runs(reservation.release)
         spec, out = self.spec.absolute(), self.out.absolute()
         folder.begin(spec=spec, out=out)
+        remove_stop(folder)
         keep_plan(folder, self.plan.document())
         self._run = ConfidentialRun(
             planned=self.plan,

@@ -1,4 +1,4 @@
-"""Small notes in the home on which nothing depends: last check, running stage, machine speed.
+"""Small notes in the home on which nothing depends: last check, running stage, last stop, speed.
 
 A note that cannot be written is left out, and one that cannot be read counts as missing. So notes
 are not synced to the disk.
@@ -25,6 +25,7 @@ from tasks.support.run_folder import RunFolder
 VERSION = 1
 VERIFIED = "ledger.verified"
 PROGRESS = "progress.json"
+STOP = "stop.json"
 MACHINES = "machines"
 THOROUGH = 20
 """Repetitions of a thorough measurement; it takes about 0.2 s."""
@@ -138,6 +139,44 @@ def remove_progress(folder: RunFolder) -> None:
 
 def _progress(folder: RunFolder) -> Path:
     return folder.public.parent / PROGRESS
+
+
+# -- why a release stopped, which `dp-release status` reads
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why the last attempt at a release stopped. Nothing confidential.
+
+    Attributes:
+        sentence: What happened, and what to do.
+        row: Runbook row; None if the sentence says all.
+        refused_at: Position of the ledger's last entry then, if the ledger refused; else None.
+    """
+
+    sentence: str
+    row: str | None
+    refused_at: int | None
+
+
+def write_stop(folder: RunFolder, stop: Stop) -> None:
+    """Write why a release stopped; the next attempt that begins deletes this."""
+    _write(folder.path / STOP, asdict(stop))
+
+
+def read_stop(folder: RunFolder) -> Stop | None:
+    """Return why the last attempt stopped; None if it did not, or left no note."""
+    with contextlib.suppress(*_UNREADABLE):
+        values = _read(folder.path / STOP)
+        row, at = values["row"], values["refused_at"]
+        return Stop(str(values["sentence"]), row and str(row), None if at is None else int(at))
+    return None
+
+
+def remove_stop(folder: RunFolder) -> None:
+    """Delete the note, if there is one."""
+    with contextlib.suppress(OSError):
+        (folder.path / STOP).unlink(missing_ok=True)
 
 
 # -- the speed of this machine, so that `plan` need not measure it

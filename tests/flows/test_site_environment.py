@@ -166,6 +166,34 @@ def test_a_setting_that_stops_a_release_is_named_and_nothing_is_reserved(
     assert not (site.home / "runs").exists()
 
 
+@pytest.mark.runbook("environment")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PREFECT_API_REQUEST_TIMEOUT", "0"),
+        ("PREFECT_API_REQUEST_TIMEOUT", "0.000001"),
+        ("PREFECT_RESULTS_DEFAULT_SERIALIZER", "hunter2"),
+    ],
+)
+def test_of_several_variables_only_that_with_an_impossible_value_is_named(site, says, name, value):
+    others = {
+        "DASK_TEMPORARY_DIRECTORY": "/nonexistent",
+        "PREFECT_FLOWS_DEFAULT_RETRIES": "0",
+        "PREFECT_LOCAL_STORAGE_PATH": "/nonexistent",
+        "PREFECT_PROFILE": "nobody",
+    }
+    done = site.run("run", "r.yaml", "--out", "out", **others, **{name: value})
+
+    says(done.stderr)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert name in last
+    assert not any(other in last for other in others)
+    assert "hunter2" not in done.stderr
+    assert site.used() == [0, 0]
+    assert not (site.home / "runs").exists()
+
+
 @pytest.mark.runbook("results-stored")
 def test_a_setting_that_would_tell_of_a_run_stops_it_before_it_begins(site, says):
     name = "prefect_logging_extra_loggers"
@@ -202,6 +230,9 @@ def clear(tmp_path, monkeypatch):
         ("PREFECT_API_DATABASE_CONNECTION_URL", "hunter2"),
         ("PREFECT_LOGGING_SETTINGS_PATH", "not.yaml"),
         ("PREFECT_LOGGING_CONFIG_PATH", "."),
+        ("PREFECT_API_REQUEST_TIMEOUT", "-1"),
+        ("prefect_api_request_timeout", "inf"),
+        ("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "0"),
     ],
 )
 @pytest.mark.usefixtures("clear")
@@ -240,6 +271,7 @@ def test_values_that_libraries_can_use_are_accepted(monkeypatch):
         (".env", "PREFECT_LOGGING_LEVEL=hunter2"),
         ("pyproject.toml", '[tool.prefect.logging]\nlevel = "hunter2"'),
         ("prefect.toml", '[api]\nssl_cert_file = "hunter2"'),
+        ("prefect.toml", "[api]\nrequest_timeout = 0"),
         (".env", "export PREFECT_SERVER_DATABASE_CONNECTION_URL=postgresql://hunter2@h/d"),
     ],
 )

@@ -16,6 +16,7 @@ from flows.releases.start_check import plan_of_release, require_known_results
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home_id
+from tasks.run.home_notes import remove_stop
 from tasks.run.release_cleanup import clear_leftovers, remove_unpublished
 from tasks.run.release_run import Run
 from tasks.stages.gates.publication_approval import require_unchanged
@@ -197,6 +198,7 @@ def abandon(home: Path, ledger: Ledger, name: str) -> CommandAnswer:
     reservation = known_reservation(ledger, name)
     if reservation.outcome is not None:
         clear_leftovers(home, ledger, name)
+        remove_stop(RunFolder(home, name))
         raise BadInput(
             f"Release {name!r} is {reservation.outcome} already; there is nothing to abandon."
         )

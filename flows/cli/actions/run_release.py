@@ -24,6 +24,7 @@ from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, home_id, open_ledger
 from tasks.run.home_notes import calibrate
+from tasks.run.last_stop import stop_noted
 from tasks.run.stage_table import REPEATABLE, stages_from
 from tasks.support.run_folder import FAILURE, REFUSAL, RunFolder
 
@@ -47,10 +48,11 @@ def make(
     require_pipeline()
     from flows.cli.terminal.progress import StageProgress
     from flows.engine.configured_server import require_server
-    from flows.engine.engine_failures import stopped_outside
+    from flows.engine.engine_failures import stopped_outside, variables_of_site
     from flows.engine.own_server import start_own_server
     from flows.engine.settings import require_quiet_settings
     from flows.engine.site_settings import prefect_settings, require_a_server
+    from flows.engine.trial_flow import require_working_variables
     from flows.monitoring import log
     from flows.monitoring.outcome import collect_outcomes
     from flows.monitoring.stage_clock import expected_seconds, ticking
@@ -91,6 +93,8 @@ def make(
                 if server is not None:
                     _load_meanwhile(plan, reservation)
                     server.wait()
+                    with _refusals_logged(made):
+                        require_working_variables(variables_of_site("PREFECT_"))
                 flow(spec=str(spec), out=str(out), **options)
             except (Held, Unpublished):
                 raise
@@ -147,7 +151,8 @@ def resume(release: str, stage: str | None, **options: Any) -> CommandAnswer:
     spec, out = RunFolder(home(), release).recorded_paths()
     if stage is not None:
         forget_from(home(), existing_ledger(), release, stage)
-    return make(spec, out, release=release, **options)
+    with stop_noted(release):
+        return make(spec, out, release=release, **options)
 
 
 def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:

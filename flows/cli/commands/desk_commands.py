@@ -223,13 +223,16 @@ def serve(
 @click.argument("account", type=ACCOUNT)
 @click.argument("user")
 @click.option("--days", default=90, type=int, help="Days until it expires; 90.")
-def token(account: str, user: str, days: int) -> None:
+@answering
+def token(account: str, user: str, days: int) -> CommandAnswer:
     """Print a new token for a user of a desk, once.
 
     Only its hash is kept.
     """
     require_pipeline()
     existing_ledger()
+    from dp_core.text.pages.answer import CommandAnswer
+    from dp_core.text.pages.page import Sentence
     from flows.desk.desk import find_desk
     from flows.desk.service.tokens import TokenStore
 
@@ -240,23 +243,29 @@ def token(account: str, user: str, days: int) -> None:
             " `users` in the desk's file, and open the desk again."
         )
     secret, made = TokenStore(this_home()).issue(account, user, days=days)
-    click.echo(secret)
-    click.echo(
-        f"The token is shown only once. Send it to {user} by a secure channel; it expires on"
-        f" {made.expires}.",
-        err=True,
-    )
+    if not json_wanted():
+        click.echo(
+            f"The token is shown only once. Send it to {user} by a secure channel; it expires on"
+            f" {made.expires}.",
+            err=True,
+        )
+    values = {"account": account, "user": user, "token": secret, "expires": made.expires}
+    return CommandAnswer(values, (Sentence(secret),))
 
 
 @desk.command("revoke")
 @click.argument("account", type=ACCOUNT)
 @click.argument("user")
-def revoke(account: str, user: str) -> None:
+@answering
+def revoke(account: str, user: str) -> CommandAnswer:
     """Revoke all tokens of a user at once.
 
     Questions of the user that are waiting then wait for a new token.
     """
     require_pipeline()  # no ledger: a stolen token can be revoked even if the ledger is unreadable
+    from dp_core.text.pages.answer import CommandAnswer
+    from dp_core.text.pages.number_texts import plural
+    from dp_core.text.pages.page import Sentence
     from flows.desk.service.tokens import TokenStore
 
     store = TokenStore(this_home())
@@ -265,4 +274,5 @@ def revoke(account: str, user: str) -> None:
         known = sorted({each.user for each in store.valid() if each.account == account})
         whose = f" Users with a valid token: {', '.join(known)}." if known else ""
         raise BadInput(f"{user!r:.60} has no valid token for {account!r:.60}.{whose}")
-    click.echo(f"Revoked {number} token{'s' * (number != 1)} of {user} for {account}.")
+    said = f"Revoked {plural(number, 'token')} of {user} for {account}."
+    return CommandAnswer({"account": account, "user": user, "revoked": number}, (Sentence(said),))

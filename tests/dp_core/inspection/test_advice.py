@@ -495,8 +495,9 @@ def test_a_column_without_values_is_no_identifier():
         ("2023", "years alone"),
         ("45657", "day numbers of Excel"),
         ("45657.0", "day numbers of Excel"),
-        ("123", "one date format"),
-        ("12345678", "one date format"),
+        ("2", "by another type"),
+        ("123", "by another type"),
+        ("12345678", "by another type"),
         ("998877", "one date format"),
     ],
 )

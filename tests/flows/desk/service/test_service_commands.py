@@ -28,7 +28,10 @@ def test_a_token_is_printed_once_and_revoked(desk, command, office):
         7,
     )
     assert secret not in found.err
-    assert command("desk", "revoke", "rand", "anna").code == 0
+    made = command("desk", "token", "rand", "anna", "--json")
+    assert tokens.holder(made.json["token"]).expires.isoformat() == made.json["expires"]
+    assert made.err == ""
+    assert command("desk", "revoke", "rand", "anna", "--json").json["revoked"] == 2
     with pytest.raises(UnknownToken):
         tokens.holder(secret)
     again = command("desk", "revoke", "rand", "anna")

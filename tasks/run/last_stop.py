@@ -1,0 +1,64 @@
+"""Why the last attempt at a release stopped, for `status`: its next step must not fail likewise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from dp_core.errors import BudgetRefused, Held, ReleaseError, Unpublished
+from tasks.ledger.ledger import Ledger
+from tasks.run.home import home, open_ledger
+from tasks.run.home_notes import Stop, read_stop, write_stop
+from tasks.support.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from dp_core.kernel.ledger.receipts import EntryKind
+
+_ALLOWING: tuple[EntryKind, ...] = ("raise", "restate", "approve", "allow-retry")
+"""Kinds of entries by which a person allows what the ledger refused."""
+
+
+@contextmanager
+def stop_noted(release: str) -> Iterator[None]:
+    """Note the error that ends the block as the reason why a release stopped; raise it again."""
+    try:
+        yield
+    except (Held, Unpublished):
+        raise  # the ledger has this
+    except ReleaseError as error:
+        note_stop(release, error)
+        raise
+
+
+def note_stop(release: str, error: ReleaseError) -> None:
+    """Note why a release stopped, unless it is unknown or another process works on it now.
+
+    Args:
+        release: Its name.
+        error: What stopped it.
+
+    Privacy:
+        The note has the sentence and the runbook row, never the detail.
+    """
+    # If the ledger cannot be asked, `status` cannot be either.
+    with suppress(ReleaseError):
+        ledger = open_ledger(home())
+        if ledger.reservation(release) is not None and ledger.holder(release) is None:
+            at = ledger.head().position if isinstance(error, BudgetRefused) else None
+            write_stop(RunFolder(home(), release), Stop(error.message, error.row, at))
+
+
+def last_stop(ledger: Ledger, folder: RunFolder) -> str | None:
+    """Return why the last attempt at a release stopped, and what to do; None if it did not.
+
+    A refusal by the ledger counts until a person has allowed something since.
+    """
+    stop = read_stop(folder)
+    if stop is None:
+        return None
+    if stop.refused_at is not None:
+        (*_, last) = ledger.entries(kinds=_ALLOWING, last=1) or (None,)
+        if last is not None and last.position > stop.refused_at:
+            return None
+    return f"{stop.sentence} (runbook: {stop.row})" if stop.row else stop.sentence
