@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dp_core.analysis.planned.plan_page import plan_page
 from dp_core.analysis.planned.plan_values import plan_values
@@ -21,9 +21,10 @@ from dp_core.text.pages.answer import CommandAnswer, known_values
 from dp_core.text.pages.number_texts import number, plural
 from dp_core.text.pages.page import Block, Fact, Listing, Sentence, Title, numbers, texts
 from flows.answers.amounts import account_above, amount_left, left_words
-from tasks.ledger.ledger import Ledger
-from tasks.ledger.reservation_check import check_terms
 from tasks.support.budget_refusals import no_account
+
+if TYPE_CHECKING:
+    from tasks.ledger.ledger import Ledger
 
 COMPOSITIONS: tuple[Composition, ...] = ("basic", "zcdp")
 YEARS = 100
@@ -46,6 +47,8 @@ def forecast_answer(ledger: Ledger, plan: Plan, *, every: Period | None) -> Comm
         BadInput: if there is no such account, or the release costs nothing.
         BudgetRefused: if an account takes no such release, however small.
     """
+    from tasks.ledger.reservation_check import check_terms
+
     spec = plan.spec
     if spec.measurements is not None:
         raise BadInput(
