@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from dp_core.kernel.cost.currency import choose_currency
-from tests.canaries import CASES, Case, Finding, audit, noise_power, power
+from tests.canaries import CASES, Case, Finding, audit, counts_power, noise_power, power
 from tests.guesses import Moves, any_mechanism, best_accuracy, largest_moves, law
 
 FALSE_ALARM = 1e-9
@@ -48,12 +48,12 @@ def print_titles() -> None:
     print(
         f"Probability of finding a fault at a false-alarm rate of {FALSE_ALARM:g}: by the noise, if"
         " this part of the scale is drawn;\nby the guesses, if it is, or if a canary moves answers"
-        " twice as far as it may"
+        " twice as far as it may;\nby the counts, if the rows of canaries are counted twice"
     )
     titles = "".join(f"{f'noise {factor:g}':>10}" for factor in FACTORS)
     print(
         f"{'audit':<36}{'canaries':>9}{'entries':>9}{titles}{'found':>8}{'guess .9':>10}"
-        f"{'found':>8}{'twice':>8}"
+        f"{'found':>8}{'twice':>8}{'counts':>8}"
     )
 
 
@@ -69,7 +69,8 @@ def print_power(name: str, found: Finding) -> None:
         f"{smallest_error(case, found, FALSE_ALARM, noise_power):>8.1%}"
         f"{power(case, found, FALSE_ALARM, factor=0.9):>10.3f}"
         f"{smallest_error(case, found, FALSE_ALARM, power):>8.1%}"
-        f"{power(case, found, FALSE_ALARM, moved=2):>8.3f}",
+        f"{power(case, found, FALSE_ALARM, moved=2):>8.3f}"
+        f"{counts_power(found, FALSE_ALARM):>8.3f}",
         flush=True,
     )
 
@@ -98,7 +99,7 @@ def print_runs(made: dict[str, list[Finding]]) -> None:
     print("\nReleases without a fault")
     print(
         f"{'audit':<36}{'releases':>9}{'right':>8}{'allowed':>9}{'least p':>9}{'noise':>9}"
-        f"{'reach':>7}{'share':>7}"
+        f"{'counts':>9}{'reach':>7}{'share':>7}"
     )
     for name, found in made.items():
         right = sum(each.correct for each in found) / sum(each.guesses for each in found)
@@ -110,11 +111,12 @@ def print_runs(made: dict[str, list[Finding]]) -> None:
         )
         least = min(each.p_value for each in found)
         noise = min(each.noise for each in found)
+        counts = min(each.counts for each in found)
         reach = max(each.reach for each in found)
         share = min(each.share for each in found)
         print(
             f"{name:<36}{len(found):>9}{right:>8.4f}{allowed:>9.4f}{least:>9.2g}{noise:>9.2g}"
-            f"{reach:>7.3f}{share:>7.1%}"
+            f"{counts:>9.2g}{reach:>7.3f}{share:>7.1%}"
         )
 
 
@@ -130,7 +132,7 @@ def print_canaries() -> None:
         row = []
         for noise, delta in (("laplace", Fraction(0)), ("gaussian", Fraction("1e-9"))):
             currency = choose_currency(
-                epsilon, delta, noise=noise, shares=[(Fraction(1), 1, 1, 1.0)]
+                epsilon, delta, noise=noise, statistics=[(Fraction(1), 1, 1, 1.0)]
             )
             event = currency.noise_event(currency.limit, l1=1, l2_squared=1)
             moves = (largest_moves(event),)

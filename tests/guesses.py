@@ -6,14 +6,13 @@ No data and no draws. `tests/canaries.py` has the audit that makes the guesses.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.signal import fftconvolve
+from scipy import fft, stats
 
 from dp_core.kernel.extensions.thresholds import StabilityEvent
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
@@ -24,6 +23,8 @@ ROUNDING = 1e-7
 """Scores that differ by no more than this are equal."""
 WIDE = 3.0
 """Scale from which discrete Gaussian noise is treated as continuous."""
+STEP, STEPS = 0.5, 18
+"""Difference of two scores of noise, in units of the likelihood's exponent; largest score."""
 _JOINED = 201  # move that stands for several: odd, so that no score is 0
 
 
@@ -178,73 +179,87 @@ class Law:
 
 @dataclass(frozen=True)
 class Vector:
-    """The number of entries of a published vector, and their noise as charged."""
+    """The number of entries of a published vector, and their noise as charged.
+
+    The size of each entry's noise has a score: the step, 0 to `STEPS`, of the logarithm of the
+    likelihood ratio of noise with a smaller scale against the noise as charged. So the sum of the
+    scores is nearly the best test of the scale, and its distribution is known.
+    """
 
     noise: Noise
     scale: float
     entries: int
 
     @cached_property
-    def near(self) -> int:
-        """Largest size of noise that counts as small: errors of the scale change their number."""
-        most = (1.6 if self.noise == "laplace" else 1.48) * self.scale
-        if most > 100:
-            return int(most)
-        # Few sizes are possible, so take the one that shows noise of .9 of the scale best.
-        sizes = np.arange(int(4 * self.scale) + 2)
-        found = []
-        for scale in (self.scale, 0.9 * self.scale):
-            z, masses = noise_masses(self.noise, scale)
-            found.append(np.array([masses[np.abs(z) <= size].sum() for size in sizes]))
-        honest, faulty = found
-        return int(np.argmax((faulty - honest) / np.sqrt(honest * (1 - honest) + 1e-9)))
+    def _ends(self) -> NDArray[np.float64]:
+        """Largest size of noise of each score but the last, ascending."""
+        # The logarithm is linear in the size of Laplace noise, and in the square of Gaussian noise.
+        ends = np.arange(1, STEPS + 1) * STEP
+        return np.asarray(np.floor(self.scale * (ends if self.noise == "laplace" else ends**0.5)))
 
-    def chance(self, factor: float = 1.0) -> float:
-        """Return the probability that the noise of an entry is small.
+    def score(self, noises: NDArray[np.float64]) -> int:
+        """Return the sum of the scores of entries with this noise."""
+        return int(np.searchsorted(self._ends, np.abs(noises)).sum())
+
+    def chances(self, factor: float = 1.0) -> NDArray[np.float64]:
+        """Return the probability of each score of an entry, shape (STEPS + 1,).
 
         Args:
             factor: Factor of the scale with which noise is drawn; 1 without a fault.
         """
-        scale = factor * self.scale
+        scale, ends = factor * self.scale, self._ends
         if self.noise == "laplace":
             alpha = np.exp(-1 / scale)
-            return float(1 - 2 * alpha ** (self.near + 1) / (1 + alpha))
-        if scale > 1000:
+            within = 1 - 2 * alpha ** (ends + 1) / (1 + alpha)
+        elif scale > 1000:
             # By the Euler-Maclaurin formula, the error is below 1e-9.
-            return float(1 - 2 * stats.norm.sf((self.near + 0.5) / scale))
-        z, masses = noise_masses("gaussian", scale)
-        return float(masses[np.abs(z) <= self.near].sum())
+            within = 1 - 2 * stats.norm.sf((ends + 0.5) / scale)
+        else:
+            z, masses = noise_masses("gaussian", scale)
+            sums = np.concatenate([[0.0], np.cumsum(masses)])
+            within = sums[np.searchsorted(z, ends, "right")] - sums[np.searchsorted(z, -ends)]
+        return np.diff(within, prepend=0.0, append=1.0)
 
 
-def small_noise(vectors: Sequence[Vector], small: int) -> float:
-    """Return the p-value of the number of entries with small noise, of all vectors; two-sided.
+def unlikely_noise(vectors: tuple[Vector, ...], score: int) -> float:
+    """Return the p-value of the sum of the scores of all vectors; two-sided.
 
     Args:
         vectors: Noise as charged, independent in all entries.
-        small: Number of entries whose noise is at most `near`.
+        score: Sum of the scores of all entries: small for a scale that is too small.
     """
-    masses = _number_of_small(vectors)
-    return float(min(1.0, 2 * min(masses[: small + 1].sum(), masses[small:].sum())))
+    masses = _sum_of_scores(vectors)
+    tail = min(masses[: score + 1].sum(), masses[score:].sum())
+    return float(min(1.0, max(0.0, 2 * tail)))
 
 
-def small_noise_power(vectors: Sequence[Vector], level: float, *, factor: float) -> float:
-    """Return the probability that `small_noise` is at most `level` for noise of another scale."""
-    expected, drawn = _number_of_small(vectors), _number_of_small(vectors, factor)
+def unlikely_noise_power(vectors: tuple[Vector, ...], level: float, *, factor: float) -> float:
+    """Return the probability that `unlikely_noise` is at most `level` for another scale."""
+    expected, drawn = _sum_of_scores(vectors), _sum_of_scores(vectors, factor)
     below, above = np.cumsum(expected), np.cumsum(expected[::-1])[::-1]
-    return float(drawn[2 * np.minimum(below, above) <= level].sum())
+    return min(1.0, float(drawn[2 * np.minimum(below, above) <= level].sum()))
 
 
-def _number_of_small(vectors: Sequence[Vector], factor: float = 1.0) -> NDArray[np.float64]:
-    """Return the probability of each number of entries with small noise: a sum of binomials."""
-    together: dict[float, int] = defaultdict(int)
+@lru_cache(maxsize=16)
+def _sum_of_scores(vectors: tuple[Vector, ...], factor: float = 1.0) -> NDArray[np.float64]:
+    """Return the probability of each sum of the scores of all entries."""
+    together: dict[tuple[float, ...], int] = defaultdict(int)
     for each in vectors:
-        # Wide noise has nearly the same probability at every scale.
-        together[round(each.chance(factor), 9)] += each.entries
-    masses = np.ones(1)
-    for chance, entries in together.items():
-        own = stats.binom.pmf(np.arange(entries + 1), entries, chance)
-        masses = np.maximum(fftconvolve(masses, own), 0.0)
-    return masses / masses.sum()
+        together[tuple(each.chances(factor))] += each.entries
+    return masses_of_sum(together)
+
+
+def masses_of_sum(numbers: Mapping[tuple[float, ...], int]) -> NDArray[np.float64]:
+    """Return the probability of each sum of independent scores; a tail is off by 2e-11 at most.
+
+    Args:
+        numbers: How many scores have which probabilities, shape (STEPS + 1,) each.
+    """
+    length = STEPS * sum(numbers.values()) + 1
+    padded, transformed = fft.next_fast_len(length, real=True), np.ones(1)
+    for chances, number in numbers.items():
+        transformed = transformed * fft.rfft(chances, padded) ** number
+    return np.asarray(fft.irfft(transformed, padded)[:length])
 
 
 def noise_masses(kind: Noise, scale: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -16,7 +16,7 @@ from dp_core.audit.neighbour_files import BrokenCoding, Pair
 from dp_core.audit.report import HOUSEHOLDS, UNITS, Findings, unit_name
 from dp_core.audit.tiny_files import TinyFiles
 from dp_core.audit.tiny_households import TinyHouseholds
-from dp_core.audit.tiny_panels import TinyPanels
+from dp_core.audit.tiny_panels import FORMS, TinyPanels
 from dp_core.errors import ReleaseError
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.coarse_counter import CoarseCounter
@@ -62,8 +62,7 @@ def audit(
         progress: Called with the part that is done, and the name of a release.
     """
     findings = Findings(complete=size == "full" and chosen is None)
-    if chosen is None:
-        findings.violations += broken_panels(units)
+    findings.violations += broken_panels(units)
     asked = [each for each in (chosen or configurations()) if each.asks]
     cases = list(_cases(asked, units, size))
     closest: dict[Any, BestPairs] = {}
@@ -90,10 +89,9 @@ def broken_panels(units: Sequence[Relation] = UNITS) -> list[str]:
     for relation in units:
         if relation.max_rows > 1 or relation.shares > 1:
             continue
-        panels = TinyPanels(relation, SEED)
-        for name in panels.named:
+        for form in FORMS:
             try:
-                panels.pairs(name)
+                TinyPanels(form, relation, SEED).pairs(form)
             except BrokenCoding as error:
                 broken.append(f"{error} In panels; {unit_name(relation)}.")
     return broken

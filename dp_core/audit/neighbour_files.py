@@ -96,9 +96,9 @@ class NeighbourFiles(ABC, Generic[UnitT]):
             BrokenCoding: if the coded files are no neighbours.
         """
         units = self.named[name]
-        found = []
+        coded, found = self.code(units), []
         for what, first, other in self._neighbours(units):
-            pair = Pair(f"{name}; {what}", self.code(units), self.code(other, first=first))
+            pair = Pair(f"{name}; {what}", coded, self.code(other, first=first))
             self._check_units(pair)
             self._check_neighbours(pair)
             found.append(pair)

@@ -61,13 +61,21 @@ class PersonRecords:
             memory.
         keep_going: Whether to make records of the rows that fit even if others do not, to check a
             file; False by default.
+        buckets: Number of parts; `BUCKETS` by default.
 
     Attributes:
         misfits: What does not fit.
         persons: Number of records made.
     """
 
-    def __init__(self, schema: Rules, folder: Path | None, *, keep_going: bool = False) -> None:
+    def __init__(
+        self,
+        schema: Rules,
+        folder: Path | None,
+        *,
+        keep_going: bool = False,
+        buckets: int = BUCKETS,
+    ) -> None:
         self._rules = rules = file_rules(schema)
         self._folder = folder
         assert rules.panel is not None
@@ -90,7 +98,7 @@ class PersonRecords:
         self._in_memory: dict[tuple[int, int], pa.BufferOutputStream] = {}
         self._files: list[tuple[pa.Schema, tuple[str, ...]]] = []
         self._ends = ExitStack()
-        self._keep_going = keep_going
+        self._keep_going, self._buckets = keep_going, buckets
         self.misfits = Misfits()
         self.persons = 0
 
@@ -135,9 +143,9 @@ class PersonRecords:
             return
         number = len(self._files) - 1
         kind, columns = self._files[number]
-        bucket = (persons[:, 0] % np.uint64(BUCKETS)).astype(np.int64)
+        bucket = (persons[:, 0] % np.uint64(self._buckets)).astype(np.int64)
         order = np.argsort(bucket, kind="stable")
-        ends = np.cumsum(np.bincount(bucket, minlength=BUCKETS))
+        ends = np.cumsum(np.bincount(bucket, minlength=self._buckets))
         texts = identifier_texts(records.column(panel.person), identifying(panel.person))
         arrays = [pa.array(persons[:, 0]), pa.array(persons[:, 1]), pa.array(waves), texts]
         for name in columns:
@@ -177,12 +185,12 @@ class PersonRecords:
         target = self.types
         waiting: list[pa.Table] = []
         self.persons = 0
-        for part in range(BUCKETS):
+        for part in range(self._buckets):
             found = self._part(part)
             if found is not None:
                 waiting.append(self._records(found, target))
             if waiting and (
-                part == BUCKETS - 1 or sum(each.num_rows for each in waiting) >= GROUP_ROWS
+                part == self._buckets - 1 or sum(each.num_rows for each in waiting) >= GROUP_ROWS
             ):
                 if self._keep_going or not self._stopped:
                     yield pa.concat_tables(waiting)

@@ -133,8 +133,7 @@ class Reader:
     def __init__(self, rule: CodingRule) -> None:
         self.rule = rule
         missing = pa.array(list(rule.missing_values), pa.string())
-        padded = self._padded(pc.utf8_trim_whitespace(missing))
-        self._missing = pa.concat_arrays([missing, padded])
+        self._missing = pa.concat_arrays([missing, pc.utf8_trim_whitespace(missing)])
         self._known = pa.array([*rule.texts, *rule.missing_values], pa.string())
         self._levels = _Levels(rule) if rule.is_levels else None
         self._largest = _largest_whole(rule)
@@ -145,7 +144,9 @@ class Reader:
             if not form.is_valid and re.search(BOOLEAN_WORD, text)
         ]
         self._null_levels = [text for text in rule.texts if re.fullmatch(_NULL, text)]
-        self._codes, self._broken_codes = self._missing_codes()
+        self._codes, self._missing_forms = self._missing_codes()
+        # In a whole column these are the fractions.
+        self._broken_codes = in_32_bits(numbers_of(self._missing_forms)[0])
 
     def read(self, values: pa.Array) -> Values:
         """Return the typed values of a batch of the column.
@@ -288,16 +289,14 @@ class Reader:
         missing = self._missing_texts(texts)
         texts = pc.utf8_trim_whitespace(texts)
         missing |= self._missing_texts(texts)
+        if len(self._missing_forms):
+            missing |= _places(_short_forms(texts), self._missing_forms) >= 0
         texts = self._padded(texts)
-        missing |= self._missing_texts(texts)
         data, valid = self._parsed(texts)
         if not (self.rule.own_texts or valid.all()):
             data, valid = self._parsed(value_texts(texts).fill_null(""))
         state = np.where(valid, State.VALUE, State.UNKNOWN).astype(np.uint8)
         self._mark_missing(in_32_bits(data) if self.rule.continuous else data, state)
-        if self._broken_codes.size:
-            numbers, valid = numbers_of(texts)
-            missing |= valid & np.isin(numbers, self._broken_codes)
         state[missing] = State.MISSING
         return data, state
 
@@ -326,8 +325,7 @@ class Reader:
             state[np.isnan(floats)] = State.MISSING
             fraction = np.isfinite(floats) & (floats != np.floor(floats))
             state[fraction] = State.UNKNOWN
-            for code in self._broken_codes:
-                state[floats == code] = State.MISSING
+            state[fraction & np.isin(in_32_bits(floats), self._broken_codes)] = State.MISSING
             data = _to_int64(np.where(np.isnan(floats) | fraction, 0.0, floats))
         else:
             data = _to_int64(_zeroed(values))
@@ -361,21 +359,24 @@ class Reader:
         self._mark_missing(data, state)
         return data, state
 
-    def _missing_codes(self) -> tuple[Array, NDArray[np.float64]]:
-        """Return the values that mean missing, and those that are not whole in a whole column."""
+    def _missing_codes(self) -> tuple[Array, pa.Array]:
+        """Return the values that mean missing, and the numbers that do and are no such value.
+
+        The numbers are in the form of `_short_forms`.
+        """
         texts = pc.utf8_trim_whitespace(self._missing)
-        none = np.empty(0)
         if self.rule.is_levels:
-            return none, none
+            return np.empty(0), texts.slice(0, 0)
+        forms = _short_forms(texts)
         if self.rule.own_texts:
-            data, valid = self._parsed(texts)
-            return np.unique(data[valid]), none
-        forms = value_texts(texts).fill_null("")
-        numbers, valid = numbers_of(forms)
+            data, valid = self._parsed(self._padded(texts))
+            return np.unique(data[valid]), forms.drop_null()
+        exact = value_texts(texts).fill_null("")
+        numbers, valid = numbers_of(exact)
         if self.rule.continuous:
-            return np.unique(in_32_bits(numbers[valid])), none
-        whole, is_whole = integers_of(forms)
-        return np.unique(whole[is_whole]), np.unique(numbers[valid & ~is_whole])
+            return np.unique(in_32_bits(numbers[valid])), forms.slice(0, 0)
+        whole, is_whole = integers_of(exact)
+        return np.unique(whole[is_whole]), forms.filter(pa.array(valid & ~is_whole))
 
     def _mark_missing(self, data: Array, state: NDArray[np.uint8]) -> None:
         for code in self._codes:

@@ -16,6 +16,7 @@ from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS
 from dp_core.confidential import person_rows
 from dp_core.confidential.linked import key_links
 from dp_core.confidential.panel import person_records
+from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.kernel import curator as curator_module
 from dp_core.kernel.coding import stored_texts
 from dp_core.kernel.cost import sensitivity
@@ -378,20 +379,60 @@ def test_a_planted_fault_is_found(fault, monkeypatch):
     assert not findings.passed
 
 
-def test_panels_are_sound_and_rows_chosen_by_how_they_are_stored_are_found(monkeypatch):
-    assert audit_run.broken_panels() == []
+def rows_chosen_by_how_they_are_stored(patch):
     kinds = []
-    add, orders = person_records.PersonRecords.add, person_records.orders
+    add, orders = PersonRecords.add, person_records.orders
 
     def noted(self, records, wave=None):
         kinds.append(len(str(records.column("age").type)))
         add(self, records, wave)
 
-    monkeypatch.setattr(person_records.PersonRecords, "add", noted)
+    patch.setattr(PersonRecords, "add", noted)
     by_type = lambda persons, codes: orders(persons + np.uint64(kinds[-1]), codes)  # noqa: E731
-    monkeypatch.setattr(person_records, "orders", by_type)
-    for broken in (audit_run.broken_panels(ROWS[:1]), audit_run.broken_panels(ROWS[1:])):
-        assert [said for said in broken if "rows of other units became other codes" in said]
+    patch.setattr(person_records, "orders", by_type)
+
+
+def rows_chosen_by_their_place_among_all_rows(patch):
+    scattered = lambda persons, _codes: np.arange(len(persons)) * 7919 % 1009  # noqa: E731
+    patch.setattr(person_records, "orders", scattered)
+
+
+def absent_persons_with_the_value_of_another(patch):
+    """A row of another person stands where a person has no row in a wave."""
+    column = PersonRecords._column
+
+    class Filled:
+        def __init__(self, values):
+            self.values = values
+
+        def __getattr__(self, name):
+            return getattr(self.values, name)
+
+        def take(self, places):
+            return self.values.take(places.fill_null(0))
+
+    patch.setattr(PersonRecords, "_column", lambda *given: Filled(column(*given)))
+
+
+PANEL_FAULTS = {
+    rows_chosen_by_how_they_are_stored: {"repeated: keep_one", "everyone: true"},
+    rows_chosen_by_their_place_among_all_rows: {"repeated: keep_one", "everyone: true"},
+    absent_persons_with_the_value_of_another: {"repeated: keep_one", "repeated: reject"},
+}
+
+
+def test_panels_are_sound():
+    assert audit_run.broken_panels() == []
+
+
+@pytest.mark.parametrize("plant", PANEL_FAULTS)
+def test_a_record_that_depends_on_another_person_is_found(plant, monkeypatch):
+    """By an audit of any method, because all have the same records."""
+    plant(monkeypatch)
+    for units in (ROWS[:1], ROWS[1:]):
+        found = audited(["fdh"], units).violations
+        told = [said for said in found if "rows of other units became other codes" in said]
+        assert {said.partition(";")[0] for said in told} == PANEL_FAULTS[plant]
 
 
 def test_half_of_the_change_of_the_distances_of_pairs_is_too_small(monkeypatch):

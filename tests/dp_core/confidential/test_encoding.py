@@ -1,3 +1,4 @@
+import dataclasses
 import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -426,16 +427,27 @@ def test_a_level_that_means_null_needs_a_column_of_texts(null):
             codes(column, stored)
 
 
-@pytest.mark.parametrize("code", ["99999999", "9999999"])
-def test_a_missing_code_of_a_format_of_digits_may_be_stored_as_a_number(code):
-    column = date(format="%d%m%Y", missing_values=(code,), missing="level")
-    stored = [
-        pa.array([code]),
-        pa.array([f"{code}.0"]),
-        pa.array([int(code)]),
-        pa.array([float(code)]),
-    ]
-    assert [codes(column, values) for values in stored] == [[column.missing_code]] * 4
+DATES = ["", "%d%m%Y", "%Y%m%d", "%Y/%m/%d"]
+
+
+@pytest.mark.parametrize(
+    "column", [category(), integer(), number(), *(date(format=form) for form in DATES)]
+)
+@pytest.mark.parametrize("missing", ["99999999", "9999999", "99.9", "-9", "1e3", "0x1F"])
+def test_a_missing_code_is_missing_however_it_is_written_and_stored(column, missing):
+    column = dataclasses.replace(column, missing_values=(missing,), missing="level")
+    number = float(int(missing, 16) if missing.startswith("0x") else missing)
+    texts = [missing, f" {missing} ", repr(number), f"{number:.2f}"]
+    stored = [*map(pa.array, ([text] for text in texts)), pa.array([number])]
+    stored.append(pa.array([Decimal(repr(number))], pa.decimal128(18, 3)))
+    if number < 2**24:
+        stored.append(pa.array([number], pa.float32()))
+    if number.is_integer():
+        stored.append(pa.array([int(number)]))
+    expected = [column.missing_code]
+    assert {
+        str(each): codes(column, each) for each in stored if codes(column, each) != expected
+    } == {}
 
 
 @pytest.mark.parametrize("form", ["%d.%m.%Y", "%m/%d/%Y", "%d%m%Y"])
