@@ -148,7 +148,6 @@ _FURTHER: tuple[tuple[str, str, str], ...] = (
     ("mwem", "picks", "4"),
     ("laplace-sanitizer", "categories", "1/2"),
     ("laplace-sanitizer", "bins", "3"),
-    ("hierarchical-histogram", "branching", "2"),
     ("steps", "order", "[age]"),
 )
 _CHECKS = "{share: 0.2, tables: [[sex, age], [marital]]}"

@@ -20,7 +20,7 @@ from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.plan import Plan
 from dp_core.plan.reading import spec_file
 from dp_core.plan.release_spec import ReleaseSpec
-from tasks.run.declared_public.public_input import find_prior, planned_prior
+from tasks.run.declared_public.priors import find_prior, planned_prior
 from tasks.run.home_folder import home
 from tasks.support.run_folder import RunFolder, write_atomically
 

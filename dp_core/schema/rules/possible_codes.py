@@ -16,17 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.schema import decoding
-from dp_core.schema.decoding import assemble_columns, draw_values
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import Array, all_hold
 from dp_core.schema.rules.feasible_values import (
@@ -41,6 +38,9 @@ from dp_core.schema.rules.feasible_values import (
     witnesses,
 )
 from dp_core.schema.rules.unit_bounds import values_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _TRIES = 4
 _STARTS = 32
@@ -407,6 +407,10 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
     Raises:
         ValueError: if the codes of a record leave no values that obey the rules.
     """
+    # Here, because plans use this module and need no Arrow.
+    from dp_core.schema import decoding
+    from dp_core.schema.decoding import assemble_columns, draw_values
+
     if not schema.rules:
         return decoding.decode(schema, data, rng=rng)
     codes = {column.name: data.column(column.name) for column in schema.columns}
