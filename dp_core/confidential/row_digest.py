@@ -131,6 +131,8 @@ class RowDigest:
             microseconds = pc.cast(values, pa.timestamp("us", kind.tz))
             tag = b"t" if kind.tz is None else b"z"
             cells = _packed(tag, pc.cast(microseconds, pa.int64()))
+        elif pa.types.is_time(kind):
+            cells = _packed(b"c", pc.cast(pc.cast(values, pa.time64("ns")), pa.int64()))
         else:
             raise TypeError(f"Rows with values of type {kind} have no digest.")
         cells[missing] = 0

@@ -1,5 +1,5 @@
 """Measures that releases show and checks use, as pure functions of arrays.
 
-Imports `tables` only. One file per measure. `noise_size` has the margin of error of a noisy cell;
+Imports `kernel` only. One file per measure. `noise_size` has the margin of error of a noisy cell;
 `marginal_error` compares tables.
 """

@@ -40,6 +40,10 @@ SAME = {
         digest("NaN", untyped=True),
         digest(None, kind=pa.null()),
     ],
+    "time of day": [
+        digest(datetime.time(7, 30), kind=kind)
+        for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))
+    ],
     "text": [
         digest("5"),
         digest("5", kind=pa.large_string()),
