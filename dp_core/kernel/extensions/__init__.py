@@ -14,6 +14,14 @@ from typing import Any
 SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS = "sparse-table", "drawn-records", "drawn-cells"
 """Questions whose mechanism does more than add noise."""
 
+DRAWN = frozenset({SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS})
+DRAWN_BY: Mapping[str, frozenset[str]] = {
+    "stability-histogram": frozenset({SPARSE_TABLE}),
+    "perturbed-draws": frozenset({DRAWN_RECORDS, DRAWN_CELLS}),
+    "polya-urn": frozenset({DRAWN_CELLS}),
+}
+"""The questions that each of these mechanisms answers; the others answer all but these."""
+
 EXTENSIONS: Mapping[str, tuple[str, str]] = {
     "class-minimiser": ("minimisers", "ClassMinimiser"),
     "cosine-tails": ("cosine_tails", "CosineTails"),

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dp_core.kernel.exact import exact_fraction
-from dp_core.kernel.extensions import EXTENSIONS
+from dp_core.kernel.extensions import DRAWN, DRAWN_BY, EXTENSIONS
 from dp_core.kernel.ledger.account_terms import (
     Charter,
     Promise,
@@ -43,6 +43,7 @@ from dp_core.kernel.ledger.running_totals import (
     use,
     use_text,
 )
+from dp_core.kernel.questions import CORE
 
 OUTCOMES = ("finished", "abandoned", "returned", "withdrawn", "failed-thresholds")
 """Possible outcomes of a release."""
@@ -297,9 +298,13 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
             cost, event = charged_event(entry.receipt)
             if cost <= 0 or promise.currency.cost(event) > cost:
                 return "costs less than its event"
-            asked = body.get("asks", {}).get("name")
+            asked, mechanism = str(body["asks"]["name"]), str(body["event"]["mechanism"])
+            if asked not in CORE and asked not in EXTENSIONS:
+                return "asks a question that the kernel does not have"
             if asked in EXTENSIONS and asked not in promise.extensions:
                 return "asks an extension that its reservation does not name"
+            if asked not in DRAWN_BY.get(mechanism, {asked} - DRAWN):
+                return "draws otherwise than its question says"
             before = use(book, promise.position)
             # privacy: an own delta beyond the reservation would not be counted in the account.
             if before.tally.own_delta + event.own_delta() > promise.currency.own_delta:

@@ -9,7 +9,6 @@ from dp_core.kernel import extensions
 from dp_core.kernel.cost.sensitivity import Bounds, in_shares, of_unit
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.errors import BadInput
-from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions import descriptions
 from dp_core.kernel.questions.limited_sums import LimitedSums
@@ -56,12 +55,10 @@ _CORE: Mapping[str, type[Statistic]] = {
     },
     **_SUMS,
 }
-_DRAWN = frozenset({SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS})
-
 SUMS = frozenset({*_SUMS, *extensions.SUMS})
 """Names of the vetted sums over records."""
 
-VETTED = frozenset({*_CORE, *extensions.EXTENSIONS} - _DRAWN)
+VETTED = frozenset({*_CORE, *extensions.EXTENSIONS} - extensions.DRAWN)
 """Names of all statistics whose sensitivity is proven in the kernel."""
 
 

@@ -34,7 +34,7 @@ def table(currency, cost, delta, name="sparse", stage="measure"):
     event = threshold_event(currency, cost, delta, l1=1)
     assert currency.cost(event) <= cost
     assert 0 < event.own_delta() <= delta
-    return Step(stage, name, cost, event, (10, 2))
+    return Step(stage, name, cost, event, (10, 2), {"name": "sparse-table"})
 
 
 def test_the_reservation_says_how_much_delta_is_set_aside(ledger, writer, tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dp_core.errors import BudgetRefused, LedgerCorrupt
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.ledger.audit import MemoryBook, audit
 from dp_core.kernel.ledger.rules import Policy, changes
 from tasks.ledger.ledger import Ledger
@@ -169,6 +170,12 @@ def test_an_extension_is_asked_only_if_the_reservation_names_it(ledger, tmp_path
                 continue
             with pytest.raises(LedgerCorrupt, match="asks an extension"):
                 writer.charge(held, "one_way-0", [ask])
+            for name in ("indif ", "whole file", ""):
+                with pytest.raises(LedgerCorrupt, match="does not have"):
+                    writer.charge(held, "one_way-0", [replace(step, asks={"name": name})])
+            urn = PolyaUrnEvent(step.event.scale * 1000, 1)
+            with pytest.raises(LedgerCorrupt, match="draws otherwise"):
+                writer.charge(held, "one_way-0", [replace(step, event=urn)])
             writer.charge(held, "one_way-0", [step])
     ledger.verify()
 

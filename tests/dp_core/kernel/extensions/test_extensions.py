@@ -7,10 +7,11 @@ import pytest
 
 from dp_core.kernel.drawn_question import DrawnQuestion
 from dp_core.kernel.extensions import EXTENSIONS, SUMS, extension
+from dp_core.kernel.questions import CORE
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.vetted import VETTED, kind_of
 
-CORE = """
+PROGRAM = """
 import sys
 from dp_core.kernel import curator, document
 from dp_core.kernel.ledger import audit, rules
@@ -30,6 +31,10 @@ def test_an_extension_is_found_by_its_name(name):
         assert kind_of(name) is kind
 
 
+def test_the_core_is_what_the_closed_list_has_besides():
+    assert CORE - {"table"} == VETTED - {*EXTENSIONS}
+
+
 def test_the_core_loads_no_extension():
-    found = subprocess.run([sys.executable, "-c", CORE], check=True, capture_output=True, text=True)
+    found = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True)
     assert found.stdout.split() == []
