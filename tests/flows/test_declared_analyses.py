@@ -142,7 +142,7 @@ def test_the_sums_answer_whatever_the_width_of_the_sets(made, monkeypatch, ratio
     answer = infer(bundle, FORMULAS[0])
     assert answer.answered_from == answer.to_json()["answered_from"] == "declared"
     assert told in answer.notes[0]
-    assert answer.warnings == []
+    assert warning.text not in answer.warnings
     assert warning.text in infer(bundle, "income ~ age").warnings
 
 

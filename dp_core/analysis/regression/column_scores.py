@@ -34,6 +34,11 @@ class Compared:
         y: Value of each code of the outcome's only column, NaN likewise; None for several columns.
         counts: Mean number of records of the sets by codes of the predictor and of the outcome;
             None without `x` or `y`.
+        by_bin: By how much the coefficient is larger if the outcome is one unit larger in all
+            records of a bin, in the first set, shape (bins,): for the mean of a group, its shares.
+            None unless the outcome of a linear regression is a number of the schema.
+        constant: What the coefficient would be if all records had the mean outcome; 0 without
+            `by_bin`.
     """
 
     name: str
@@ -42,6 +47,8 @@ class Compared:
     x: Floats | None
     y: Floats | None
     counts: Floats | None
+    by_bin: Floats | None
+    constant: float
 
 
 def compared(
@@ -64,6 +71,11 @@ def compared(
     }
     codes = {name: first for name, (first, *_) in every.items()}
     tables: dict[str, Floats] = {}
+    by_bin, mean = None, 0.0
+    if design.outcome.family == "linear" and formula.outcome in codes:
+        number = schema.column(formula.outcome)
+        mean = float(np.mean([np.mean(each) for each in design.y]))
+        by_bin = None if number.levels else _by_bin(design, codes[number.name], number.bins)
     found = []
     for place, name in enumerate(names):
         column, term = place % width, design.terms[place % width]
@@ -81,8 +93,18 @@ def compared(
                 [schema.column(each).size for each in both], [every[each] for each in both]
             )
         given = None if scores is None or outcome is None else tables[columns[0]]
-        found.append(Compared(name, place, columns, scores, outcome, given))
+        shares = None if by_bin is None else by_bin[place]
+        constant = 0.0 if shares is None else float(shares.sum()) * mean
+        found.append(Compared(name, place, columns, scores, outcome, given, shares, constant))
     return tuple(found)
+
+
+def _by_bin(design: Design, codes: NDArray[np.intp], bins: int) -> Floats:
+    """Return what each bin of the outcome contributes to least squares coefficients, for a unit."""
+    x = design.x[0]
+    weighted = x * design.weights[0][:, None] if design.weights else x
+    sums = [np.bincount(codes, each, minlength=bins)[:bins] for each in weighted.T]
+    return np.asarray(np.linalg.lstsq(weighted.T @ x, np.array(sums), rcond=None)[0])
 
 
 def _table(sizes: Sequence[int], codes: Sequence[Sequence[NDArray[np.intp]]]) -> Floats:

@@ -93,8 +93,9 @@ class Concern:
             measured, but its noise is so large that posterior sets follow the prior.
             `thin`: the sets differ from the noisy tables, because they have no negative counts or
             because the method shrinks tables. `noise`: the interval leaves out large noise that all
-            sets share. `bins`: the bins are wide for the column. `undetermined`: the interval
-            contains every value that the schema allows. `outside`: a fitted mean is not possible.
+            sets share. `bins`: the bins are wide for the column, or the density within them may
+            decide a mean. `undetermined`: the interval contains every value that the schema allows.
+            `outside`: a fitted mean is not possible.
         coefficients: Names of the coefficients.
         text: The reason, in a sentence or two.
     """
@@ -312,14 +313,21 @@ class _Measured:
                 f" expected to cover in {100 * worst:.0f} % of cases or more.",
             )
         if bins:
-            shown = [f"{name} ({100 * moved:+.0f} %)" for name, moved in bins]
-            yield Concern(
-                "bins",
-                tuple(name for name, _ in bins),
-                "Within a bin, values in the sets are unrelated to other columns. This alone"
-                f" changes the expected value of {listed(shown)}. A release with narrower bins"
-                " would avoid it.",
-            )
+            changed = [f"{name} ({100 * part:+.0f} %)" for name, (part, _) in bins if part]
+            doubt = [f"{name} ({100 * part:.0f} %)" for name, (_, part) in bins if part]
+            parts = []
+            if changed:
+                parts.append(
+                    "Within a bin, values in the sets are unrelated to other columns. This alone"
+                    f" changes the expected value of {listed(changed)}."
+                )
+            if doubt:
+                parts.append(
+                    "Where in its bin a value is was not measured; if the density that the sets"
+                    f" assume is wrong, this may change {listed(doubt)}."
+                )
+            parts.append("A release with narrower bins would avoid it.")
+            yield Concern("bins", tuple(name for name, _ in bins), " ".join(parts))
 
     def _errors(self, one: Compared) -> ExpectedErrors | None:
         """Return the expected errors of a coefficient, or None if no table determines them."""
@@ -377,24 +385,35 @@ class _Measured:
         mode: Mode = "noise-aware" if self.aware else "shared"
         return bool(thin_groups(self.bundle.measured, self.schema, [group], mode=mode))
 
-    def _bins(self, one: Compared) -> float | None:
-        """Return the relative change of a coefficient by bins, or None if it does not matter."""
+    def _bins(self, one: Compared) -> tuple[float, float] | None:
+        """Return the expected error of a coefficient by bins, and how far it is in doubt.
+
+        Both are relative to the coefficient without the expected error, and 0 if they do not
+        matter; None if neither does. Of a mean, of all records or of a group, the sets have the
+        error of the mean; of a difference or a slope, a part is lost, and an intercept differs from
+        the mean of all by these. The doubt is about the density within the outcome's bins.
+        """
         if self.combined is None:
             return None
         estimate = float(np.atleast_1d(self.combined.estimate)[one.place])
         low, high = self.combined.interval(0.95)
         half = float(np.atleast_1d(high)[one.place] - np.atleast_1d(low)[one.place]) / 2
-        if not one.columns:
-            outcome = self._bias_of(self.formula.outcome_columns)
-            alone = not any(self.formula.terms)
-            if not alone or len(outcome) != 1 or not estimate:
-                return None
-            return outcome[0].mean / estimate if abs(outcome[0].mean) > MOVED * half else None
-        kept = math.prod(each.predictor for each in self._bias_of(one.columns))
-        kept *= math.prod(each.outcome for each in self._bias_of(self.formula.outcome_columns))
-        if not kept > 0 or abs(estimate) * abs(1 / kept - 1) <= MOVED * half:
-            return None
-        return kept - 1
+        outcome = self._bias_of(self.formula.outcome_columns)
+        terms = [one.columns] if one.columns else self.formula.terms
+        kept = min(math.prod(each.predictor for each in self._bias_of(term)) for term in terms)
+        kept *= math.prod(each.outcome for each in outcome)
+        moved = doubt = 0.0
+        if kept > 0 and (one.columns or one.by_bin is not None):
+            moved = (estimate - one.constant) * (1 - 1 / kept)
+        if outcome and one.by_bin is not None:
+            moved += float(one.by_bin.sum()) * outcome[0].mean
+            # That the density of one bin is wrong says nothing of the others.
+            doubt = float(np.linalg.norm(one.by_bin * outcome[0].doubt))
+        true = estimate - moved or 1e-300
+        expected = moved / true if abs(moved) > MOVED * half else 0.0
+        decides = doubt > MOVED * half and abs(moved) + doubt > BIASED * half
+        uncertain = doubt / abs(true) if decides else 0.0
+        return (expected, uncertain) if expected or uncertain else None
 
     def _bias_of(self, names: Sequence[str]) -> list[BinBias]:
         """Return the bias by bins of the numeric columns among these."""

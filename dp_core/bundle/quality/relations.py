@@ -7,7 +7,8 @@ in the sets and u the value in a set:
 
 - *Mean.* E u = E b(x), so the error of the mean is E b(x) - E x. It is 0 if the values of a set
   follow the fitted density; where they are uniform and the density falls within a bin, the mean of
-  its records is below its middle.
+  its records is below its middle. A fitted density may be wrong: how far, is judged by densities
+  that change within each bin as to one of its neighbours.
 - *Predictor.* The sets keep cov(b(x), y). So a slope on x is multiplied by cov(b(x), x)/Var(u).
   With t the part of the variance within the bins, this is 1 - t with the fitted density, and about
   1 - 2 t for uniform values of a smooth density.
@@ -42,7 +43,7 @@ from dp_core.kernel.released import (
     interactions_of,
     tables_of,
 )
-from dp_core.methods.bin_density.fitting import MOST_BINS, fit_pieces
+from dp_core.methods.bin_density.fitting import MOST_BINS, fit_pieces, means_by_steps
 from dp_core.methods.reconstruction.estimates.consistency import estimates
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool, pool_interactions
 from dp_core.methods.replicates.kept_moments import has_few_cells
@@ -360,18 +361,21 @@ WIDE = 0.05
 """Relative change of a slope by bins from which the report names a column."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BinBias:
     """What bins do to estimates from the sets.
 
     Attributes:
         mean: Expected error of the mean, in the column's unit.
+        doubt: How far the mean of each bin may be from that in the sets, in the column's unit,
+            shape (bins,).
         deviation: Standard deviation of the column, in its unit.
         predictor: Factor of a slope on this column; 1 without bias.
         outcome: Factor of a slope of this column on others; 1 without bias.
     """
 
     mean: float
+    doubt: NDArray[np.float64]
     deviation: float
     predictor: float
     outcome: float
@@ -403,6 +407,7 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
         return None
     return BinBias(
         centre_of_set - centre,
+        np.abs(means_by_steps(column, counts, standard_error**2) - middle).max(axis=0),
         variance**0.5,
         covariance / variance_of_set,
         covariance / variance,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.released import Released
-from dp_core.methods.bin_density.neighbours import below, falls
+from dp_core.methods.bin_density.neighbours import below, falls, mean_place, steps
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.bin_pieces import WHOLE, BinPieces
 from dp_core.schema.bin_values import whole_bounds
@@ -88,6 +88,28 @@ def fit_pieces(column: Column, counts: NDArray[np.float64], variance: float) -> 
         edges += [*cuts, column.edges[code + 1]]
         weights += lattice.weights(cuts, fall)
     return BinPieces(tuple(edges), tuple(weights)) if len(weights) > column.bins else None
+
+
+def means_by_steps(
+    column: Column, counts: NDArray[np.float64], variance: float
+) -> NDArray[np.float64]:
+    """Return the mean of each bin if its density changes as to one of its sides.
+
+    Args:
+        column: Integer, number or date with public bins.
+        counts: Noisy counts of its codes, records; a last one for missing is ignored.
+        variance: Noise variance of a count, in records squared.
+
+    Returns:
+        Means in the column's unit, shape (2, bins): as to the left side, and as to the right.
+    """
+    lattices = _lattices(column)
+    ends = [float(each.low) for each in lattices] + [float(lattices[-1].high)]
+    found = steps(ends, [float(count) for count in counts[: column.bins]], variance)
+    places = np.array([[mean_place(fall) for fall in each] for each in found]).T
+    low = np.array([float(each.low) for each in lattices])
+    last = np.array([float(each.high - each.step) for each in lattices])
+    return np.asarray(low + places * (last - low))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

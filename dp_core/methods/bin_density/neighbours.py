@@ -28,7 +28,7 @@ so that only elementary operations are needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _SHAPE = 4
@@ -48,6 +48,20 @@ def below(fall: float, place: float) -> float:
     if fall <= 1e-6:
         return place
     return _beyond(fall * place) / _beyond(fall)
+
+
+def mean_place(fall: float) -> float:
+    """Return the mean place in a bin whose density falls to the right, or rises if it is negative.
+
+    >>> mean_place(0.0), round(mean_place(4.0), 4), round(mean_place(-4.0), 4)
+    (0.5, 0.2444, 0.7556)
+    """
+    if fall < 0:
+        return 1 - mean_place(-fall)
+    if fall <= 1e-3:
+        return 0.5
+    left = 1 / (1 + fall / _SHAPE)
+    return (_SHAPE * (1 - left**3) / (3 * fall) - left**4) / (1 - left**4)
 
 
 def height(fall: float) -> float:
@@ -122,14 +136,8 @@ def falls(edges: Sequence[float], counts: Sequence[float], variance: float) -> l
         counts: Noisy counts of the bins, records.
         variance: Noise variance of a count, in records squared.
     """
-    mirrored = [-edge for edge in reversed(edges)]
-    turned = list(reversed(counts))
-    number = len(counts)
     found = []
-    for place in range(number):
-        left = _groups(mirrored, turned, variance, number - 1 - place)
-        right = _groups(edges, counts, variance, place)
-        own = _group(edges, counts, variance, place, place + 1)
+    for own, left, right in _with_sides(edges, counts, variance):
         if left and right:
             found.append(_inner(own, _mirror(left[0]), right[0]))
         elif left:
@@ -139,6 +147,62 @@ def falls(edges: Sequence[float], counts: Sequence[float], variance: float) -> l
         else:
             found.append(0.0)
     return found
+
+
+def steps(
+    edges: Sequence[float], counts: Sequence[float], variance: float
+) -> list[tuple[float, float]]:
+    """Return two falls of each bin, between which the counts of its neighbours put its own.
+
+    The change of the logarithm at each edge is that to this side; at the end of the range, the one
+    that continues the others, or 0 if the bin has one clear group of neighbours. That of the whole
+    bin is in the middle half between both. How far the falls differ from the one that `falls`
+    chooses shows how little the counts tell about the density within the bin.
+
+    Args:
+        edges: Edges of the bins, ascending.
+        counts: Noisy counts of the bins, records.
+        variance: Noise variance of a count, in records squared.
+    """
+    found = []
+    for own, left, right in _with_sides(edges, counts, variance):
+        to_left, beyond_left = _changes(_mirror(own), left)
+        to_right, beyond_right = _changes(own, right)
+        one = -to_left if left else beyond_right
+        other = to_right if right else -beyond_left
+        quarter = (other - one) / 4
+        found.append((_signed_fall(one + quarter), _signed_fall(other - quarter)))
+    return found
+
+
+def _signed_fall(change: float) -> float:
+    """Return the fall in a bin in which the logarithm of the density changes to the right."""
+    return -math.copysign(fall_of_ratio(abs(change)), change)
+
+
+def _changes(own: _Group, inner: list[_Group]) -> tuple[float, float]:
+    """Return the change of the logarithm within a bin, towards others to its right and away."""
+    if not inner:
+        return 0.0, 0.0
+    near = inner[0]
+    slope = (near.log - own.log) / (near.centre - own.centre)
+    if len(inner) < 2:
+        return slope * own.width, 0.0
+    beyond = (inner[1].log - near.log) / (inner[1].centre - near.centre)
+    times = (near.centre - own.centre + own.width) / (inner[1].centre - own.centre)
+    return slope * own.width, (slope + (slope - beyond) * times) * own.width
+
+
+def _with_sides(
+    edges: Sequence[float], counts: Sequence[float], variance: float
+) -> Iterator[tuple[_Group, list[_Group], list[_Group]]]:
+    """Yield each bin with its clear neighbours to the left, mirrored, and to the right."""
+    mirrored = [-edge for edge in reversed(edges)]
+    turned = list(reversed(counts))
+    for place in range(len(counts)):
+        left = _groups(mirrored, turned, variance, len(counts) - 1 - place)
+        right = _groups(edges, counts, variance, place)
+        yield _group(edges, counts, variance, place, place + 1), left, right
 
 
 def _mirror(group: _Group) -> _Group:

@@ -8,9 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+import dp_core as dp
 from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.column_scores import compared
 from dp_core.analysis.regression.frames import frame_of
@@ -194,12 +196,63 @@ def test_shared_noise_is_warned_of_where_it_is_large():
 
 
 def test_bins_that_are_wide_for_a_predictor_are_warned_of():
-    """Four bins of age, even within and between: 1 - 1/16 of a slope on age is left."""
+    """Four bins of age, even within and between: 1 - 1/16 of a slope on age is left.
+
+    The intercept is the mean less the slope times the mean age, so that it is too large.
+    """
     found, _, _ = judged("pay ~ age + sex", ALL, scale=2.0)
-    assert found["bins"].coefficients == ("age",)
+    assert found["bins"].coefficients == ("Intercept", "age")
+    assert "Intercept (+" in found["bins"].text
     assert "age (-" in found["bins"].text
+    found, _, _ = judged("pay ~ center(age) + sex", ALL, scale=2.0)
+    assert found["bins"].coefficients == ("center(age)",)
     found, _, _ = judged("pay ~ sex", ALL, scale=2.0)
     assert "bins" not in found
+
+
+COSTS = """
+version: 1
+title: Costs
+unit: row
+rows_about: 3000
+columns:
+  sex: {type: category, levels: [f, m]}
+  cost: {type: number, min: 0, max: 100000, BINS}
+"""
+MEANS = {
+    "cost ~ 1": {"Intercept": "fm"},
+    "cost ~ sex": {"Intercept": "f"},
+    "cost ~ C(sex, Sum)": {"Intercept": "fm"},
+    "cost ~ 0 + sex": {"sex[f]": "f", "sex[m]": "m"},
+    "cost ~ I(sex == 'm')": {"Intercept": "f"},
+}
+"""By formula, the coefficients that are means, and of which groups."""
+
+
+@pytest.mark.parametrize(
+    ("skewed", "bins", "misses"),
+    [
+        (True, "bins: 10", True),
+        (True, "edges: [0, 200, 500, 1000, 2000, 4000, 8000, 16000, 32000, 64000, 100000]", False),
+        (False, "bins: 10", False),
+    ],
+)
+def test_a_mean_that_bins_decide_is_warned_of_in_any_coding(tmp_path, skewed, bins, misses):
+    """In wide bins of a skewed number the sets' means are far from those of the file."""
+    (tmp_path / "schema.yaml").write_text(COSTS.replace("BINS", bins))
+    rng = np.random.default_rng(1)
+    sex = np.where(rng.random(3000) < 0.5, "f", "m")
+    cost = np.exp(rng.normal(7, 1.5, 3000)) if skewed else rng.normal(50_000, 15_000, 3000)
+    file = pd.DataFrame({"sex": sex, "cost": np.clip(cost, 0, 100_000)})
+    bundle = dp.release(file, dp.read_schema(tmp_path / "schema.yaml"), epsilon=5, delta=1e-6)
+    for text, means in MEANS.items():
+        for one in bundle.infer(text).coefficients:
+            assert misses or "bins" not in one.concerns, (text, one.name)
+            if one.name in means:
+                mean = file.cost[file.sex.isin([*means[one.name]])].mean()
+                far = abs(one.combined.estimate - mean) > one.combined.high - one.combined.low
+                assert far == misses, (text, one.name)
+                assert ("bins" in one.concerns) is misses, (text, one.name)
 
 
 @pytest.mark.parametrize("origin", ["drawn", "chosen"])

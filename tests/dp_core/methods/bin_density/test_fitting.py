@@ -67,6 +67,9 @@ def test_the_family_has_its_density_and_distribution_function(fall):
     exact = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(places))])
     assert upto == pytest.approx(exact / exact[-1], abs=1e-4)
     assert neighbours.height(fall) == pytest.approx(1 / exact[-1], rel=1e-4)
+    mean = float(np.sum(np.diff(upto) * (places[1:] + places[:-1]) / 2))
+    assert neighbours.mean_place(fall) == pytest.approx(mean, abs=1e-4)
+    assert neighbours.mean_place(-fall) == pytest.approx(1 - mean, abs=1e-4)
 
 
 @given(st.floats(1.001, 1e8))
@@ -78,6 +81,18 @@ def test_the_fall_of_a_ratio_has_this_ratio():
     fall = neighbours.fall_of_ratio(1.5)
     assert (1 + fall / 4) ** -5 == pytest.approx(math.exp(-1.5))
     assert neighbours.fall_of_height(1.0) == neighbours.fall_of_height(0.2) == 0.0
+
+
+def test_neighbours_leave_a_bin_in_doubt_where_the_density_is_not_exponential():
+    edges = [0, 1, 2, 3, 4, 5]
+    even = neighbours.steps(edges, exponential(edges, 0.7), 0.0)
+    assert np.array(even) == pytest.approx(neighbours.fall_of_ratio(0.7), rel=1e-3)
+    # A bin higher than both sides may fall or rise as much; an end has only one side.
+    (first, _, _), (_, peak, _) = (
+        neighbours.steps([0, 1, 2, 3], counts, 0.0) for counts in ([1e6, 1e4, 1e3], [1e3, 1e6, 1e3])
+    )
+    assert peak[0] == -peak[1] < 0
+    assert first[0] > first[1] > falls([0, 1, 2, 3], [1e6, 1e4, 1e3], 0.0)[0] > 0
 
 
 def test_equal_densities_are_uniform():
