@@ -36,5 +36,7 @@ def test_the_core_is_what_the_closed_list_has_besides():
 
 
 def test_the_core_loads_no_extension():
-    found = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True
+    )
     assert found.stdout.split() == []
