@@ -28,7 +28,9 @@ from dp_core.errors import Held, ReleaseError, Unpublished
 from dp_core.kernel import curator
 from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.counting.sparse_cells import sparse_result
+from dp_core.kernel.extensions import cell_draws, column_draws, thresholds
 from dp_core.kernel.ledger import entries
+from dp_core.kernel.mechanisms import additive_noise, private_choice
 from flows.cli.actions import publication_decisions
 from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.database import ledger_database
@@ -81,11 +83,11 @@ def frozen(monkeypatch):
         rng = np.random.default_rng(grant.number)
         return rng.integers(0, sizes, size=grant.step.shape, dtype=np.int64)
 
-    monkeypatch.setattr(curator.additive_noise, "add", noisy)
-    monkeypatch.setattr(curator.private_choice, "choose", chosen)
-    monkeypatch.setattr(curator.stability, "release", kept)
-    monkeypatch.setattr(curator.perturbed_draws, "draw", drawn)
-    monkeypatch.setattr(curator.drawn_cells, "draw", of_cells)
+    monkeypatch.setattr(additive_noise, "add", noisy)
+    monkeypatch.setattr(private_choice, "choose", chosen)
+    monkeypatch.setattr(thresholds, "release", kept)
+    monkeypatch.setattr(column_draws, "draw", drawn)
+    monkeypatch.setattr(cell_draws, "draw", of_cells)
     for module in (ledger_database, ledger_anchor):
         monkeypatch.setattr(module, "place_of", lambda _connection: dict(PLACE))
     monkeypatch.setattr(ledger_anchor, "site_of", lambda _file: {})

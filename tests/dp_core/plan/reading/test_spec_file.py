@@ -306,7 +306,7 @@ def refusal(path) -> str:
     [
         ("epsilon: 1.0", "epsilon: 0", "6 privacy.epsilon", "0"),
         ("epsilon: 1.0", "epsilon: one", "6 privacy.epsilon", "one"),
-        ("epsilon: 1.0", "epsilon: 1001", "6 privacy.epsilon", "1000"),
+        ("epsilon: 1.0", "epsilon: 1001", "6 privacy.epsilon", "1,000"),
         ("epsilon: 1.0, ", "", "6 privacy", "epsilon"),
         ("epsilon: 1.0, ", "epsilom: 1, ", "6 privacy", "epsilon"),
         ("delta: 1.0e-9", "delta: 1", "6 privacy.delta", "1"),
