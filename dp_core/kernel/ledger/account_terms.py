@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, assert_never, cast, get_args
 
 from dp_core.kernel.canonical import canonical_json
@@ -117,6 +118,10 @@ class Promise:
     document: str = ""
     extensions: frozenset[str] = frozenset()
     measurements: UsedMeasurements | None = None
+
+    def __post_init__(self) -> None:
+        # Books keep promises, so nobody may change one.
+        object.__setattr__(self, "costs", MappingProxyType(dict(self.costs)))
 
 
 def charter_of(receipts: Sequence[Receipt]) -> Charter:

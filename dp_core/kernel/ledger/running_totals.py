@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Protocol
 
 from dp_core.kernel.canonical import canonical_json
@@ -46,16 +47,20 @@ class Use:
     Attributes:
         tally: Sums over its charges.
         results: Number of committed results.
-        stages: Sum of the charges of each stage, in the release's currency; None without charges.
+        stages: Sum of the charges of each stage, in the release's currency.
     """
 
     tally: Tally = NO_CHARGES
     results: int = 0
-    stages: Mapping[str, Fraction] | None = None
+    stages: Mapping[str, Fraction] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # `_use_of` keeps it for later readers, so nobody may change it.
+        object.__setattr__(self, "stages", MappingProxyType(dict(self.stages)))
 
     def of(self, stage: str) -> Fraction:
         """Return the sum of a stage's charges, in the release's currency."""
-        return (self.stages or {}).get(stage, Fraction(0))
+        return self.stages.get(stage, Fraction(0))
 
 
 class Book(Protocol):
@@ -154,7 +159,7 @@ def balance_text(value: Balance) -> str:
 def use_text(value: Use) -> str:
     """Return the text of the running total of a reservation's use."""
     tally = value.tally
-    stages = {stage: str(spent) for stage, spent in (value.stages or {}).items()}
+    stages = {stage: str(spent) for stage, spent in value.stages.items()}
     sums = [tally.charges, str(tally.cost), str(tally.rho), str(tally.own_delta)]
     return _text([*sums, value.results, stages])
 

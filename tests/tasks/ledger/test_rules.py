@@ -6,9 +6,11 @@ import pytest
 
 from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.kernel.ledger.audit import MemoryBook, audit
-from dp_core.kernel.ledger.rules import Policy, changes
+from dp_core.kernel.ledger.rules import Policy, judged
+from dp_core.policies.all_policies import POLICIES
+from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, audited, begin, open_town, steps_of
+from tests.ledgers import HOME, LAPLACE, VANDAL, audited, begin, open_town, step, steps_of
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
@@ -149,11 +151,36 @@ def test_a_policy_can_refuse_an_entry_but_not_write_a_total_of_the_rules(ledger,
         with pytest.raises(LedgerCorrupt, match=rf"\({refused}\) x"):
             audit(walk(), (never,))
     for subject in ("account/town", "reservation/3"):
-        forging = Policy("forging", none_refused, lambda *_, at=subject: {at: "[[0,0],[0,0]]"})
-        with pytest.raises(LedgerCorrupt):
-            audit(walk(), (forging,))
-        with pytest.raises(ValueError, match="forging"):
-            changes(entries[1], MemoryBook(), (forging,))
+        for own in ({subject: "[[0,0],[0,0]]"}, Lying({subject: "[[0,0],[0,0]]"}), {"x/y": "1"}):
+            forging = Policy("forging", none_refused, lambda *_, own=own: own, ("mine/",))
+            with pytest.raises(LedgerCorrupt):
+                audit(walk(), (forging,))
+            with pytest.raises(ValueError, match="forging"):
+                judged(entries[1], MemoryBook(), (forging,))
+        taken = Policy("taken", none_refused, none, (subject[:3],))
+        with pytest.raises(ValueError, match="write totals"):
+            judged(entries[1], MemoryBook(), (taken,))
+    first, second = (Policy(name, none_refused, none, ("mine/",)) for name in "ab")
+    with pytest.raises(ValueError, match="write totals 'mine/'"):
+        judged(entries[1], MemoryBook(), (first, second))
+
+
+def test_a_policy_cannot_change_what_the_rules_read(ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(transaction, "POLICIES", (*POLICIES, VANDAL))
+    monkeypatch.setattr("tasks.ledger.release_writer.check_stages", lambda *_: None)
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan_of(tmp_path, LAPLACE))
+        half = held.costs["measure"] / 2
+        for name in ("one", "two"):
+            writer.charge(held, name, [step(held, "measure", name, half)])
+        for more in (half, half / 100):
+            with pytest.raises(LedgerCorrupt, match="more than stage 'measure' has"):
+                writer.charge(held, "more", [step(held, "measure", "more", more)])
+    ledger.verify()
+    walk = [(entry, None) for entry, _ in ledger.all_entries()]
+    plain, spoilt = audit(walk, ()), audit(walk, (VANDAL,))
+    assert plain == spoilt
+    assert plain.entries == ledger.head().position
 
 
 def test_an_extension_is_asked_only_if_the_reservation_names_it(ledger, tmp_path):
@@ -189,6 +216,13 @@ def test_an_account_of_core_questions_refuses_plans_with_extensions(ledger, tmp_
                 rows.append("reserve", account=account, release=account, about="p", body=body)
             writer.reserve(plan_of(tmp_path, account=account, release=account))
     ledger.verify()
+
+
+class Lying(dict):
+    """Totals that show other subjects than they have."""
+
+    def __iter__(self):
+        return iter(["mine/x"])
 
 
 def none(_entry, _book):
