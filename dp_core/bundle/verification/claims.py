@@ -441,6 +441,9 @@ def contradicted_terms(claims: Claims) -> Iterator[str]:
     # follow from its most members.
     if claims.unit != claims.schema.unit.stated:
         yield "The stated unit is not that of the schema."
+    # Earlier versions did not reserve the link of a household.
+    if body.get("link", claims.schema.unit.link) != claims.schema.unit.link:
+        yield "The reserved link of the households is not that of the schema."
     # privacy: the file is coded, and units are limited, by the document that was reserved.
     try:
         check_document(claims.document)

@@ -37,6 +37,7 @@ from dp_core.kernel.ledger.running_totals import (
     balance_text,
     left_of_total,
     lineage,
+    other_columns,
     other_owner,
     promised,
     recounted,
@@ -280,6 +281,10 @@ def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | 
             return f"has another neighbouring relation or unit than account {charter.name!r}"
         if not promised(charter, promise).within(left_of_total(book, charter)):
             return f"promises more than account {charter.name!r} has left"
+    # privacy: amounts add up over one unit, and a unit is what one column identifies.
+    other = other_columns(book, promise.account, dict(promise.columns))
+    if other is not None:
+        return f"identifies its units by other columns than release {other.release!r}"
     return None
 
 

@@ -215,6 +215,35 @@ def subtree(book: Book, account: str) -> list[str]:
     return found
 
 
+def other_columns(book: Book, account: str, columns: Mapping[str, str]) -> Promise | None:
+    """Return an earlier release of an account's family that tells units by other columns.
+
+    The costs of two such releases do not add up: one person can have many values in the other
+    release's column, and each of them is protected on its own.
+
+    Args:
+        book: The ledger.
+        account: Account of a release.
+        columns: Its `ProtectedUnit.columns`; a key that one of the two does not state is not
+            compared.
+
+    Returns:
+        The promise of the earlier release; None if all agree. A reservation that was returned
+        fixes nothing.
+    """
+    if not columns:
+        return None
+    for promise, end in book.promises_of(subtree(book, lineage(book, account)[-1].name)):
+        if end is not None and end.body["outcome"] == "returned":
+            continue
+        stated = dict(promise.columns)
+        if any(stated.get(key, column) != column for key, column in columns.items()):
+            return promise
+        if stated.keys() >= columns.keys():
+            return None  # it was compared with all before it
+    return None
+
+
 def left_of_total(book: Book, charter: Charter) -> Amount:
     """Return the amount left of an account's total; a negative part counts as 0."""
     return charter.terms.limit - balance(book, charter.name).used
