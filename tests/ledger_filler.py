@@ -12,15 +12,14 @@ from dp_core.kernel.ledger.audit import MemoryBook
 from dp_core.kernel.ledger.entries import charge_key, make_entry, unique_key
 from dp_core.kernel.ledger.ledger_position import whereabouts
 from dp_core.kernel.ledger.receipts import PUBLISHED, START, make_receipt
-from dp_core.kernel.ledger.rules import changes
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import Plan
-from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
 from tasks.ledger.database.transaction import _columns, now
 from tasks.ledger.input_seals import seal
 from tasks.ledger.ledger import Ledger
 from tests.ledger_worker import named
+from tests.ledgers import totals_after
 
 CHARGES = 100
 """Of one release, in one batch."""
@@ -46,7 +45,7 @@ class Filler:
         self._ledger = ledger
         self._book = MemoryBook()
         for entry in ledger.entries():
-            self._book.add(entry, changes(entry, self._book, POLICIES))
+            self._book.add(entry, totals_after(entry, self._book))
         self._position, self._link = ledger.head().position, ledger.head().link
         self._receipt = 0, START
         self._rows: list[dict[str, object]] = []
@@ -73,7 +72,7 @@ class Filler:
             salt=os.urandom(16).hex(),
             previous=self._link,
         )
-        after = changes(entry, self._book, POLICIES)
+        after = totals_after(entry, self._book)
         self._book.add(entry, after)
         self._changed |= {subject: (position, value) for subject, value in after.items()}
         if kind in PUBLISHED:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
 from datetime import date
 from fractions import Fraction
 from typing import Any
@@ -14,6 +15,8 @@ import sqlalchemy as sa
 from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.kernel.ledger.audit import Audit, Totals, audit
 from dp_core.kernel.ledger.entries import Entry
+from dp_core.kernel.ledger.rules import Policy, changes
+from dp_core.kernel.ledger.running_totals import Book, use
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.kernel.privacy import Stage
 from dp_core.plan.plan import Plan
@@ -147,6 +150,58 @@ def spend(
     with ledger.lease(plan.spec.release, HOME) as writer:
         reservation = measure(writer, plan, stages)
         return reservation if outcome is None else writer.settle(reservation, outcome)
+
+
+def take_everything(patch: pytest.MonkeyPatch) -> None:
+    """Let the ledger, but not its audit, take entries that rules and policies refuse."""
+
+    patch.setattr(transaction, "judged", lambda entry, book, _: (None, totals_after(entry, book)))
+
+
+def totals_after(entry: Entry, book: Book) -> dict[str, str]:
+    """Return the running totals that an entry changes, without asking whether it may."""
+    found = changes(entry, book)
+    for policy in POLICIES:
+        found |= policy.totals(entry, book)
+    return found
+
+
+def _spoil(value: Any) -> None:
+    for name, given in (
+        *(("__setitem__", ("stage", "none")), ("update", ({"cost": "0"},)), ("append", ("x",))),
+        *(("clear", ()), ("__setattr__", ("total", lambda _: None))),
+    ):
+        with suppress(Exception):
+            getattr(value, name)(*given)
+    if isinstance(value, Mapping):
+        parts = [*value.values()]
+    elif is_dataclass(value):
+        parts = [getattr(value, each.name, None) for each in fields(value)]
+    else:
+        parts = [*value] if isinstance(value, list | tuple) else []
+    for part in parts:
+        _spoil(part)
+
+
+def _vandalize(entry: Entry, book: Book) -> None:
+    found = [book.adoptions(), book.accounts_within(entry.receipt.account)]
+    found += [book.charter(entry.receipt.account), book.settlement(entry.receipt.release)]
+    found += [*book.promises_of([entry.receipt.account])]
+    if entry.reservation is not None:
+        found += [book.promise(entry.reservation), use(book, entry.reservation)]
+    kept = [name for name in dir(book) if not name.startswith("__")]
+    found += [each for each in (getattr(book, name) for name in kept) if not callable(each)]
+    for each in (entry, *found, book):
+        _spoil(each)
+
+
+def _vandalize_later(entry: Entry, book: Book) -> dict[str, str]:
+    _vandalize(entry, book)
+    return {}
+
+
+VANDAL = Policy("vandal", _vandalize, _vandalize_later)
+"""It tries to change whatever it can reach, and refuses nothing."""
 
 
 def refuse(ledger: Ledger, plan: Plan) -> Reservation:

@@ -122,6 +122,12 @@ class ProtectedUnit:
         return f"{named}; at most {self.most} {part}{'s' * (self.most != 1)})"
 
     @property
+    def columns(self) -> dict[str, str]:
+        """Columns that say whose a record is, by their keys in receipts; empty for a row."""
+        named = {"identified_by": self.identified_by, "link": self.link}
+        return {key: column for key, column in named.items() if column}
+
+    @property
     def stated(self) -> dict[str, str | int]:
         """The unit as receipts and statements have it: the keys of `UNIT_KEYS` that apply."""
         if self.word == "row":

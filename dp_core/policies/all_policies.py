@@ -11,8 +11,8 @@ from dp_core.policies.tried_schemas import broken_by_schemas, tried_after
 
 POLICIES = (
     Policy("plans that are paid for", broken_by_plan, lambda _entry, _book: {}),
-    Policy("approval before publication", broken_by_gate, gate_after),
-    Policy("refused attempts", broken_by_attempts, attempts_after),
-    Policy("tried schemas", broken_by_schemas, tried_after),
-    Policy("budget periods", broken_by_period, periods_after),
+    Policy("approval before publication", broken_by_gate, gate_after, ("gate/",)),
+    Policy("refused attempts", broken_by_attempts, attempts_after, ("attempts/", "examination/")),
+    Policy("tried schemas", broken_by_schemas, tried_after, ("schemas/", "schema of ")),
+    Policy("budget periods", broken_by_period, periods_after, ("period/",)),
 )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, StageFailed
 from dp_core.kernel.ledger.account_terms import Charter
-from dp_core.kernel.ledger.running_totals import balance, lineage
+from dp_core.kernel.ledger.running_totals import balance, lineage, other_columns
 from dp_core.plan.plan import Plan
 from dp_core.policies.account_balance import room_on
 from dp_core.policies.refused_attempts import (
@@ -32,6 +32,7 @@ from tasks.support.budget_refusals import (
     Room,
     no_account,
     no_room,
+    other_identity,
     other_neighbours,
     other_unit,
 )
@@ -52,9 +53,6 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
     accounts = _paying(book, plan)
     _check_revised(book, plan)
     _check_measurements(book, plan)
-    for charter in accounts:
-        check_terms(charter, plan)
-        check_questions(charter, plan)
     for charter in accounts:
         if charter.approved_only and not book.approved(plan.hash):
             raise AwaitsApproval(
@@ -95,9 +93,6 @@ def check_affordable(book: Transaction, plan: Plan) -> None:
         BudgetRefused: if there is no such account, or if terms or balance do not allow it.
     """
     accounts = _paying(book, plan)
-    for charter in accounts:
-        check_terms(charter, plan)
-        check_questions(charter, plan)
     check_attempts(book, plan.spec.account)
     if plan.spec.measurements is None:
         tried_parts(book, plan.spec.account, plan.spec.schema)
@@ -106,15 +101,22 @@ def check_affordable(book: Transaction, plan: Plan) -> None:
 
 
 def _paying(book: Transaction, plan: Plan) -> Sequence[Charter]:
-    """Return the accounts that pay for a plan.
+    """Return the accounts that pay for a plan; their terms and earlier releases allow it.
 
     Raises:
-        BudgetRefused: if there is no such account.
+        BudgetRefused: if there is no such account, if terms do not allow the plan, or if earlier
+            releases identify units by other columns.
     """
     accounts = lineage(book, plan.spec.account)
     if not accounts:
         missing = no_account(account_names(book), plan.spec.account, plan.spec.privacy.unit)
         raise BudgetRefused(missing, row="no-account")
+    for charter in accounts:
+        check_terms(charter, plan)
+        check_questions(charter, plan)
+    other = other_columns(book, plan.spec.account, plan.spec.privacy.protects.columns)
+    if other is not None:
+        raise BudgetRefused(other_identity(plan, other), row="other-relation")
     return accounts
 
 

@@ -45,6 +45,7 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
             "delta": str(delta),
             "neighbours": privacy.neighbours,
             **privacy.protects.stated,
+            **privacy.protects.columns,
             "plan": plan.hash,
             "document": document_hash(compiled_document(plan)),
             **({"extensions": list(plan.extensions)} if plan.extensions else {}),

@@ -14,7 +14,7 @@ from fractions import Fraction
 from dp_core.errors import BadInput, nearest
 from dp_core.kernel.cost.composition import Amount, Terms, largest_epsilon, most_sets, six_digits
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.ledger.account_terms import Charter
+from dp_core.kernel.ledger.account_terms import Charter, Promise
 from dp_core.plan.plan import Plan, make_plan, with_gaussian_noise
 from dp_core.policies.budget_periods import calendar_of
 
@@ -97,6 +97,17 @@ def other_unit(plan: Plan, charter: Charter) -> str:
     return (
         f"Account {charter.name!r} protects one {charter.unit}, but the schema's unit is one"
         f" {unit}; {_OTHER_UNIT[charter.unit].format(unit=unit)}"
+    )
+
+
+def other_identity(plan: Plan, earlier: Promise) -> str:
+    """Return the sentence about an earlier release that identifies units by other columns."""
+    protects, before = plan.spec.privacy.protects, dict(earlier.columns)
+    key = next(key for key, name in protects.columns.items() if before.get(key, name) != name)
+    return (
+        f"The schema identifies a {protects.word} by {protects.columns[key]!r}, but release"
+        f" {earlier.release!r} of account {earlier.account!r} by {before[key]!r}, so their costs do"
+        " not add up for one of them; use the same column, under the same name, or another account."
     )
 
 

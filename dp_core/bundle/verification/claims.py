@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast, get_args
@@ -295,7 +296,7 @@ def read_charge(row: Receipt) -> Charge:
         batch=_text(row.body["batch"]),
         cost=exact_fraction(row.body["cost"]),
         event=event_from_json(event),
-        asks=cast("Mapping[str, Any]", row.body["asks"]),
+        asks=cast("Mapping[str, Any]", deepcopy(row.body["asks"])),  # plain, as questions read it
     )
 
 
@@ -440,6 +441,9 @@ def contradicted_terms(claims: Claims) -> Iterator[str]:
     # follow from its most members.
     if claims.unit != claims.schema.unit.stated:
         yield "The stated unit is not that of the schema."
+    # Earlier versions did not reserve the link of a household.
+    if body.get("link", claims.schema.unit.link) != claims.schema.unit.link:
+        yield "The reserved link of the households is not that of the schema."
     # privacy: the file is coded, and units are limited, by the document that was reserved.
     try:
         check_document(claims.document)

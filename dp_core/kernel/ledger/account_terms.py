@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, assert_never, cast, get_args
 
 from dp_core.kernel.canonical import canonical_json
@@ -101,6 +102,8 @@ class Promise:
         extensions: Questions outside the core that it may ask.
         measurements: The release whose committed results it uses instead of measuring; None if it
             measures. It then promises nothing.
+        columns: Columns that say whose a record is (`ProtectedUnit.columns`), as pairs of key and
+            column; earlier versions did not state all of them.
     """
 
     position: int
@@ -117,6 +120,11 @@ class Promise:
     document: str = ""
     extensions: frozenset[str] = frozenset()
     measurements: UsedMeasurements | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        # Books keep promises, so nobody may change one.
+        object.__setattr__(self, "costs", MappingProxyType(dict(self.costs)))
 
 
 def charter_of(receipts: Sequence[Receipt]) -> Charter:
@@ -193,7 +201,7 @@ def _opened(receipt: Receipt, day: datetime.date) -> Charter:
 
 
 _RESERVED = (
-    *("epsilon", "delta", "neighbours", *UNIT_KEYS, "plan", "document", "sets", "mode"),
+    *("epsilon", "delta", "neighbours", *UNIT_KEYS, "link", "plan", "document", "sets", "mode"),
     *("measurements", "extensions", "schema", "revises", "publish", "currency", "costs"),
 )
 
@@ -231,6 +239,7 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
         document=body.get("document", ""),
         extensions=frozenset(body.get("extensions", ())),
         measurements=_used(body.get("measurements")),
+        columns=tuple((key, body[key]) for key in ("identified_by", "link") if key in body),
     )
 
 

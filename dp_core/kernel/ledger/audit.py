@@ -29,7 +29,7 @@ from dp_core.kernel.ledger.receipts import (
     known_kind,
     receipt_hash,
 )
-from dp_core.kernel.ledger.rules import Policy, broken_rule, changes
+from dp_core.kernel.ledger.rules import Policy, judged
 from dp_core.kernel.ledger.signatures import fingerprint, is_proven, is_signed, public_key_of
 
 Totals = Sequence[tuple[str, str]]
@@ -117,7 +117,9 @@ class _State:
         try:
             fault = self._fault(entry)
             if fault is None:
-                self._count(entry, totals)
+                fault, after = judged(entry, self.book, self.policies)
+            if fault is None:
+                self._count(entry, after, totals)
         except _GARBAGE:
             fault = "was changed"
         if fault is not None:
@@ -149,7 +151,7 @@ class _State:
             return "has the wrong unique key"
         if entry.key is not None and self.book.has(entry.key):
             return "is recorded twice"
-        return self._unsigned(entry) or broken_rule(entry, self.book, self.policies)
+        return self._unsigned(entry)
 
     def _expected(self, entry: Entry) -> tuple[int, str]:
         if entry.kind not in PUBLISHED:
@@ -218,9 +220,8 @@ class _State:
             return "is not signed by the key that it adds"
         return None
 
-    def _count(self, entry: Entry, totals: Totals | None) -> None:
+    def _count(self, entry: Entry, after: dict[str, str], totals: Totals | None) -> None:
         """Update the state with a correct entry, and compare the totals stored with it."""
-        after = changes(entry, self.book, self.policies)
         self.book.add(entry, after)
         self.position, self.link = entry.position, entry.link
         signer = self.keys.get(entry.signer or "")
@@ -336,7 +337,7 @@ class MemoryBook:
 
     def adoptions(self) -> Sequence[Receipt]:
         """Return the receipts of kind `adopt`."""
-        return self._adoptions
+        return tuple(self._adoptions)
 
     def total(self, subject: str) -> str | None:
         """Return a running total."""
@@ -358,7 +359,7 @@ class MemoryBook:
 
     def accounts_within(self, account: str) -> Sequence[str]:
         """Return the names of the accounts directly within an account."""
-        return self._within.get(account, ())
+        return tuple(self._within.get(account, ()))
 
     def approved(self, plan: str) -> bool:
         """Return whether a plan is approved now."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.frozen import frozen
 
 START = "0" * 64
 """The predecessor's hash in the first receipt, and the first entry, of a chain."""
@@ -67,7 +68,8 @@ class Receipt:
         account: Account it concerns; empty without one.
         release: Release it concerns; empty without one.
         at: Day in UTC, ISO 8601. A time of day would reveal how long the stages took.
-        body: Plain JSON values that depend on the kind; costs are exact fractions as text.
+        body: Plain JSON values that depend on the kind, frozen (`dp_core.kernel.frozen`);
+            costs are exact fractions as text.
         previous: Hash of the preceding receipt of the same reservation, or `START`.
         hash: SHA-256 of the fields above, in hex.
     """
@@ -80,6 +82,10 @@ class Receipt:
     body: Mapping[str, object]
     previous: str
     hash: str
+
+    def __post_init__(self) -> None:
+        # privacy: rules, policies and the chain read one receipt, and none may change it.
+        object.__setattr__(self, "body", frozen(self.body))
 
     def to_json(self) -> dict[str, object]:
         """Return the receipt as plain JSON values."""

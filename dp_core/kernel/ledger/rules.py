@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import assert_never
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import assert_never, cast
 
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.extensions import DRAWN, DRAWN_BY, EXTENSIONS
@@ -35,6 +37,7 @@ from dp_core.kernel.ledger.running_totals import (
     balance_text,
     left_of_total,
     lineage,
+    other_columns,
     other_owner,
     promised,
     recounted,
@@ -53,8 +56,8 @@ OUTCOMES = ("finished", "abandoned", "returned", "withdrawn", "failed-thresholds
 class Policy:
     """What an agency adds to the rules: it can only refuse entries that the rules accept.
 
-    A policy has running totals of its own, which no rule reads, and it cannot write a total of the
-    rules. So whatever the ledger accepts with policies it accepts without them.
+    It has running totals of its own, which no rule reads, and it is asked after the rules have
+    decided. So whatever the ledger accepts with policies it accepts without them.
 
     Attributes:
         name: Name of the policy.
@@ -62,40 +65,87 @@ class Policy:
             sentence about the entry.
         totals: Returns the policy's own running totals after an entry that is not refused, by
             subject.
+        prefixes: Beginnings of the subjects of its totals; no rule or other policy has one that
+            begins alike. Empty (the default) for a policy without totals.
     """
 
     name: str
     refused: Callable[[Entry, Book], str | None]
     totals: Callable[[Entry, Book], Mapping[str, str]]
+    prefixes: tuple[str, ...] = ()
+
+
+def judged(
+    entry: Entry, book: Book, policies: Sequence[Policy]
+) -> tuple[str | None, dict[str, str]]:
+    """Return whether an entry is refused, and the running totals that it changes.
+
+    Args:
+        entry: The entry.
+        book: The ledger before the entry.
+        policies: What is asked after the rules.
+
+    Returns:
+        Which rule or policy the entry breaks, as a text that continues a sentence about the entry,
+        and None if it breaks none. The text of each changed total after the entry, by subject;
+        empty if the entry is refused.
+
+    Raises:
+        ValueError: if a policy writes a total that is not its own.
+    """
+    broken = broken_rule(entry, book)
+    if broken is not None:
+        return broken, {}
+    # privacy: what the rules need of the entry and the book is taken before a policy sees either.
+    found = changes(entry, book)
+    for policy in policies:
+        broken = policy.refused(entry, _as_shown(book))
+        if broken is not None:
+            return broken, {}
+    _check_prefixes(policies)
+    for policy in policies:
+        for subject, text in policy.totals(entry, _as_shown(book)).items():
+            own = type(subject) is str and subject.startswith(policy.prefixes)
+            if not own or type(text) is not str:
+                raise ValueError(f"The policy {policy.name!r} writes a total that is not its own.")
+            found[subject] = text
+    return None, found
+
+
+_QUESTIONS = tuple(name for name in vars(Book) if not name.startswith("_"))
+
+
+def _as_shown(book: Book) -> Book:
+    """Return what a policy has of a book: the methods of `Book`, and nothing that it could write.
+
+    It is made anew for each policy.
+    """
+    return cast(Book, SimpleNamespace(**{name: getattr(book, name) for name in _QUESTIONS}))
+
+
+def _check_prefixes(policies: Sequence[Policy]) -> None:
+    owned = sorted([*OF_RULES, *(each for policy in policies for each in policy.prefixes)])
+    for first, second in pairwise(owned):
+        if second.startswith(first):
+            raise ValueError(f"Two policies, or a policy and the rules, write totals {second!r}.")
 
 
 # -- what an entry changes
 
 
-def changes(entry: Entry, book: Book, policies: Sequence[Policy]) -> dict[str, str]:
-    """Return the running totals that an entry changes.
+def changes(entry: Entry, book: Book) -> dict[str, str]:
+    """Return the running totals of the rules that an entry changes.
 
     Args:
         entry: An entry that breaks no rule.
         book: The ledger before the entry.
-        policies: Policies with totals of their own.
 
     Returns:
         The text of each changed total after the entry, by subject.
 
     Raises:
-        ValueError: if the entry's kind is unknown, or a policy writes a total of the rules.
+        ValueError: if the entry's kind is unknown.
     """
-    found = _changes(entry, book)
-    for policy in policies:
-        own = policy.totals(entry, book)
-        if any(subject.startswith(OF_RULES) for subject in own):
-            raise ValueError(f"The policy {policy.name!r} writes a running total of the rules.")
-        found |= own
-    return found
-
-
-def _changes(entry: Entry, book: Book) -> dict[str, str]:
     match known_kind(entry.kind):
         case "open":
             return {account_total(entry.receipt.account): balance_text(Balance())}
@@ -106,7 +156,7 @@ def _changes(entry: Entry, book: Book) -> dict[str, str]:
             before = use(book, entry.reservation)
             cost, event = charged_event(entry.receipt)
             stage = str(entry.body["stage"])
-            stages = {**(before.stages or {}), stage: before.of(stage) + cost}
+            stages = {**before.stages, stage: before.of(stage) + cost}
             after = Use(before.tally.plus(cost, event), before.results, stages)
             return {reservation_total(entry.reservation): use_text(after)}
         case "commit":
@@ -155,8 +205,8 @@ def _settle(entry: Entry, book: Book) -> dict[str, str]:
 # -- what an entry must not break
 
 
-def broken_rule(entry: Entry, book: Book, policies: Sequence[Policy]) -> str | None:
-    """Return which rule of the ledger, or which policy, an entry breaks; None if it breaks none.
+def broken_rule(entry: Entry, book: Book) -> str | None:
+    """Return which rule of the ledger an entry breaks; None if it breaks none.
 
     The text continues a sentence about the entry. Code that writes entries checks the same
     conditions earlier, with messages that tell the user what to do.
@@ -164,15 +214,7 @@ def broken_rule(entry: Entry, book: Book, policies: Sequence[Policy]) -> str | N
     Args:
         entry: The entry.
         book: The ledger before the entry.
-        policies: What is checked after the rules.
     """
-    broken = _broken_rule(entry, book)
-    for policy in policies:
-        broken = broken or policy.refused(entry, book)
-    return broken
-
-
-def _broken_rule(entry: Entry, book: Book) -> str | None:
     receipt = entry.receipt
     match known_kind(entry.kind):
         case "ledger" | "key" | "approve" | "withdraw" | "declare-public":
@@ -240,6 +282,10 @@ def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | 
             return f"has another neighbouring relation or unit than account {charter.name!r}"
         if not promised(charter, promise).within(left_of_total(book, charter)):
             return f"promises more than account {charter.name!r} has left"
+    # privacy: amounts add up over one unit, and a unit is what one column identifies.
+    other = other_columns(book, promise.account, dict(promise.columns))
+    if other is not None:
+        return f"identifies its units by other columns than release {other.release!r}"
     return None
 
 
@@ -325,11 +371,8 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
             used = use(book, promise.position)
             if exact_fraction(body["spent"]) != used.tally.cost:
                 return "states another sum than the charges have"
-            stated = whereabouts(book, promise.account)
-            if {name: body.get(name) for name in (*stated, "adopted")} != {
-                "adopted": None,
-                **stated,
-            }:
+            stated = {"adopted": None, **whereabouts(book, promise.account)}
+            if {name: body.get(name) for name in stated} != stated:
                 return "states another ledger, or other totals, than those that paid"
             if body["outcome"] not in OUTCOMES or not isinstance(body["seen"], bool):
                 return "has no valid outcome"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Protocol
 
 from dp_core.kernel.canonical import canonical_json
@@ -46,16 +47,20 @@ class Use:
     Attributes:
         tally: Sums over its charges.
         results: Number of committed results.
-        stages: Sum of the charges of each stage, in the release's currency; None without charges.
+        stages: Sum of the charges of each stage, in the release's currency.
     """
 
     tally: Tally = NO_CHARGES
     results: int = 0
-    stages: Mapping[str, Fraction] | None = None
+    stages: Mapping[str, Fraction] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # `_use_of` keeps it for later readers, so nobody may change it.
+        object.__setattr__(self, "stages", MappingProxyType(dict(self.stages)))
 
     def of(self, stage: str) -> Fraction:
         """Return the sum of a stage's charges, in the release's currency."""
-        return (self.stages or {}).get(stage, Fraction(0))
+        return self.stages.get(stage, Fraction(0))
 
 
 class Book(Protocol):
@@ -154,7 +159,7 @@ def balance_text(value: Balance) -> str:
 def use_text(value: Use) -> str:
     """Return the text of the running total of a reservation's use."""
     tally = value.tally
-    stages = {stage: str(spent) for stage, spent in (value.stages or {}).items()}
+    stages = {stage: str(spent) for stage, spent in value.stages.items()}
     sums = [tally.charges, str(tally.cost), str(tally.rho), str(tally.own_delta)]
     return _text([*sums, value.results, stages])
 
@@ -208,6 +213,35 @@ def subtree(book: Book, account: str) -> list[str]:
     for name in found:
         found += book.accounts_within(name)
     return found
+
+
+def other_columns(book: Book, account: str, columns: Mapping[str, str]) -> Promise | None:
+    """Return an earlier release of an account's family that tells units by other columns.
+
+    The costs of two such releases do not add up: one person can have many values in the other
+    release's column, and each of them is protected on its own.
+
+    Args:
+        book: The ledger.
+        account: Account of a release.
+        columns: Its `ProtectedUnit.columns`; a key that one of the two does not state is not
+            compared.
+
+    Returns:
+        The promise of the earlier release; None if all agree. A reservation that was returned
+        fixes nothing.
+    """
+    if not columns:
+        return None
+    for promise, end in book.promises_of(subtree(book, lineage(book, account)[-1].name)):
+        if end is not None and end.body["outcome"] == "returned":
+            continue
+        stated = dict(promise.columns)
+        if any(stated.get(key, column) != column for key, column in columns.items()):
+            return promise
+        if stated.keys() >= columns.keys():
+            return None  # it was compared with all before it
+    return None
 
 
 def left_of_total(book: Book, charter: Charter) -> Amount:

@@ -17,7 +17,7 @@ from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
 from dp_core.kernel.ledger.entries import Entry, make_entry, signed_message, unique_key
 from dp_core.kernel.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
-from dp_core.kernel.ledger.rules import broken_rule, changes
+from dp_core.kernel.ledger.rules import judged
 from dp_core.kernel.ledger.running_totals import reservation_total
 from dp_core.kernel.ledger.signatures import Signer
 from dp_core.policies.all_policies import POLICIES
@@ -412,7 +412,7 @@ class Transaction:
             previous=link,
         )
         entry = self._signed(entry)
-        broken = broken_rule(entry, self, POLICIES)
+        broken, after = judged(entry, self, POLICIES)
         if broken is not None:
             # Callers check the same conditions earlier, with more helpful messages.
             raise LedgerCorrupt(
@@ -420,7 +420,6 @@ class Transaction:
                 " `dp-release ledger verify` checks what is there.",
                 row="entry-refused",
             )
-        after = changes(entry, self, POLICIES)
         self.connection.execute(_ADD, _columns(entry))
         self._last = position, entry.link, recorded
         self.has_appended = True

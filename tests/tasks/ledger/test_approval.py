@@ -6,7 +6,7 @@ from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.composition import NOTHING
 from dp_core.kernel.ledger import rules
 from dp_core.policies import approval
-from tests.ledgers import HOME, KEY, LAPLACE, WHO, begin, measure, on, steps_of
+from tests.ledgers import HOME, KEY, LAPLACE, WHO, begin, measure, on, steps_of, take_everything
 from tests.specs import plan_of
 
 pytestmark = [pytest.mark.any_database, pytest.mark.usefixtures("town")]
@@ -124,11 +124,10 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
         if kind != "hold":
             writer.await_approval(held, "after-approval", SETS)
     from tasks.ledger import reservation_entries
-    from tasks.ledger.database import transaction as rows_module
 
     add, settle = reservation_entries.add, reservation_entries.add_settlement
     with monkeypatch.context() as patch:
-        patch.setattr(rows_module, "broken_rule", lambda *_: None)
+        take_everything(patch)
         with ledger.lease("first", HOME) as writer, writer._writing() as rows:
             if kind == "settle":
                 patch.setattr(reservation_entries, "settled_with", lambda _: {})

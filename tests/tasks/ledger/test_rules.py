@@ -7,10 +7,23 @@ import pytest
 from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.ledger.audit import MemoryBook, audit
-from dp_core.kernel.ledger.rules import Policy, changes
+from dp_core.kernel.ledger.rules import Policy, judged
+from dp_core.policies.all_policies import POLICIES
+from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, audited, begin, open_town, steps_of
-from tests.specs import plan_of
+from tests.ledgers import (
+    HOME,
+    LAPLACE,
+    VANDAL,
+    audited,
+    begin,
+    open_town,
+    refuse,
+    spend,
+    step,
+    steps_of,
+)
+from tests.specs import SCHEMA, plan_of
 
 pytestmark = pytest.mark.any_database
 
@@ -21,6 +34,13 @@ def ledger(ledger_url):
     open_town(ledger)
     open_town(ledger, "village")
     return ledger
+
+
+TENTH = {
+    "epsilon": "1/10",
+    "currency": {"kind": "pure", "limit": "1/10", "own_delta": "0"},
+    "costs": {},
+}
 
 
 def reserve_body(plan, **changes):
@@ -150,11 +170,36 @@ def test_a_policy_can_refuse_an_entry_but_not_write_a_total_of_the_rules(ledger,
         with pytest.raises(LedgerCorrupt, match=rf"\({refused}\) x"):
             audit(walk(), (never,))
     for subject in ("account/town", "reservation/3"):
-        forging = Policy("forging", none_refused, lambda *_, at=subject: {at: "[[0,0],[0,0]]"})
-        with pytest.raises(LedgerCorrupt):
-            audit(walk(), (forging,))
-        with pytest.raises(ValueError, match="forging"):
-            changes(entries[1], MemoryBook(), (forging,))
+        for own in ({subject: "[[0,0],[0,0]]"}, Lying({subject: "[[0,0],[0,0]]"}), {"x/y": "1"}):
+            forging = Policy("forging", none_refused, lambda *_, own=own: own, ("mine/",))
+            with pytest.raises(LedgerCorrupt):
+                audit(walk(), (forging,))
+            with pytest.raises(ValueError, match="forging"):
+                judged(entries[1], MemoryBook(), (forging,))
+        taken = Policy("taken", none_refused, none, (subject[:3],))
+        with pytest.raises(ValueError, match="write totals"):
+            judged(entries[1], MemoryBook(), (taken,))
+    first, second = (Policy(name, none_refused, none, ("mine/",)) for name in "ab")
+    with pytest.raises(ValueError, match="write totals 'mine/'"):
+        judged(entries[1], MemoryBook(), (first, second))
+
+
+def test_a_policy_cannot_change_what_the_rules_read(ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(transaction, "POLICIES", (*POLICIES, VANDAL))
+    monkeypatch.setattr("tasks.ledger.release_writer.check_stages", lambda *_: None)
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan_of(tmp_path, LAPLACE))
+        half = held.costs["measure"] / 2
+        for name in ("one", "two"):
+            writer.charge(held, name, [step(held, "measure", name, half)])
+        for more in (half, half / 100):
+            with pytest.raises(LedgerCorrupt, match="more than stage 'measure' has"):
+                writer.charge(held, "more", [step(held, "measure", "more", more)])
+    ledger.verify()
+    walk = [(entry, None) for entry, _ in ledger.all_entries()]
+    plain, spoilt = audit(walk, ()), audit(walk, (VANDAL,))
+    assert plain == spoilt
+    assert plain.entries == ledger.head().position
 
 
 def test_an_extension_is_asked_only_if_the_reservation_names_it(ledger, tmp_path):
@@ -196,6 +241,62 @@ def test_an_account_of_core_questions_refuses_plans_with_extensions(ledger, tmp_
                 rows.append("reserve", account=account, release=account, about="p", body=body)
             writer.reserve(plan_of(tmp_path, account=account, release=account))
     ledger.verify()
+
+
+def of_persons(folder, release, column, account="people"):
+    schema = SCHEMA.replace("unit: row", f"unit: {{column: {column}, max_rows: 3}}")
+    return plan_of(folder / release, schema=schema, release=release, account=account)
+
+
+def test_releases_of_one_family_identify_persons_by_one_column(ledger, tmp_path):
+    open_town(ledger, "people", unit="person")
+    for name in ("north", "south"):
+        open_town(ledger, name, unit="person", within="people")
+    refuse(ledger, of_persons(tmp_path, "typo", "interveiw", "north"))  # returned: fixes nothing
+    spend(ledger, of_persons(tmp_path, "first", "interview", "north"))
+    before = ledger.head()
+    for account in ("north", "south", "people"):
+        plan = of_persons(tmp_path, f"{account}-2", "batch", account)
+        with ledger.lease(plan.spec.release, HOME) as writer:
+            with pytest.raises(BudgetRefused, match="by 'batch', but release 'first'") as caught:
+                writer.reserve(plan)
+            with pytest.raises(LedgerCorrupt, match="other columns than release 'first'"):
+                write_reservation(ledger, plan, account, **plan.spec.privacy.protects.stated)
+        assert caught.value.row == "other-relation"
+        assert ledger.head() == before
+    spend(ledger, of_persons(tmp_path, "third", "interview", "south"))
+    ledger.verify()
+
+
+def test_releases_of_one_account_identify_households_by_one_link(ledger, tmp_path):
+    open_town(ledger, "homes", unit="household")
+    plan = plan_of(tmp_path)
+    household = {"unit": "household", "max_members": 4}
+
+    def write(release, **columns):
+        write_reservation(ledger, plan, "homes", release, **household, **columns, **TENTH)
+
+    write("zero")  # as versions did that stated no column
+    write("first", identified_by="home")  # as earlier versions did
+    write("second", identified_by="home", link="home_id")
+    for columns in ({"link": "street"}, {"identified_by": "street"}):
+        with pytest.raises(LedgerCorrupt, match="other columns than release"):
+            write("third", **{"identified_by": "home", "link": "home_id"} | columns)
+    write("third", identified_by="home")
+    ledger.verify()
+
+
+def write_reservation(ledger, plan, account, release=None, **changes):
+    release, body = release or plan.spec.release, reserve_body(plan, **changes)
+    with ledger._database.writing() as rows:
+        rows.append("reserve", account=account, release=release, about=plan.hash, body=body)
+
+
+class Lying(dict):
+    """Totals that show other subjects than they have."""
+
+    def __iter__(self):
+        return iter(["mine/x"])
 
 
 def none(_entry, _book):

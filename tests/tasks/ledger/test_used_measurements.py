@@ -11,9 +11,18 @@ from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.composition import NOTHING
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.plan import Plan, make_plan
-from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
-from tests.ledgers import HOME, KEY, basic, open_town, reserve, spend, steps_of, zcdp
+from tests.ledgers import (
+    HOME,
+    KEY,
+    basic,
+    open_town,
+    reserve,
+    spend,
+    steps_of,
+    take_everything,
+    zcdp,
+)
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
@@ -145,7 +154,7 @@ def test_writer_and_audit_refuse_a_reservation_that_breaks_the_rule(
 
     with pytest.raises(LedgerCorrupt, match=rule):
         write(body | changes)
-    monkeypatch.setattr(transaction, "broken_rule", lambda *_: None)
+    take_everything(monkeypatch)
     write(body | changes)
     with pytest.raises(LedgerCorrupt, match=rule):
         ledger.verify()
