@@ -16,7 +16,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.statistic import ClaimedCodes, Sum
@@ -249,20 +249,22 @@ class Linear(Sum):
 
     def l1(self, neighbours: Neighbours) -> int:
         """Return the largest L1 norm, of one record's vector or of two records' difference."""
-        return _largest_of(self, neighbours)[0]
+        return self._largest(neighbours)[0]
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Return the largest squared L2 norm of the same vectors."""
-        return _largest_of(self, neighbours)[1]
+        return self._largest(neighbours)[1]
+
+    def of_row(self, neighbours: Neighbours) -> Bounds:
+        l1, l2_squared = self._largest(neighbours)
+        return l1, l1, l2_squared
+
+    def _largest(self, neighbours: Neighbours) -> tuple[int, int]:
+        sizes = {name: codes + or_missing for name, codes, or_missing in self.codes}
+        return largest(self.terms(), sizes, neighbours)
 
     def claimed_codes(self) -> Sequence[ClaimedCodes]:
         return self.codes
-
-
-@lru_cache(maxsize=4096)
-def _largest_of(question: Linear, neighbours: Neighbours) -> tuple[int, int]:
-    sizes = {name: codes + or_missing for name, codes, or_missing in question.codes}
-    return largest(question.terms(), sizes, neighbours)
 
 
 def largest(
