@@ -135,6 +135,7 @@ def plan_tables(sizes: Sequence[int], cliques: Sequence[Sequence[int]]) -> Table
     Raises:
         ValueError: if a clique repeats a column or has more than 2**31 cells.
     """
+    sizes, cliques = tuple(sizes), tuple(map(tuple, cliques))
     for clique in cliques:
         if len(set(clique)) != len(clique):
             raise ValueError(f"A clique repeats a column: {clique}.")
@@ -152,7 +153,7 @@ def plan_tables(sizes: Sequence[int], cliques: Sequence[Sequence[int]]) -> Table
     )
     number = dict(zip(asked, serving.tolist(), strict=True))
     chosen = tuple(number[tuple(sorted(clique))] for clique in cliques)
-    return TablePlan(tuple(sizes), tuple(map(tuple, cliques)), tables, chosen)
+    return TablePlan(sizes, cliques, tables, chosen)
 
 
 def count_tables(columns: Sequence[NDArray[Any]], plan: TablePlan) -> list[NDArray[np.int64]]:
@@ -197,7 +198,7 @@ def count_codes(
     return plan.project(count_tables(columns, plan))
 
 
-def _cells(sizes: Sequence[int], axes: Axes) -> int:
+def _cells(sizes: Sequence[int], axes: Sequence[int]) -> int:
     return math.prod(sizes[axis] for axis in axes)
 
 

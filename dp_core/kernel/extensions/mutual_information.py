@@ -158,6 +158,6 @@ def _change(rows: int, grid: int, binary: bool, neighbours: Neighbours) -> int:
 @lru_cache(maxsize=1 << 16)
 def _log(number: int) -> int:
     """Return the natural logarithm in units of 10^-30, off by at most .51 of them."""
-    # privacy: of one argument, only a plain whole number is its own key; one of another type cannot
-    # be found in its place. Every step is in this context; the thread's own rounds to 28 digits, or to any other.
+    # privacy: a single plain number is its own key, which no number of another type can be. Every
+    # step is in this context; the thread's own rounds to 28 digits, or to any other.
     return int(_DIGITS.to_integral_value(_DIGITS.scaleb(_DIGITS.ln(Decimal(number)), _PLACES)))

@@ -88,11 +88,11 @@ class Cells:
 
         It is that of the linear family: a row is in one cell of each set of columns.
         """
-        return _largest_of_cells(self, neighbours)[0]
+        return _largest_of_cells(self.to_json(), neighbours)[0]
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Return a bound on the sum of the squares of these changes; see `l1`."""
-        return _largest_of_cells(self, neighbours)[1]
+        return _largest_of_cells(self.to_json(), neighbours)[1]
 
     def claimed_codes(self) -> Iterable[ClaimedCodes]:
         """Return none: a row is in one cell of a table, however many there are."""
@@ -204,12 +204,14 @@ Queries: TypeAlias = Cells | Parities
 """A list of 0/1-valued counting queries."""
 
 
-def _largest_of_cells(queries: Cells, neighbours: Neighbours) -> tuple[int, int]:
+@remembered(64)
+def _largest_of_cells(document: Mapping[str, Any], neighbours: Neighbours) -> tuple[int, int]:
     """Return the L1 and the squared L2 sensitivity of queries about cells.
 
     Equal queries are in terms of their own, so that no cell occurs twice in a term. Codes that no
     query names are one further code.
     """
+    queries = Cells.from_json(document)
     sizes: dict[str, int] = {}
     # The n-th of equal queries is in the n-th term of its columns.
     asked: dict[Clique, Counter[tuple[int, ...]]] = {}
@@ -248,6 +250,7 @@ def _even(shape: Sequence[int]) -> NDArray[np.bool_]:
     return frozen(ones % 2 == 0)
 
 
+@remembered(64)
 def _most_odd(cliques: Sequence[Clique]) -> int:
     """Return a bound on the number of cliques that meet one set of columns in an odd number."""
     # Columns that no clique joins, not even through others, may be in t or not independently.

@@ -14,7 +14,7 @@ are computed here, and no question needs a proof of its own.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, NamedTuple
@@ -22,8 +22,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.canonical import remembered
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.statistic import ClaimedCodes, Sum
@@ -249,22 +249,25 @@ class Linear(Sum):
 
     def l1(self, neighbours: Neighbours) -> int:
         """Return the largest L1 norm, of one record's vector or of two records' difference."""
-        return self._largest(neighbours)[0]
+        return _largest_of(self.to_json(), neighbours)[0]
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Return the largest squared L2 norm of the same vectors."""
-        return self._largest(neighbours)[1]
-
-    def of_row(self, neighbours: Neighbours) -> Bounds:
-        l1, l2_squared = self._largest(neighbours)
-        return l1, l1, l2_squared
-
-    def _largest(self, neighbours: Neighbours) -> tuple[int, int]:
-        sizes = {name: codes + or_missing for name, codes, or_missing in self.codes}
-        return largest(self.terms(), sizes, neighbours)
+        return _largest_of(self.to_json(), neighbours)[1]
 
     def claimed_codes(self) -> Sequence[ClaimedCodes]:
         return self.codes
+
+
+@remembered(4096)
+def _largest_of(document: Mapping[str, Any], neighbours: Neighbours) -> tuple[int, int]:
+    from dp_core.kernel.questions.vetted import sum_from_json  # it lists what is defined from here
+
+    # privacy: of the question that the text describes, whoever asked about it.
+    question = sum_from_json(document)
+    assert isinstance(question, Linear)
+    sizes = {name: codes + or_missing for name, codes, or_missing in question.codes}
+    return largest(question.terms(), sizes, neighbours)
 
 
 def largest(

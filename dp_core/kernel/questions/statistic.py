@@ -80,10 +80,6 @@ class Statistic(ABC):
         """Return a bound on the sum of the squares of these changes."""
         return self.largest_change(neighbours) ** 2 * self.length
 
-    def of_row(self, neighbours: Neighbours) -> Bounds:
-        """Return `largest_change`, `l1` and `l2_squared`."""
-        return self.largest_change(neighbours), self.l1(neighbours), self.l2_squared(neighbours)
-
     @abstractmethod
     def exact(self, counter: Counter) -> NDArray[np.int64]:
         """Return the exact values, shape (length,). Confidential."""
@@ -152,7 +148,8 @@ class Statistic(ABC):
             ValueError: if `to_json` cannot have returned the document (or another error of
                 `GARBAGE`).
         """
-        return cls.read(document).of_row(neighbours)
+        found = cls.read(document)
+        return found.largest_change(neighbours), found.l1(neighbours), found.l2_squared(neighbours)
 
 
 class TableStatistic(Statistic):

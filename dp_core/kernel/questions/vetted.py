@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from dp_core.kernel import extensions
-from dp_core.kernel.canonical import remembered
 from dp_core.kernel.cost.sensitivity import Bounds, in_shares, of_unit
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
-from dp_core.kernel.privacy import Neighbours, Relation
+from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions import descriptions
 from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import (
@@ -118,14 +117,14 @@ def bounds(statistic: Statistic, relation: Relation) -> Bounds:
         BadInput: if its sensitivity is proven for a public number of rows only, and that is not
             public.
     """
-    # privacy: what is charged is what everyone who verifies the receipt computes.
-    document = statistic.to_json()
-    return of_unit(relation, lambda rows: _required(document, rows))
-
-
-@remembered(4096)
-def _required(document: Mapping[str, Any], rows: Neighbours) -> Bounds:
-    return _kind(document["name"], document.get("about")).required(document, rows)
+    return of_unit(
+        relation,
+        lambda rows: (
+            statistic.largest_change(rows),
+            statistic.l1(rows),
+            statistic.l2_squared(rows),
+        ),
+    )
 
 
 def asked_in_shares(statistic: Asked, relation: Relation) -> Asked:
@@ -176,7 +175,7 @@ def required(
     # Receipts of the others describe only what decides their sensitivity.
     if domain is not None and issubclass(kind, (Sum, QueryCounts)):
         check_codes(kind.read(document), domain)
-    return in_shares(relation, of_unit(relation, lambda rows: _required(document, rows)))
+    return in_shares(relation, of_unit(relation, lambda rows: kind.required(document, rows)))
 
 
 def sum_from_json(document: Mapping[str, Any]) -> Sum:

@@ -84,7 +84,7 @@ def test_a_receipt_names_the_reference_counts_by_their_hash():
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("tables", [[], "ab", ["a"], 3, None, {"a": 1}])
+@pytest.mark.parametrize("tables", [[], "ab", [("a",)], 3, None, {"a": 1}])
 def test_what_it_never_says_is_refused(tables, relation):
     with pytest.raises(ValueError, match="list of lists"):
         required(checks().to_json() | {"tables": tables}, Relation(relation))
