@@ -135,7 +135,6 @@ def plan_tables(sizes: Sequence[int], cliques: Sequence[Sequence[int]]) -> Table
     Raises:
         ValueError: if a clique repeats a column or has more than 2**31 cells.
     """
-    sizes, cliques = tuple(sizes), tuple(map(tuple, cliques))
     for clique in cliques:
         if len(set(clique)) != len(clique):
             raise ValueError(f"A clique repeats a column: {clique}.")
@@ -153,7 +152,7 @@ def plan_tables(sizes: Sequence[int], cliques: Sequence[Sequence[int]]) -> Table
     )
     number = dict(zip(asked, serving.tolist(), strict=True))
     chosen = tuple(number[tuple(sorted(clique))] for clique in cliques)
-    return TablePlan(sizes, cliques, tables, chosen)
+    return TablePlan(tuple(sizes), tuple(map(tuple, cliques)), tables, chosen)
 
 
 def count_tables(columns: Sequence[NDArray[Any]], plan: TablePlan) -> list[NDArray[np.int64]]:
