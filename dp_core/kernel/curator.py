@@ -32,6 +32,7 @@ from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.noise.threaded_noise import add_in_pieces
 from dp_core.kernel.privacy import Neighbours, Noise, Relation, Stage
 from dp_core.kernel.questions.counting_queries import Queries
+from dp_core.kernel.questions.descriptions import of_type
 from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic, check_codes
@@ -107,7 +108,8 @@ class Curator:
         Raises:
             BadInput: if the statistic cannot be asked of linked tables.
         """
-        return self._noise(cost, self._bounds_in_shares(asked_in_shares(statistic, self.relation)))
+        asked = self._asked(Statistic, statistic)  # type: ignore[type-abstract]
+        return self._noise(cost, self._bounds_in_shares(asked))
 
     def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
         """Return the scale of the noise that `choose` adds, in units of the scores. Public.
@@ -119,8 +121,8 @@ class Curator:
         Raises:
             BadInput: if the statistic cannot be asked of linked tables.
         """
-        change = self._bounds_in_shares(asked_in_shares(statistic, self.relation))[0]
-        scale = choice_event(self.currency, cost, change).scale
+        asked = self._asked(Statistic, statistic)  # type: ignore[type-abstract]
+        scale = choice_event(self.currency, cost, self._bounds_in_shares(asked)[0]).scale
         return scale_in_households(scale, self.relation.shares)
 
     def measure(
@@ -153,6 +155,7 @@ class Curator:
             household; see `in_shares`.
         """
         _, l1, l2_squared = self._count_bounds()
+        cliques = _plain_cliques(cliques)
         steps = [
             Step(
                 stage=stage,
@@ -210,6 +213,7 @@ class Curator:
             Each is one event of exactly its cost, at the interaction's own L1 and L2 sensitivities;
             see `Interaction`.
         """
+        cliques = _plain_cliques(cliques)
         asked = [Interaction(clique, self._domain.project(clique).sizes) for clique in cliques]
         # privacy: a record changes all entries, and the accounting allows this many in each set.
         if sum(of.length for of in asked) > MOST_ENTRIES:
@@ -602,6 +606,12 @@ class Curator:
         # With another remainder than 0 a household would have lost pair rows.
         assert total % self.relation.shares == 0
         return total // self.relation.shares
+
+
+def _plain_cliques(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
+    # privacy: a name of another type could claim to be one column, and be written as another.
+    found: tuple[Clique, ...] = of_type(tuple[Clique, ...], [*map(list, cliques)])
+    return found
 
 
 class _PaidFields(TypedDict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields
 from fractions import Fraction
 from typing import ClassVar
 
@@ -17,8 +16,7 @@ from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE, 
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Relation
-
-_PLAIN = (int, str, Fraction, type(None))
+from dp_core.kernel.questions.descriptions import rebuilt
 
 
 class DrawnQuestion(ABC):
@@ -42,7 +40,13 @@ class DrawnQuestion(ABC):
 
     @abstractmethod
     def shape(self, domain: Domain) -> tuple[int, ...]:
-        """Return the shape of what is drawn, which does not depend on the data."""
+        """Return the shape of what is drawn, which does not depend on the data.
+
+        Raises:
+            ValueError: if the question does not fit the domain.
+        """
+        # privacy: this is before the charge. A draw that fails for some values only would be
+        # repeated until it succeeds, under one charge.
 
     @abstractmethod
     def asks(self, domain: Domain) -> dict[str, object]:
@@ -63,17 +67,8 @@ def rebuilt_extension(question: DrawnQuestion) -> DrawnQuestion:
         ValueError: if no extension has these.
     """
     # privacy: an object of a method could claim any event, or draw something else.
-    if question.NAME not in (SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS):
+    name = question.NAME
+    if type(name) is not str or name not in (SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS):
         raise ValueError("No extension draws the answer to a question of that name.")
-    kind = extension(question.NAME)
-    values = {field.name: _plain(getattr(question, field.name)) for field in fields(kind)}
-    made: DrawnQuestion = kind(**values)
+    made: DrawnQuestion = rebuilt(extension(name), question)
     return made
-
-
-def _plain(value: object) -> object:
-    if type(value) is tuple:
-        return tuple(map(_plain, value))
-    if type(value) not in _PLAIN:
-        raise ValueError(f"A question has plain values, not {type(value).__name__}.")
-    return value

@@ -25,3 +25,14 @@ def exact_fraction(text: object) -> Fraction:
     if not isinstance(text, str) or not _EXACT.fullmatch(text):
         raise ValueError("not an exact fraction")
     return Fraction(text)
+
+
+def plain_fraction(value: object) -> Fraction:
+    """Return a copy of an exact fraction.
+
+    Raises:
+        ValueError: if it is of another type, also of a subclass.
+    """
+    if type(value) is not Fraction:
+        raise ValueError(f"Expected an exact fraction, not {type(value).__name__}.")
+    return Fraction(*map(int, value.as_integer_ratio()))

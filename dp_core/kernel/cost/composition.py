@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
 from typing import Literal, get_args
 
+from dp_core.kernel.canonical import remembered
 from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
 from dp_core.kernel.cost.curves import zcdp_epsilon, zcdp_limit
 from dp_core.kernel.exact import exact_fraction
@@ -199,7 +199,7 @@ class Terms:
         Returns:
             `epsilon` itself (basic), or the rho that implies it at `conversion_delta` (zcdp).
         """
-        main = epsilon if self.is_basic else _rho(epsilon, self.conversion_delta)
+        main = epsilon if self.is_basic else _rho(str(epsilon), str(self.conversion_delta))
         return Amount(main, delta)
 
     def promised(self, currency: Currency, epsilon: Fraction, delta: Fraction) -> Amount:
@@ -398,9 +398,9 @@ def most_sets(terms: Terms, left: Amount, asked: Currency, delta: Fraction, sets
     return 0 if fitting is None else min(sets, int(sets * fitting.limit // asked.limit))
 
 
-@lru_cache(maxsize=256)
-def _rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    return zcdp_limit(epsilon, delta)
+@remembered(256)
+def _rho(epsilon: str, delta: str) -> Fraction:
+    return zcdp_limit(Fraction(epsilon), Fraction(delta))
 
 
 def six_digits(value: Fraction) -> Fraction:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
@@ -45,7 +44,6 @@ class Guarantee:
     theorem: str
 
 
-@functools.lru_cache(maxsize=16)
 def implied(currency: Currency, privacy: Privacy) -> Guarantee:
     """Return the guarantee that the reserved total implies.
 

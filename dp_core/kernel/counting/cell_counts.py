@@ -23,12 +23,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from dp_core.kernel.canonical import remembered
 
 Axes: TypeAlias = tuple[int, ...]
 """Columns of a table, by number."""
@@ -119,8 +120,8 @@ class TablePlan:
         return marginals
 
 
-@lru_cache(maxsize=32)
-def plan_tables(sizes: tuple[int, ...], cliques: tuple[Axes, ...]) -> TablePlan:
+@remembered(32)
+def plan_tables(sizes: Sequence[int], cliques: Sequence[Sequence[int]]) -> TablePlan:
     """Choose the tables to count.
 
     A greedy search starts from the largest clique that no table contains yet. It adds the column
@@ -151,7 +152,7 @@ def plan_tables(sizes: tuple[int, ...], cliques: tuple[Axes, ...]) -> TablePlan:
     )
     number = dict(zip(asked, serving.tolist(), strict=True))
     chosen = tuple(number[tuple(sorted(clique))] for clique in cliques)
-    return TablePlan(sizes, cliques, tables, chosen)
+    return TablePlan(tuple(sizes), tuple(map(tuple, cliques)), tables, chosen)
 
 
 def count_tables(columns: Sequence[NDArray[Any]], plan: TablePlan) -> list[NDArray[np.int64]]:
@@ -196,7 +197,7 @@ def count_codes(
     return plan.project(count_tables(columns, plan))
 
 
-def _cells(sizes: Sequence[int], axes: Axes) -> int:
+def _cells(sizes: Sequence[int], axes: Sequence[int]) -> int:
     return math.prod(sizes[axis] for axis in axes)
 
 

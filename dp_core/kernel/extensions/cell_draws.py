@@ -151,8 +151,8 @@ class CellDraws(DrawnQuestion):
         of_kind = draws_event if self.kind == "independent" else urn_event
         return of_kind(currency, cost, self.records, relation.max_rows)
 
-    def shape(self, domain: Domain) -> tuple[int, int]:  # noqa: ARG002
-        return self.records, len(self.clique)
+    def shape(self, domain: Domain) -> tuple[int, int]:
+        return self.records, len(self.binned(domain))
 
     def asks(self, domain: Domain) -> dict[str, object]:  # noqa: ARG002
         return drawn_cells_asks(self.clique, self.edges, self.records)

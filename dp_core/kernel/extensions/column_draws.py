@@ -183,7 +183,12 @@ class ColumnDraws(DrawnQuestion):
         asks = drawn_asks(self.cliques, self.records, self.sweeps)
         return draws_event(currency, cost, differing_draws(asks, relation), relation.max_rows)
 
-    def shape(self, domain: Domain) -> tuple[int, int]:  # noqa: ARG002
+    def shape(self, domain: Domain) -> tuple[int, int]:
+        # privacy: a draw takes the codes of other columns by their places in the domain.
+        if tuple(clique[:1] for clique in self.cliques) != tuple((n,) for n in domain.columns):
+            raise ValueError("Every column of the domain needs one table, in the domain's order.")
+        for clique in self.cliques:
+            domain.project(clique)
         return self.records, len(self.cliques)
 
     def asks(self, domain: Domain) -> dict[str, object]:  # noqa: ARG002

@@ -158,5 +158,6 @@ def _change(rows: int, grid: int, binary: bool, neighbours: Neighbours) -> int:
 @lru_cache(maxsize=1 << 16)
 def _log(number: int) -> int:
     """Return the natural logarithm in units of 10^-30, off by at most .51 of them."""
-    # privacy: every step in this context; the thread's own rounds to 28 digits, or to any other.
+    # privacy: a single plain number is its own key, which no number of another type can be. Every
+    # step is in this context; the thread's own rounds to 28 digits, or to any other.
     return int(_DIGITS.to_integral_value(_DIGITS.scaleb(_DIGITS.ln(Decimal(number)), _PLACES)))

@@ -211,6 +211,8 @@ class ThresholdTable(DrawnQuestion):
         )
 
     def shape(self, domain: Domain) -> tuple[int, int]:
+        if self.capacity < 1:
+            raise ValueError(f"A table keeps at least 1 cell, not {self.capacity}.")
         return self.capacity, len(words(domain.project(self.clique).sizes)) + 1
 
     def asks(self, domain: Domain) -> dict[str, object]:

@@ -7,15 +7,13 @@ holds the budget that one reservation set aside for a release.
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, assert_never, cast, get_args
 
-from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.canonical import remembered
 from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.document import UNIT_KEYS
@@ -249,11 +247,10 @@ def _used(named: Mapping[str, str] | None) -> UsedMeasurements | None:
 
 def charged_event(receipt: Receipt) -> tuple[Fraction, Event]:
     """Return the cost and the event that a charge's receipt states."""
-    return _charged(str(receipt.body["cost"]), canonical_json(receipt.body["event"]))
+    return _charged(str(receipt.body["cost"]), receipt.body["event"])
 
 
-@lru_cache(maxsize=64)
-def _charged(cost: str, event: bytes) -> tuple[Fraction, Event]:
-    # The key is text, because 1, 1.0 and true are equal in Python. Charges of one batch often have
-    # the same event, so the result is cached.
-    return exact_fraction(cost), event_from_json(json.loads(event))
+@remembered(64)
+def _charged(cost: str, event: Any) -> tuple[Fraction, Event]:
+    # Charges of one batch often have the same event.
+    return exact_fraction(cost), event_from_json(event)

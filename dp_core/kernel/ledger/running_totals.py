@@ -11,11 +11,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Protocol
 
-from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.canonical import canonical_json, remembered
 from dp_core.kernel.cost.composition import NO_CHARGES, NOTHING, Amount, Tally
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.ledger.account_terms import Charter, Promise
@@ -143,7 +142,7 @@ def use(book: Book, reservation: int) -> Use:
     return _use_of(text)
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _use_of(text: str) -> Use:
     # Cached, because the rules and the new total of each charge read the same text.
     charges, cost, rho, own_delta, results, stages = json.loads(text)

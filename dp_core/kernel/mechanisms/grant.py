@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dp_core.kernel.exact import plain_fraction
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.privacy import Stage
 
@@ -16,6 +17,8 @@ TABLE: Mapping[str, object] = {"name": "table"}
 @dataclass(frozen=True, slots=True)
 class Step:
     """One planned event: what is asked of the data, with which noise, at which cost.
+
+    Raises ValueError unless its stage and name are plain texts, and its cost a plain fraction.
 
     Attributes:
         stage: Stage whose share of the budget pays.
@@ -34,6 +37,13 @@ class Step:
     event: Event
     shape: tuple[int, ...]
     asks: Mapping[str, object] = field(default_factory=lambda: TABLE)
+
+    def __post_init__(self) -> None:
+        # privacy: a fraction or a text of another type could compare, add up or be written as it
+        # likes, and even a fraction could change after the charge.
+        if {type(self.stage), type(self.name)} != {str}:
+            raise ValueError("The stage and the name of a step must be plain texts.")
+        object.__setattr__(self, "cost", plain_fraction(self.cost))
 
 
 @dataclass(frozen=True, slots=True)

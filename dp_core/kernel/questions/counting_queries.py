@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 from math import comb
 from typing import Any, ClassVar, TypeAlias
@@ -18,6 +17,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.canonical import remembered
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.descriptions import of_type
@@ -88,11 +88,11 @@ class Cells:
 
         It is that of the linear family: a row is in one cell of each set of columns.
         """
-        return _largest_of_cells(self, neighbours)[0]
+        return _largest_of_cells(self.to_json(), neighbours)[0]
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Return a bound on the sum of the squares of these changes; see `l1`."""
-        return _largest_of_cells(self, neighbours)[1]
+        return _largest_of_cells(self.to_json(), neighbours)[1]
 
     def claimed_codes(self) -> Iterable[ClaimedCodes]:
         """Return none: a row is in one cell of a table, however many there are."""
@@ -204,13 +204,14 @@ Queries: TypeAlias = Cells | Parities
 """A list of 0/1-valued counting queries."""
 
 
-@lru_cache(maxsize=64)
-def _largest_of_cells(queries: Cells, neighbours: Neighbours) -> tuple[int, int]:
+@remembered(64)
+def _largest_of_cells(document: Mapping[str, Any], neighbours: Neighbours) -> tuple[int, int]:
     """Return the L1 and the squared L2 sensitivity of queries about cells.
 
     Equal queries are in terms of their own, so that no cell occurs twice in a term. Codes that no
     query names are one further code.
     """
+    queries = Cells.from_json(document)
     sizes: dict[str, int] = {}
     # The n-th of equal queries is in the n-th term of its columns.
     asked: dict[Clique, Counter[tuple[int, ...]]] = {}
@@ -240,8 +241,8 @@ def _cells_block(names: Clique, cells: list[tuple[int, ...]]) -> Block:
     return Block(names, units(len(cells), none=True), numbers)
 
 
-@lru_cache(maxsize=64)
-def _even(shape: tuple[int, ...]) -> NDArray[np.bool_]:
+@remembered(64)
+def _even(shape: Sequence[int]) -> NDArray[np.bool_]:
     """Return which cells of a table have an even number of ones, shape `shape`."""
     ones = np.zeros(shape, dtype=np.int64)
     for axis, size in enumerate(shape):
@@ -249,7 +250,7 @@ def _even(shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return frozen(ones % 2 == 0)
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _most_odd(cliques: Sequence[Clique]) -> int:
     """Return a bound on the number of cliques that meet one set of columns in an odd number."""
     # Columns that no clique joins, not even through others, may be in t or not independently.

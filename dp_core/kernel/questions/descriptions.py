@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from dp_core.kernel.exact import plain_fraction
 from dp_core.kernel.questions.whole_numbers import frozen
 
 Described = TypeVar("Described")
@@ -38,8 +40,8 @@ def fields_from_json(kind: type[Described], values: Mapping[str, Any]) -> Descri
     """Return the dataclass whose fields `fields_json` returned.
 
     Args:
-        kind: A dataclass with fields of texts, whole numbers, truth values, tuples, arrays of
-            64-bit whole numbers, which are copied, and dataclasses of such or with an own
+        kind: A dataclass with fields of texts, whole numbers, fractions, truth values, tuples,
+            arrays of 64-bit whole numbers, which are copied, and dataclasses of such or with an own
             `from_json`.
         values: Its fields, and maybe the `name` of a question.
 
@@ -65,19 +67,33 @@ def rebuilt(kind: type[Described], question: object) -> Described:
     }
     return kind(
         **{
-            name: (_reread if dataclasses.is_dataclass(value) else _read)(hints[name], value)
+            name: _reread(hints[name], _Itself(value))
+            if dataclasses.is_dataclass(value)
+            else of_type(hints[name], _plain(value))
             for name, value in values.items()
         }
     )
 
 
-def _read(hint: Any, value: Any) -> Any:
-    return of_type(hint, _plain(value))
+class _Itself:
+    """An object that equals only itself, whatever it claims."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.value is self.value
 
 
-_reread = lru_cache(maxsize=8)(_read)
-"""Methods ask about the same list of queries in every round. Whatever an object claims to be equal
-to, what is returned was read from plain values."""
+@lru_cache(maxsize=8)
+def _reread(hint: Any, of: _Itself) -> Any:
+    # Methods ask about the same list of queries in every round.
+    return of_type(hint, _plain(of.value))
 
 
 def of_type(hint: Any, value: Any) -> Any:
@@ -106,10 +122,11 @@ def of_type(hint: Any, value: Any) -> Any:
     if dataclasses.is_dataclass(hint):
         own = getattr(hint, "from_json", None)
         return own(value) if own else fields_from_json(cast(Any, hint), value)
+    literal = get_origin(hint) is Literal
     # privacy: True is 1 to Python, and a float may equal a whole number.
-    if type(value) is not (str if get_origin(hint) is Literal else hint):
+    if type(value) is not (str if literal else hint) or (literal and value not in inner):
         raise ValueError(f"Expected {hint}.")
-    return value
+    return plain_fraction(value) if hint is Fraction else value
 
 
 def _fits(kind: Any, value: Mapping[str, Any]) -> bool:

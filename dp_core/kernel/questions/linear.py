@@ -14,15 +14,15 @@ are computed here, and no question needs a proof of its own.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.canonical import remembered
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
@@ -249,18 +249,23 @@ class Linear(Sum):
 
     def l1(self, neighbours: Neighbours) -> int:
         """Return the largest L1 norm, of one record's vector or of two records' difference."""
-        return _largest_of(self, neighbours)[0]
+        return _largest_of(self.to_json(), neighbours)[0]
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Return the largest squared L2 norm of the same vectors."""
-        return _largest_of(self, neighbours)[1]
+        return _largest_of(self.to_json(), neighbours)[1]
 
     def claimed_codes(self) -> Sequence[ClaimedCodes]:
         return self.codes
 
 
-@lru_cache(maxsize=4096)
-def _largest_of(question: Linear, neighbours: Neighbours) -> tuple[int, int]:
+@remembered(4096)
+def _largest_of(document: Mapping[str, Any], neighbours: Neighbours) -> tuple[int, int]:
+    from dp_core.kernel.questions.vetted import sum_from_json  # it lists what is defined from here
+
+    # privacy: of the question that the text describes, whoever asked about it.
+    question = sum_from_json(document)
+    assert isinstance(question, Linear)
     sizes = {name: codes + or_missing for name, codes, or_missing in question.codes}
     return largest(question.terms(), sizes, neighbours)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from math import isqrt, prod, sqrt
 from typing import Any, ClassVar, Literal, Self
@@ -20,6 +19,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.canonical import remembered
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.questions.linear import (
     Block,
@@ -448,8 +448,8 @@ class KernelCounts(Linear):
         return ((bins(self.column, self.edges, _kernel(self.bins, self.weights)),),)
 
 
-@lru_cache(maxsize=1)
-def _kernel(bins: int, weights: tuple[int, ...]) -> NDArray[np.int64]:
+@remembered(1)
+def _kernel(bins: int, weights: Sequence[int]) -> NDArray[np.int64]:
     """Return the weights of records by bin, those without a number last, shape (bins + 1,) * 2."""
     by_distance = np.zeros(bins, dtype=np.int64)
     by_distance[: len(weights)] = weights
@@ -536,7 +536,7 @@ def _first_cosines(bins: int, kept: int) -> NDArray[np.int64]:
     return _cosine_table(bins, -(-kept // 256) * 256)[:kept]
 
 
-@lru_cache(maxsize=1)
+@remembered(1)
 def _cosine_table(bins: int, kept: int) -> NDArray[np.int64]:
     # Methods ask for the sensitivities of every number of coefficients.
     return frozen(cosines(bins, np.arange(kept)))
@@ -553,7 +553,7 @@ def cosines(bins: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return _of_angles(bins)[angles]
 
 
-@lru_cache(maxsize=4)
+@remembered(4)
 def _of_angles(bins: int) -> NDArray[np.int64]:
     """Return cos(pi a/(2 bins)) for a = 0 to 4 bins - 1 as the nearest whole numbers of 1/GRID.
 
@@ -727,7 +727,7 @@ def _squared_norm(size: int, columns: int) -> int:
     return 32 if size == 2 else max(32 * size, 2 ** min(12, 32 // columns)) ** 2
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _weights(size: int, columns: int) -> NDArray[np.int64]:
     """Return the weights of a column of `size` codes, one of so many columns."""
     square = _squared_norm(size, columns)
