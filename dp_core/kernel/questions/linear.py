@@ -13,6 +13,7 @@ are computed here, and no question needs a proof of its own.
 
 from __future__ import annotations
 
+import importlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -261,10 +262,10 @@ class Linear(Sum):
 
 @remembered(4096)
 def _largest_of(document: Mapping[str, Any], neighbours: Neighbours) -> tuple[int, int]:
-    from dp_core.kernel.questions.vetted import sum_from_json  # it lists what is defined from here
-
+    # The closed list is looked up by name, as it lists what is defined from here.
+    listed = importlib.import_module("dp_core.kernel.questions.vetted")
     # privacy: of the question that the text describes, whoever asked about it.
-    question = sum_from_json(document)
+    question = listed.sum_from_json(document)
     assert isinstance(question, Linear)
     sizes = {name: codes + or_missing for name, codes, or_missing in question.codes}
     return largest(question.terms(), sizes, neighbours)
