@@ -14,7 +14,8 @@ from dp_core.kernel.document import (
     protected_unit,
 )
 from dp_core.kernel.errors import BadInput
-from tests.dp_core.kernel.coding.test_coding_rule import AGE, SEX
+from tests.vectors.make import DOCUMENT as PLAIN
+from tests.vectors.make import SEX, UNITS
 
 PERSON = ProtectedUnit("person", "id", 3, ("", "?"))
 ZERO = {"text": "no such", "columns": ["sex", "age"], "codes": [[0], [0, 1]]}
@@ -22,26 +23,19 @@ CLAUSE = [
     {"kind": "among", "column": "sex", "codes": [1]},
     {"kind": "at-most", "terms": [["age", 1]], "bound": 14},
 ]
-UNITS = {"column": "age", "decimals": 0, "edges": []}
+IN_YEARS = {"column": "age", "decimals": 0, "edges": []}
 RULE = {
     "text": "if",
     "key": "rules",
     "columns": ["sex", "age"],
     "clauses": [CLAUSE],
-    "units": [UNITS],
+    "units": [IN_YEARS],
 }
 RULES = {"impossible": [ZERO], "between": [RULE], "nested": None, "members": []}
-DOCUMENT = {
-    "format": {"name": NAME, "version": VERSION},
-    "release": "town-2026",
-    "neighbours": "replace-one",
+DOCUMENT = PLAIN | {
     "unit": PERSON.to_json(),
-    "records": {"of": "rows"},
-    "columns": [SEX, AGE],
     "dependents": [{"column": SEX | {"name": "mr"}, "source": "sex", "codes": [0, 1], "cuts": []}],
     "rules": RULES,
-    "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
-    "stages": {"one_way": "1/500", "measure": "9/500"},
     "extensions": ["indif", "r-score"],
 }
 
@@ -133,7 +127,7 @@ def test_a_unit_comes_back_from_its_plain_values(unit):
         ),
         ("rules", RULES | {"between": [RULE | {"clauses": [[CLAUSE[1] | {"terms": ["age"]}]]}]}),
         ("rules", RULES | {"between": [RULE | {"units": [{"column": "id"}]}]}),
-        ("rules", RULES | {"between": [RULE | {"units": [UNITS | {"edges": ["0", "x"]}]}]}),
+        ("rules", RULES | {"between": [RULE | {"units": [IN_YEARS | {"edges": ["0", "x"]}]}]}),
         ("rules", RULES | {"members": [ZERO]}),
         ("rules", RULES | {"nested": {"columns": ["sex", "age"]}}),
         ("rules", RULES | {"nested": {"columns": ["sex", "age"], "parents": [[0, 1, 3]]}}),
@@ -145,43 +139,16 @@ def test_a_document_with_a_wrong_value_is_refused(key, value):
         check_document(copy.deepcopy(DOCUMENT) | {key: value})
 
 
-HOME = ProtectedUnit("household", "home", 4, ("",), link="home_id")
-HOMES = {
-    "of": "households",
-    "households": "homes",
-    "persons": "people",
-    "key": "home",
-    "link": "home_id",
-    "person_key": "nr",
-    "household_columns": ["tenure"],
-    "person_columns": ["sex"],
-    "larger": "reject",
-    "min_members": 1,
-    "max_members": 4,
-}
-WAVES = ProtectedUnit("person", "id", 1, ("",), ("2023", "2025"))
-PANEL = {
-    "of": "panel",
-    "person": "id",
-    "waves": ["2023", "2024", "2025"],
-    "wave": "year",
-    "columns": {"work": {"2023": "sex"}},
-    "takes_part": {},
-    "ignore_waves": [],
-    "repeated": "reject",
-    "disagreeing": "first",
-}
-
-
-@pytest.mark.parametrize(("unit", "records"), [(HOME, HOMES), (WAVES, PANEL)], ids=["home", "wave"])
-def test_records_are_made_of_what_the_unit_protects(unit, records):
+@pytest.mark.parametrize(("stated", "records"), [each[1:] for each in UNITS])
+def test_records_are_made_of_what_the_unit_protects(stated, records):
+    unit = protected_unit(stated)
     document = DOCUMENT | {"unit": unit.to_json(), "records": records}
     if unit.word == "household":
         names = ("tenure", "members", "sex", "other.sex")
         document |= {"columns": [SEX | {"name": name} for name in names]}
         document |= {"rules": RULES | {"impossible": [], "between": []}}
     assert check_document(document) == unit
-    if unit is HOME:  # a code for no such person
+    if unit.word == "household":  # a code for no such person
         more = [each | {"codes": 4} for each in document["columns"]]
         assert check_document(document | {"columns": more}) == unit
     wrong = {
@@ -200,7 +167,8 @@ def test_records_are_made_of_what_the_unit_protects(unit, records):
 
 
 def test_the_words_of_a_household_name_the_column_of_its_persons():
-    assert HOME.words == (
+    _, household, _ = UNITS[2]
+    assert protected_unit(household).words == (
         "one household (identified by home, its persons by home_id; at most 4 persons)"
     )
 
