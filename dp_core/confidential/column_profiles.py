@@ -49,7 +49,7 @@ class Profiler:
 
     Attributes:
         column: The schema's column.
-        encoder: RuleEncoder of the column.
+        encoder: Encoder of the column.
 
     Args:
         column: The schema's column.

@@ -1,18 +1,19 @@
-"""The log of releases for staff: one line for each event, as text or JSON.
+"""The log of releases for staff, and what Prefect's log of a run says of its release.
 
-The log holds public values from plans, ledger receipts and messages, with one exception: the
-durations of stages depend on the size of the data. So the log is for staff and is never published.
+The log for staff has one line for each event, as text or JSON. It holds public values from plans,
+ledger receipts and messages, with one exception: the durations of stages depend on the size of the
+data. So it is never published.
 
 Two environment variables configure the log, so that worker processes inherit them. DP_RELEASE_LOG
 is the path of the file to append to; `-` is standard error, and without the variable there is no
 log. DP_RELEASE_LOG_FORMAT is `text` (the default) or `json`. Each line is one write, so several
-processes can share a file. A write that fails does not stop a release.
+processes can share a file.
 
-Prefect's log of a run has what `dp-release status` shows, from public values only. Everybody who
-can open Prefect's pages can read these lines. They state neither durations nor numbers of
+Everybody who can open Prefect's pages can read the log of a run there. So its lines have what
+`dp-release status` shows, from public values only, and neither durations nor numbers of
 repetitions.
 
-A line that cannot be written does not stop a release.
+A line that cannot be written to either log does not stop a release.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from dp_core.plan.plan import Plan
     from tasks.ledger.reservations import Charge
     from tasks.run.release_run import Run
-
 
 FILE, FORMAT = "DP_RELEASE_LOG", "DP_RELEASE_LOG_FORMAT"
 FORMATS = ("text", "json")
@@ -243,7 +243,7 @@ def _decimal(cost: Fraction) -> float:
 
 
 _LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
-"""Prefect's loggers of flow runs and of task runs."""
+"""Prefect's loggers of flow runs and of task runs. From here on, lines are for everybody."""
 
 
 def show_lines() -> None:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from dp_core.lab.measures.inference_agreement import Agreement
     from dp_core.schema.definition import Schema
 
-
 NAME = "inference"
 """Name of the files in the internal folder, without their suffixes."""
 

@@ -2,7 +2,7 @@
 
 A published release is public. A file is public only if a person says so, and the ledger refuses a
 file that belongs to an account. The declaration is recorded before the file is looked up, as for a
-comparison. Apart from `public_input`, because `plan` needs no database packages.
+comparison. `public_input` is imported only then: `plan` needs no database packages.
 """
 
 from __future__ import annotations

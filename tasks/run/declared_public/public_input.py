@@ -1,8 +1,6 @@
-"""Check that data declared public, such as a `prior`, belong to no account of the ledger.
+"""Checks that data declared public belong to no account of this home's ledger.
 
-A published release is public. A file is public only if a person says so, and the ledger refuses a
-file that belongs to an account. The declaration is recorded before the file is looked up, as for a
-comparison.
+Files are recognised by their keyed hashes, also files that no release has opened yet.
 """
 
 from __future__ import annotations
