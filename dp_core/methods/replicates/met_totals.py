@@ -18,13 +18,9 @@ from numpy.typing import NDArray
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import (
-    HouseholdRows,
-    from_pair_rows,
-    households_with,
-    to_pair_rows,
-)
+from dp_core.kernel.counting.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
 from dp_core.schema.definition import Schema
+from dp_core.schema.linked.possible_members import households_with
 from dp_core.schema.rules.feasible_values import Bins, blocks_of
 from dp_core.schema.rules.possible_codes import possible
 from dp_core.schema.structure.public_totals import decisive

@@ -6,17 +6,12 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.errors import BadInput, ReleaseError
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import (
-    HouseholdRows,
-    from_pair_rows,
-    households_with,
-    to_pair_rows,
-    with_donors,
-)
+from dp_core.kernel.counting.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
@@ -179,3 +174,46 @@ def _all_alike(
         np.repeat(record[middle + 1 : end, None], households * size, axis=1),
     )
     return to_pair_rows(linked, domain, rows)
+
+
+def with_donors(
+    rows: HouseholdRows, bad: NDArray[np.bool_], *, rng: np.random.Generator
+) -> HouseholdRows:
+    """Return households of which the bad ones are replaced by random good ones, with their members.
+
+    A bad household is replaced by one of as many members, if there is a good one.
+
+    Args:
+        rows: The households.
+        bad: Which households are replaced, shape (households,); not all of them.
+        rng: Generator for post-processing.
+
+    >>> homes, people = np.array([[0, 1, 2]]), np.array([[4, 5, 6, 7]])
+    >>> found = with_donors(
+    ...     HouseholdRows(homes, np.array([1, 2, 1]), people),
+    ...     np.array([False, False, True]),
+    ...     rng=np.random.default_rng(0),
+    ... )
+    >>> found.households.tolist(), found.persons.tolist(), found.sizes.tolist()
+    ([[0, 1, 0]], [[4, 5, 6, 4]], [1, 2, 1])
+    """
+    sizes = rows.sizes
+    source = np.arange(sizes.size)
+    for size in np.unique(sizes[bad]):
+        asked = np.flatnonzero(bad & (sizes == size))
+        alike = np.flatnonzero(~bad & (sizes == size))
+        donors = alike if alike.size else np.flatnonzero(~bad)
+        source[asked] = rng.choice(donors, size=asked.size)
+    return rows.take(source)
+
+
+def households_with(bad: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which households have a bad pair row, shape (households,).
+
+    Args:
+        bad: Which pair rows are bad, household by household.
+        sizes: Number of members of each household.
+    """
+    found = np.zeros(sizes.size, dtype=np.bool_)
+    found[np.repeat(np.arange(sizes.size), np.maximum(sizes * (sizes - 1), 1))[bad]] = True
+    return found

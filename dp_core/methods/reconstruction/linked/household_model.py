@@ -13,12 +13,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.household_rows import (
-    HouseholdRows,
-    households_with,
-    to_pair_rows,
-    with_donors,
-)
+from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS, OTHER, LinkedColumns
 from dp_core.kernel.released import Table
 from dp_core.methods import registry
@@ -32,6 +27,7 @@ from dp_core.methods.reconstruction.linked.member_targets import (
 )
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstructor
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
+from dp_core.schema.linked.possible_members import households_with, with_donors
 from dp_core.schema.structure.households_with_members import codes_with_members, domain_with_members
 from dp_core.schema.structure.member_rules import MemberRule, broken_households
 from dp_core.schema.structure.structural_zeros import StructuralZeros

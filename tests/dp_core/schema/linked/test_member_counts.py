@@ -9,18 +9,17 @@ import pytest
 
 from dp_core.errors import BadInput, ReleaseError
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import (
-    HouseholdRows,
-    from_pair_rows,
-    households_with,
-    to_pair_rows,
-    with_donors,
-)
+from dp_core.kernel.counting.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.linked import possible_members
 from dp_core.schema.linked.linked_decoding import decode_tables
-from dp_core.schema.linked.possible_members import possible_household, with_possible_members
+from dp_core.schema.linked.possible_members import (
+    households_with,
+    possible_household,
+    with_donors,
+    with_possible_members,
+)
 from dp_core.schema.rules.possible_codes import with_possible_values
 from dp_core.schema.structure.member_rules import (
     MemberRule,

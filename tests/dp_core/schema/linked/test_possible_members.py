@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import (
-    HouseholdRows,
-    from_pair_rows,
-    households_with,
-    to_pair_rows,
-    with_donors,
-)
+from dp_core.kernel.counting.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
 from dp_core.schema.linked.linked_decoding import decode_tables
 from dp_core.schema.linked.member_counts import decided_by_codes
-from dp_core.schema.linked.possible_members import with_possible_members
+from dp_core.schema.linked.possible_members import (
+    households_with,
+    with_donors,
+    with_possible_members,
+)
 from dp_core.schema.rules.possible_codes import with_possible_values
 from tests.schema_texts import read
 
