@@ -18,11 +18,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from tasks.confidential.frames import Gone, Malformed, receive, send
+from tasks.confidential.messages import NOTICES, REPLIES, checked
 from tasks.support.forked_process import can_fork, fork
 from tasks.support.process_environment import environment
 
@@ -94,10 +96,18 @@ def serve(connection: socket.socket) -> None:
     from tasks.validation.suite_judge import load_great_expectations
 
     load_great_expectations()
-    host = Host(partial(send, connection))
+
+    def tell(notice: Mapping[str, Any]) -> None:
+        checked(notice, NOTICES)
+        send(connection, notice)
+
+    host = Host(tell)
     with contextlib.suppress(Gone, Malformed):
         while True:
-            send(connection, *host.answer(*receive(connection)))
+            reply, blocks = host.answer(*receive(connection))
+            # privacy: nothing leaves that is not on the list.
+            checked(reply, REPLIES)
+            send(connection, reply, blocks)
 
 
 def give_up_rights() -> None:
