@@ -123,7 +123,7 @@ def give_up_rights() -> None:
 def _end_with(connection: socket.socket) -> None:
     """End this process when the client is gone, whatever it computes."""
     closed = select.poll()
-    # Linux alone tells when the other side has closed; elsewhere a process ends at its next message.
+    # Linux alone tells when the other side has closed; elsewhere the next message does.
     closed.register(connection, getattr(select, "POLLRDHUP", select.POLLHUP))
     closed.poll()
     os._exit(1)
