@@ -56,7 +56,7 @@ class Meddling(InThisProcess):
 def messages_of(tmp_path, home, patch):
     """Return the messages of a release that nobody changes."""
     seen = []
-    patch.setattr(connection, "connect", lambda: Meddling(None, "", None, seen))
+    patch.setattr(connection, "connect", lambda *_: Meddling(None, "", None, seen))
     make_project(tmp_path, home).release()
     return [message for _, message in seen]
 
@@ -87,7 +87,7 @@ def test_a_changed_message_changes_no_guarantee(tmp_path, monkeypatch, part):
             patch.setattr(
                 connection,
                 "connect",
-                lambda at=at, field=field, value=value: Meddling(at, field, value, []),
+                lambda *_, at=at, field=field, value=value: Meddling(at, field, value, []),
             )
             project = make_project(tmp_path / f"work-{number}", home)
             where = f"message {at}, {field} {value!r}"
