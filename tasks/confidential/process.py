@@ -22,7 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import dp_core
 from tasks.confidential.confinement import give_up_dumps, talk_to_nobody, write_only_below
 from tasks.confidential.frames import Gone, Malformed, receive, send
 from tasks.confidential.messages import NOTICES, REPLIES, checked
@@ -125,7 +124,7 @@ def serve(connection: socket.socket, *, confined: bool) -> None:
 def _written() -> list[Path]:
     """Return the folders to which it writes: of the home, the ledger, and compiled loops."""
     ledger = ledger_file(home())
-    caches = [*Path(dp_core.__file__).parent.rglob("__pycache__")]
+    caches = [*(Path(__file__).parents[2] / "dp_core").rglob("__pycache__")]
     if named := os.environ.get("NUMBA_CACHE_DIR"):
         caches.append(Path(named))
     at = [] if ledger is None else [ledger.parent]
