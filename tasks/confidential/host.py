@@ -54,6 +54,7 @@ class Host:
         self._until_the_end = ExitStack()
         self._dask: Any = None
         self._run: ConfidentialRun | None = None
+        self._identified = False
         self._grants: dict[str, StageGrant] = {}
         self._kept = KeptParts()
 
@@ -140,21 +141,30 @@ class Host:
             raise Malformed("No release is open.")
         return self._run
 
+    @property
+    def _bound(self) -> ConfidentialRun:
+        # privacy: codes of an earlier process are those of the input that the ledger has bound.
+        if not self._identified:
+            raise Malformed("The input is not identified yet.")
+        return self._opened
+
     def _work(self, stage: str) -> dict[str, Any]:
-        run, work = self._opened, file_work.WORK.get(stage)
+        run = self._opened if stage == "identify" else self._bound
+        work = file_work.WORK.get(stage)
         if work is None:
             raise Malformed(f"No stage {stage!r:.40} reads the file.")
         ended = attempt(stage, lambda: work(run), run)
         if isinstance(ended, BadInput) and not isinstance(ended, DataRefused) and run.began_attempt:
             # Of an attempt that another process began, it is not known what was seen.
             run.judge("unreadable")
+        self._identified |= stage == "identify" and ended is None
         return _done() if ended is None else error_message(ended)
 
     def _readable(self) -> dict[str, Any]:
         return _done(file_work.readable(self._opened))
 
     def _grant(self, stage: str) -> dict[str, Any]:
-        run = self._opened
+        run = self._bound
         given = run.writer.grant(run.reservation, run.planned.hash, stage)
         self._grants[stage] = given
         return {"type": "granted", "grant": stage_grant_values(given)}
@@ -177,7 +187,7 @@ class Host:
         return {"type": "rows", "rows": found}
 
     def _compare(self, records: int) -> dict[str, Any]:
-        run = self._opened
+        run = self._bound
         ended = attempt("check", lambda: file_work.compare(run, records), run)
         return _done() if ended is None else error_message(ended)
 
@@ -194,7 +204,7 @@ class Host:
 
     def _kernel(self, stage: str, codes: str) -> Kernel:
         """Return the kernel about one kind of codes, which charges under a stage's grant."""
-        run, grant = self._opened, self._grants.get(stage)
+        run, grant = self._bound, self._grants.get(stage)
         if grant is None:
             raise Malformed(f"Stage {stage!r:.40} has no grant.")
         if codes == STORED:
