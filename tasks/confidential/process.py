@@ -30,6 +30,8 @@ from tasks.run.home_folder import home, state_folder
 from tasks.support.forked_process import can_fork, fork
 from tasks.support.process_environment import environment
 
+PROGRAM = ("-m", "tasks.confidential.process")
+"""What a new interpreter runs."""
 _MOST_ERRORS = 1 << 16
 
 
@@ -68,7 +70,7 @@ def start(*, confined: bool) -> Started:
 
     else:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", __spec__.name, str(its.fileno()), str(confined)],
+            [sys.executable, "-P", *PROGRAM, str(its.fileno()), str(confined)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
