@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -67,6 +68,15 @@ class Lease:
     release: str
     fence: int
     holder: Holder
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Lease:
+        """Return the lease of which `dataclasses.asdict` made these values.
+
+        Raises:
+            TypeError: if it has other fields.
+        """
+        return cls(**{**values, "holder": Holder(**values["holder"])})
 
 
 def this_process(home: str) -> Holder:

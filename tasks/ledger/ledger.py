@@ -20,7 +20,7 @@ from tasks.ledger.anchors.adoption import Adopted, adopt
 from tasks.ledger.database.ledger_database import Damaged
 from tasks.ledger.database.transaction import known_signer, valid_keys
 from tasks.ledger.input_seals import is_sealed
-from tasks.ledger.leases import check_leases
+from tasks.ledger.leases import Lease, check_leases
 from tasks.ledger.ledger_reader import LedgerReader
 from tasks.ledger.public_declarations import PublicDeclarations
 from tasks.ledger.release_writer import ReleaseWriter, leased
@@ -80,6 +80,20 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
             StageFailed: if another process has the lease.
         """
         return leased(self._database, release, home)
+
+    def writer(self, lease: Lease) -> ReleaseWriter:
+        """Return a writer under a lease that another process took, renews and gives up.
+
+        Args:
+            lease: The lease; its values may come from the other process as plain JSON
+                (`dataclasses.asdict` and `Lease.from_json`).
+
+        Raises:
+            StageFailed: if the lease was taken over.
+        """
+        writer = ReleaseWriter(self._database, lease)
+        writer.require()
+        return writer
 
     def adopt(self, *, by: str, reason: str) -> Adopted:
         """Accept this ledger although its anchor refuses it, after checking every entry.
