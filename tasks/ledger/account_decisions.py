@@ -513,7 +513,7 @@ class Decisions:
                 "reason": reason,
             }
             # The new key signs the history so far, so trusting it does not require the old key.
-            body["proof"] = signer.sign(key_proof(body, book.link()))
+            body["proof"] = signer.sign(key_proof(body, book.head().link))
             book.append("key", about=signer.fingerprint, body=body)
 
 

@@ -162,6 +162,6 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
         if found.entries < total:
             raise LedgerCorrupt(f"Entry {found.entries + 1} of the ledger is missing.")
         with self._database.reading() as book:
-            book.check_file()
+            book.store.check()
             check_leases(book)
         return found

@@ -187,7 +187,7 @@ class LedgerReader:
     def head(self) -> Entry:
         """Return the last entry."""
         with self._database.reading() as book:
-            found = book.last()
+            found = book.latest()
         assert found is not None
         return found
 
@@ -242,7 +242,7 @@ class LedgerReader:
         while True:
             try:
                 with self._database.reading() as book:
-                    page = book.page(after, size)
+                    page = book.store.page(after, size)
             except LedgerCorrupt as found:
                 # An earlier entry of the page may be wrong too, so the entries are read singly.
                 if size > 1:

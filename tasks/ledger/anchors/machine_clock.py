@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from tasks.ledger.database.ledger_place import Place
+from tasks.ledger.database.ledger_store import Place
 from tasks.ledger.leases import boot_id
 
 LIMIT_S = 3_600

@@ -22,8 +22,9 @@ import sqlalchemy as sa
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
 from dp_core.kernel.ledger.entries import LEDGER_VERSION, not_known
 from dp_core.kernel.ledger.signatures import Signer
-from tasks.ledger.database.ledger_place import place_of
+from tasks.ledger.database.ledger_store import Place
 from tasks.ledger.database.ledger_tables import METADATA
+from tasks.ledger.database.sql_store import SqlStore
 from tasks.ledger.database.transaction import Transaction
 from tasks.support.connection_faults import connection_fault
 
@@ -74,17 +75,13 @@ class Denied(BadInput):
     row = "right-missing"
 
 
-class _Undone(Exception):
-    """Rolls back a transaction of `Database.trying`."""
-
-
 class Anchor(Protocol):
     """The notes of a ledger's head outside its database."""
 
     def check(self, book: Transaction) -> Callable[[Transaction], None]:
         """Refuse a ledger that must not be written; return what notes its head after a commit."""
 
-    def check_new(self, connection: sa.Connection) -> None:
+    def check_new(self, place: Place) -> None:
         """Refuse to make a ledger where a note knows an earlier one."""
 
 
@@ -152,20 +149,20 @@ class Database:
                 if self.dialect == "postgresql":
                     connection.exec_driver_sql(_POSTGRES_WRITER)
                     _check_clock(connection)
-                book = Transaction(connection, self.signer)
+                book = Transaction(SqlStore(connection), self.signer)
                 if anchored and self.anchor is not None:
                     note = self.anchor.check(book)
                 yield book
-                book.write_totals()
-        if note is not None and book.has_appended:
+                book.save()
+        if note is not None:
             note(book)
 
     @contextlib.contextmanager
     def trying(self) -> Iterator[Transaction]:
-        """Provide the entries as `writing` does, and roll back when the block ends."""
-        with contextlib.suppress(_Undone), self.writing() as book:
+        """Provide the entries as `writing` does, and record nothing."""
+        with self.writing() as book:
             yield book
-            raise _Undone
+            book.forget()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Transaction]:
@@ -176,7 +173,9 @@ class Database:
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
             with connection.begin():
-                yield Transaction(connection, None)
+                book = Transaction(SqlStore(connection))
+                yield book
+                assert not book.has_appended, "Nothing is recorded by a transaction that reads."
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -220,16 +219,17 @@ class Database:
             with self.writing(anchored=False) as book:
                 # Several processes may open an older ledger at once. The first one with the lock
                 # migrates it, so the others check again after they get the lock.
-                if _is_current(book.connection, self.url):
+                store = book.store
+                if _is_current(store.connection, self.url):
                     return
                 if not old and self.anchor is not None:
-                    self.anchor.check_new(book.connection)
-                _migrate(book.connection)
-                if book.last() is None:
+                    self.anchor.check_new(store.place())
+                _migrate(store.connection)
+                if book.head().position == 0:
                     body = {
                         "version": LEDGER_VERSION,
                         "id": str(uuid.uuid4()),
-                        "place": place_of(book.connection),
+                        "place": store.place(),
                         **({"demo": True} if demo else {}),
                     }
                     book.append("ledger", body=body)

@@ -312,9 +312,9 @@ def test_a_reader_sees_one_moment(used, ledger_url):
     if ledger_url.startswith("sqlite"):
         pytest.skip("a writer of SQLite waits for readers")
     with used._database.reading() as rows:
-        before = rows.last()
+        before = rows.latest()
         used.approve("plan", by="a", reason="b")
-        assert rows.last() == before
+        assert rows.latest() == before
     assert used.head().kind == "approve"
 
 
@@ -348,7 +348,7 @@ def test_sqlite_keeps_what_it_committed_through_a_power_cut(tmp_path, monkeypatc
     monkeypatch.setattr(ledger_database, "_prepare_sqlite", quick_ledgers.prepare_sqlite)
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     with ledger._database.writing() as rows:
-        extra = rows.connection.exec_driver_sql("PRAGMA synchronous").scalar()
+        extra = rows.store.connection.exec_driver_sql("PRAGMA synchronous").scalar()
     assert extra == 3
 
 
