@@ -17,7 +17,7 @@ from dp_core.plan.plan import Plan
 from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.account_decisions import Decisions
 from tasks.ledger.anchors.adoption import Adopted, adopt
-from tasks.ledger.database.ledger_database import Damaged
+from tasks.ledger.database.database_errors import Damaged
 from tasks.ledger.database.transaction import known_signer, valid_keys
 from tasks.ledger.input_seals import is_sealed
 from tasks.ledger.leases import Lease, check_leases

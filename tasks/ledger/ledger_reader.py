@@ -26,7 +26,8 @@ from tasks.ledger.accounts import (
     read_uses,
 )
 from tasks.ledger.anchors.ledger_anchor import Findings, LedgerAnchor
-from tasks.ledger.database.ledger_database import Damaged, Database
+from tasks.ledger.database.database_errors import Damaged
+from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.reservations import Charge, Reservation, read_charges, read_reservation
 from tasks.support.budget_refusals import no_account
