@@ -31,7 +31,7 @@ from dp_core.policies.tried_schemas import TriedSchemas, tried_schemas
 from dp_core.schema.definition import Schema
 from tasks.ledger.accounts import Account, read_account
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
-from tasks.ledger.database.ledger_database import Database
+from tasks.ledger.database.ledger_database import Database, reads
 from tasks.ledger.database.transaction import Transaction, valid_keys
 from tasks.ledger.reservation_check import (
     check_new_attempt,
@@ -40,6 +40,17 @@ from tasks.ledger.reservation_check import (
     tried_parts,
 )
 from tasks.support.budget_refusals import show
+
+
+def new_attempts(book: Transaction, name: str) -> int:
+    """Return the number of attempts that an account and its family may begin now."""
+    found = attempts_of_family(book, name)
+    return max(0, MOST_REFUSED - found.recent - found.open)
+
+
+def schemas_tried(book: Transaction, name: str) -> TriedSchemas:
+    """Return the schemas that the family of an account has tried on its data."""
+    return tried_schemas(book, name, book.today())
 
 
 class Decisions:
@@ -282,7 +293,7 @@ class Decisions:
             read_account(book, name)
             in_family = attempts_of_family(book, name)
             others = refused_in_family(book, name)
-            if tried_schemas(book, name, book.today()).is_full:
+            if schemas_tried(book, name).is_full:
                 book.append("allow-retry", account=name, body={"by": by, "reason": reason})
                 return attempts_of(book, name)
             if in_family.is_full and others and name not in others:
@@ -305,30 +316,10 @@ class Decisions:
             book.append("allow-retry", account=name, body={"by": by, "reason": reason})
             return attempts_of(book, name)
 
-    def new_attempts(self, name: str) -> int:
-        """Return the number of attempts that an account and its family may begin now."""
-        with self._database.reading() as book:
-            found = attempts_of_family(book, name)
-            return max(0, MOST_REFUSED - found.recent - found.open)
-
-    def tried_schemas(self, name: str) -> TriedSchemas:
-        """Return the schemas that the family of an account has tried on its data."""
-        with self._database.reading() as book:
-            return tried_schemas(book, name, book.today())
-
-    def attempts(self, name: str) -> Attempts:
-        """Return the attempts of an account to use its data, and how many the data refused."""
-        with self._database.reading() as book:
-            return attempts_of(book, name)
-
-    def account(self, name: str) -> Account:
-        """Return an account with its balance.
-
-        Raises:
-            BadInput: if there is no such account.
-        """
-        with self._database.reading() as book:
-            return read_account(book, name)
+    new_attempts = reads(new_attempts)
+    tried_schemas = reads(schemas_tried)
+    attempts = reads(attempts_of)
+    account = reads(read_account)
 
     # -- plans
 

@@ -8,12 +8,13 @@ finished transaction is on disk.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import sqlalchemy as sa
 
@@ -53,6 +54,29 @@ class Anchor(Protocol):
 
     def check_new(self, place: Place) -> None:
         """Refuse to make a ledger where a note knows an earlier one."""
+
+
+class HasDatabase(Protocol):
+    """A class whose methods work on one ledger's database."""
+
+    _database: Database
+
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+def reads(
+    query: Callable[Concatenate[Transaction, _Given], _Result],
+) -> Callable[Concatenate[HasDatabase, _Given], _Result]:
+    """Return the method that answers a query in one consistent read transaction."""
+
+    @functools.wraps(query)
+    def method(self: HasDatabase, *given: _Given.args, **named: _Given.kwargs) -> _Result:
+        with self._database.reading() as book:
+            return query(book, *given, **named)
+
+    return method
 
 
 class Database:

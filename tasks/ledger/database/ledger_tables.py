@@ -36,7 +36,6 @@ ENTRIES = sa.Table(
     # Without the second index, the settlement of a reservation is searched among all settlements.
     sa.Index("entries_of_reservation", "reservation", "kind", "about"),
     sa.Index("entries_of_reservation_in_order", "reservation", "kind", "position"),
-    sa.Index("receipts_of_reservation", "reservation", "number"),
     sa.Index("entries_about", "about", "kind", "position"),
     sa.Index("entries_of_kind", "kind", "position"),
 )

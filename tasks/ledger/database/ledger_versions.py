@@ -24,7 +24,7 @@ from tasks.ledger.database.ledger_tables import (
     refusals,
 )
 
-SCHEMA_VERSION = "0010"
+SCHEMA_VERSION = "0011"
 """Version of the tables that this program needs."""
 
 _FIRST_TABLES = frozenset({"entries", "totals", "leases", VERSION.name})
@@ -40,10 +40,14 @@ def _seal_leases(connection: sa.Connection) -> None:
         connection.execute(sa.update(LEASES).where(LEASES.c.release == release).values(seal=seal))
 
 
-STEPS: dict[str, Callable[[sa.Connection], None]] = {"0005": _seal_leases}
+def _drop_index(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("DROP INDEX receipts_of_reservation")
+
+
+STEPS: dict[str, Callable[[sa.Connection], None]] = {"0005": _seal_leases, "0011": _drop_index}
 """What changed the tables, by version; the other versions changed the entries only.
 
-A released step never changes. It only adds: a column that may be NULL, a table, an index.
+A released step never changes. It changes no row, and adds a column only if that may be NULL.
 """
 
 
@@ -108,7 +112,9 @@ def migrate(connection: sa.Connection) -> None:
 
 
 def _version(connection: sa.Connection) -> str | None:
-    return connection.execute(sa.select(VERSION.c.version_num)).scalar()
+    query = f"SELECT version_num FROM {VERSION.name}"
+    found: str | None = connection.exec_driver_sql(query).scalar()
+    return found
 
 
 def _refuse_unknown(connection: sa.Connection, url: str) -> None:

@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 import sqlalchemy as sa
 
-from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
+from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.anchors.anchor_notes import read_notes
 from tasks.ledger.database import sql_store
@@ -73,6 +73,24 @@ def test_every_kind_of_write_moves_both_notes(ledger, tmp_path):
         assert ledger.head().position > before
         before = ledger.head().position
     assert read_notes(outside(tmp_path, ledger))[ledger.identity()].closed == ("town",)
+
+
+def test_what_could_not_be_noted_is_noted_by_the_next_write_also_if_it_adds_nothing(
+    ledger, tmp_path, monkeypatch
+):
+    def full(*_arguments, **_options):
+        raise StageFailed("The disk is full.")
+
+    with ledger.lease("r", "home") as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger_anchor, "write_notes", full)
+            with pytest.raises(StageFailed):
+                writer.reserve(plan_of(tmp_path, release="r"))
+        head = ledger.head()
+        assert noted(tmp_path, ledger) == {head.position - 1}
+        reservation = writer.reserve(plan_of(tmp_path, release="r"))
+        assert reservation.position == head.position == ledger.head().position
+        assert noted(tmp_path, ledger) == {head.position}
 
 
 def test_every_transaction_of_a_release_is_noted_before_the_next_one(ledger, tmp_path, monkeypatch):
