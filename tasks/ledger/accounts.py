@@ -215,7 +215,7 @@ def read_recent_uses(book: Transaction, charter: Charter, most: int) -> list[Rec
     found: list[RecentUse] = []
     for entry in sorted(entries, key=lambda entry: entry.position, reverse=True):
         promise = promise_of(entry.position, entry.receipt)
-        end = book.latest(kinds=("settle",), reservation=entry.position)
+        end = book.settlement_of(entry.position)
         amount = taken(book, charter, promise, end.receipt if end else None)
         if amount != NOTHING:
             found.append(RecentUse(promise.release, amount, promise.day, end is not None))

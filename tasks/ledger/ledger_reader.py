@@ -84,7 +84,7 @@ def settled_totals(book: Transaction, reservation: Reservation) -> tuple[Total, 
 
 
 def _settlement(book: Transaction, reservation: Reservation) -> Entry:
-    end = book.latest(kinds=("settle",), reservation=reservation.position)
+    end = book.settlement_of(reservation.position)
     if end is None:
         raise ValueError(f"Release {reservation.release!r} is not settled.")
     return end

@@ -93,7 +93,7 @@ def read_reservation(book: Transaction, release: str) -> Reservation | None:
     found = book.latest(kinds=("reserve",), release=release)
     if found is None:
         return None
-    end = book.latest(kinds=("settle",), reservation=found.position)
+    end = book.settlement_of(found.position)
     promise = promise_of(found.position, found.receipt)
     values = {field.name: getattr(promise, field.name) for field in fields(Promise)}
     return Reservation(**values, link=found.link, outcome=str(end.body["outcome"]) if end else None)

@@ -97,18 +97,16 @@ class LedgerStore(Protocol):
     def totals(self, subjects: Sequence[str]) -> Mapping[str, str]:
         """Return the latest text of each running total that was ever written, by subject."""
 
-    def append(
-        self, entries: Sequence[Entry], totals: Collection[StoredTotal], *, expected: int
-    ) -> None:
+    def append(self, entries: Sequence[Entry], totals: Collection[StoredTotal]) -> None:
         """Add entries and the running totals that they changed: all of them, or none.
 
         Args:
             entries: The next entries, in order.
             totals: The totals after them.
-            expected: Position of the last entry that the caller knows.
 
         Raises:
-            StageFailed: if the chain does not end there any more.
+            StageFailed: if their positions or unique keys are taken, because the chain went on
+                since the caller read its end. A database raises it at the end of the transaction.
         """
 
     def page(self, after: int, size: int) -> Sequence[tuple[Entry, Sequence[tuple[str, str]]]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dp_core.errors import LedgerCorrupt, StageFailed
+from dp_core.errors import LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.receipts import START
@@ -99,15 +99,8 @@ class SqlStore:
             found |= {subject: str(value) for subject, value in rows if value is not None}
         return found
 
-    def append(
-        self, entries: Sequence[Entry], totals: Collection[StoredTotal], *, expected: int
-    ) -> None:
-        if self.head().position != expected:
-            raise StageFailed(
-                f"Another process wrote to the ledger after entry {expected}, so nothing was"
-                " recorded. Resume the release, or type the same command again.",
-                row="taken-over",
-            )
+    def append(self, entries: Sequence[Entry], totals: Collection[StoredTotal]) -> None:
+        # The position is the primary key, so a place in the chain that is taken is refused.
         self.connection.execute(_ADD, [columns_of(entry) for entry in entries])
         if totals:
             self.connection.execute(_ADD_TOTALS, [asdict(total) for total in totals])

@@ -192,6 +192,10 @@ class Transaction:
         found = self.latest(kinds=("reserve", "settle"), release=release)
         return found is not None and found.body.get("outcome") != "returned"
 
+    def settlement_of(self, reservation: int) -> Entry | None:
+        """Return the entry that settled the reservation at a position; None if it is open."""
+        return self.latest(kinds=("settle",), key=f"settle/{reservation}")
+
     def settlement(self, release: str) -> Receipt | None:
         """Return the latest settlement of a release; None if it has none."""
         found = self.latest(kinds=("settle",), release=release)
@@ -291,11 +295,11 @@ class Transaction:
         """Hand the new entries to the store, with each running total that they changed, once.
 
         Raises:
-            StageFailed: if the chain does not end any more where these entries begin.
+            StageFailed: if the chain went on since this transaction read its end.
         """
         entries = sorted(chain(*self._new.values()), key=lambda entry: entry.position)
         if entries:
-            self.store.append(entries, self._changed.values(), expected=entries[0].position - 1)
+            self.store.append(entries, self._changed.values())
 
     def forget(self) -> None:
         """Forget the new entries; the transaction must not be used any more, but for its head."""

@@ -42,11 +42,9 @@ class MemoryStore:
         latest = {total.subject: total.value for total in self.changed}
         return {subject: latest[subject] for subject in subjects if subject in latest}
 
-    def append(
-        self, entries: Sequence[Entry], totals: Collection[StoredTotal], *, expected: int
-    ) -> None:
+    def append(self, entries: Sequence[Entry], totals: Collection[StoredTotal]) -> None:
         keys = [entry.key for entry in (*self.record, *entries) if entry.key is not None]
-        if self.head().position != expected or len({*keys}) < len(keys):
+        if entries[0].position != len(self.record) + 1 or len({*keys}) < len(keys):
             raise StageFailed("Another process wrote to the ledger.", row="taken-over")
         self.record += entries
         self.changed += totals
