@@ -18,7 +18,7 @@ from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.account_decisions import Decisions
 from tasks.ledger.anchors.adoption import Adopted, adopt
 from tasks.ledger.database.database_errors import Damaged
-from tasks.ledger.database.transaction import known_signer, valid_keys
+from tasks.ledger.database.transaction import known_signer
 from tasks.ledger.input_seals import is_sealed
 from tasks.ledger.leases import Lease, check_leases
 from tasks.ledger.ledger_reader import LedgerReader
@@ -117,7 +117,7 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
             BadInput: if the ledger has keys and this process has none of them.
         """
         with self._database.reading() as book:
-            valid = valid_keys([entry.body for entry in book.find(kinds=("key",))])
+            valid = book.valid_keys()
         if not valid:
             return None
         signer = known_signer(self._database.signer, valid)

@@ -35,7 +35,7 @@ class Transaction:
             signer: Key that signs new entries; None (the default) without one.
         """
         self.store = store
-        self._signer = signer
+        self.signer = signer
         self._new: dict[str, list[Entry]] = {}  # by kind, in order
         self._changed: dict[str, StoredTotal] = {}
         # What was read stays valid, because no other process writes during this transaction.
@@ -332,7 +332,7 @@ class Transaction:
         if not valid and entry.kind != "key":
             return entry
         trusted = valid or {str(entry.about)}
-        signer = known_signer(self._signer, trusted)
+        signer = known_signer(self.signer, trusted)
         signature = signer.sign(signed_message(entry.receipt.hash, entry.link))
         return replace(entry, signer=signer.fingerprint, signature=signature)
 
