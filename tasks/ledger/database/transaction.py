@@ -104,7 +104,7 @@ class Transaction:
 
     def identity(self) -> str:
         """Return the identifier of the ledger."""
-        return str(self.find(kinds=("ledger",), position=1)[0].body["id"])
+        return str(self.find(position=1)[0].body["id"])
 
     def adoptions(self) -> Sequence[Receipt]:
         """Return the receipts of kind `adopt`, in order."""
