@@ -24,7 +24,7 @@ from tasks.ledger.leases import Lease, check_leases
 from tasks.ledger.ledger_reader import LedgerReader
 from tasks.ledger.public_declarations import PublicDeclarations
 from tasks.ledger.release_writer import ReleaseWriter, leased
-from tasks.ledger.reservation_check import check_affordable, check_opening
+from tasks.ledger.reservation_check import check_opening, check_reservation
 from tasks.ledger.reservation_entries import reserve
 from tasks.ledger.reservations import Reservation, continued
 
@@ -55,7 +55,7 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
         with self._database.reading() as book:
             try:
                 if continued(book, plan) is None:
-                    check_affordable(book, plan)
+                    check_reservation(book, plan, approved=False)
             except (BadInput, BudgetRefused) as error:
                 return error
         return None

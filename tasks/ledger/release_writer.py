@@ -444,20 +444,20 @@ class ReleaseWriter:
         with self._writing(reservation) as book:
             if outcome == "returned" and is_charged(book, reservation):
                 raise ValueError("A reservation with charges cannot be returned.")
-            self._end(book, reservation, outcome, stored=stored)
-            settled = read_reservation(book, reservation.release)
-        assert settled is not None
-        return settled
+            return self._end(book, reservation, outcome, stored=stored)
 
     def _end(
         self, book: Transaction, reservation: Reservation, outcome: str, *, stored: bool
-    ) -> None:
+    ) -> Reservation:
         used = use(book, reservation.position)
         mine = book.latest(kinds=("input",), reservation=reservation.position)
         # privacy: uncommitted results in another home may have been seen.
         elsewhere = mine is not None and mine.body["home"] != self.lease.holder.home
         seen = stored or used.results > 0 or (elsewhere and used.tally.charges > 0)
         add_settlement(book, reservation, outcome, seen=seen)
+        settled = read_reservation(book, reservation.release)
+        assert settled is not None
+        return settled
 
     # -- approval before publication
 
@@ -513,10 +513,7 @@ class ReleaseWriter:
                 )
             body = {"decision": decision, "by": by, "reason": reason}
             add(book, reservation, "decide", body=body)
-            self._end(book, reservation, ENDS[decision], stored=True)
-            settled = read_reservation(book, reservation.release)
-        assert settled is not None
-        return settled
+            return self._end(book, reservation, ENDS[decision], stored=True)
 
 
 def _again(
