@@ -118,6 +118,7 @@ class Filler:
                 "step": step.name,
                 "cost": str(step.cost),
                 "event": step.event.to_json(),
+                "asks": dict(step.asks),
             }
             self.add("charge", about="tables", key=key, body=body, **common)
         self.end_transaction()
