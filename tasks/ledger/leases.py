@@ -12,11 +12,9 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import psutil
 
@@ -67,15 +65,6 @@ class Lease:
     fence: int
     holder: Holder
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Lease:
-        """Return the lease of which `dataclasses.asdict` made these values.
-
-        Raises:
-            TypeError: if it has other fields.
-        """
-        return cls(**{**values, "holder": Holder(**values["holder"])})
-
 
 def this_process(home: str) -> Holder:
     """Return this process as the holder of a lease."""
@@ -111,6 +100,23 @@ def acquire(book: Transaction, release: str, holder: Holder) -> Lease:
     return lease
 
 
+def held(book: Transaction, release: str, fence: int) -> Lease:
+    """Return the lease of a release that another process of this run took.
+
+    Args:
+        book: The ledger.
+        release: Name of the release.
+        fence: Fence of the lease.
+
+    Raises:
+        StageFailed: if another process took over.
+    """
+    found = _find(book, release)
+    if found is None or found.fence != fence:
+        raise _taken_over(release)
+    return Lease(release, fence, _holder(release, found.holder))
+
+
 def require(book: Transaction, lease: Lease) -> None:
     """Check that no other process took over the lease; an expired lease passes the check.
 
@@ -118,11 +124,15 @@ def require(book: Transaction, lease: Lease) -> None:
         StageFailed: if another process took over.
     """
     if not _is_current(book, lease):
-        raise StageFailed(
-            f"Another process took over release {lease.release!r} while this one did not respond,"
-            f" so this one stops. `dp-release status {lease.release}` shows the state.",
-            row="taken-over",
-        )
+        raise _taken_over(lease.release)
+
+
+def _taken_over(release: str) -> StageFailed:
+    return StageFailed(
+        f"Another process took over release {release!r} while this one did not respond, so this"
+        f" one stops. `dp-release status {release}` shows the state.",
+        row="taken-over",
+    )
 
 
 def renew(book: Transaction, lease: Lease) -> None:

@@ -15,12 +15,12 @@ from dp_core.kernel.ledger.audit import Audit, audit
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.plan.plan import Plan
 from dp_core.policies.all_policies import POLICIES
+from tasks.ledger import leases
 from tasks.ledger.account_decisions import Decisions
 from tasks.ledger.anchors.adoption import Adopted, adopt
 from tasks.ledger.database.database_errors import Damaged
 from tasks.ledger.database.transaction import known_signer
 from tasks.ledger.input_seals import is_sealed
-from tasks.ledger.leases import Lease, check_leases
 from tasks.ledger.ledger_reader import LedgerReader
 from tasks.ledger.public_declarations import PublicDeclarations
 from tasks.ledger.release_writer import ReleaseWriter, leased
@@ -81,19 +81,18 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
         """
         return leased(self._database, release, home)
 
-    def writer(self, lease: Lease) -> ReleaseWriter:
-        """Return a writer under a lease that another process took, renews and gives up.
+    def joined(self, release: str, fence: int) -> ReleaseWriter:
+        """Return a writer under the lease that another process of the same run holds and renews.
 
         Args:
-            lease: The lease; its values may come from the other process as plain JSON
-                (`dataclasses.asdict` and `Lease.from_json`).
+            release: Name of the release.
+            fence: Fence of the lease.
 
         Raises:
-            StageFailed: if the lease was taken over.
+            StageFailed: if the lease has another fence.
         """
-        writer = ReleaseWriter(self._database, lease)
-        writer.require()
-        return writer
+        with self._database.reading() as book:
+            return ReleaseWriter(self._database, leases.held(book, release, fence))
 
     def adopt(self, *, by: str, reason: str) -> Adopted:
         """Accept this ledger although its anchor refuses it, after checking every entry.
@@ -163,5 +162,5 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
             raise LedgerCorrupt(f"Entry {found.entries + 1} of the ledger is missing.")
         with self._database.reading() as book:
             book.store.check()
-            check_leases(book)
+            leases.check_leases(book)
         return found

@@ -35,20 +35,18 @@ with Ledger(sys.argv[1]).lease("first", "home"):
 """
 
 WRITER = """
-import json
 import sys
 from dp_core.errors import StageFailed
-from tasks.ledger.leases import Lease
 from tasks.ledger.ledger import Ledger
 
-lease = Lease.from_json(json.loads(sys.stdin.readline()))
+fence = int(sys.stdin.readline())
 ledger = Ledger(sys.argv[1])
-writer = ledger.writer(lease)
+writer = ledger.joined("first", fence)
 reservation = writer.reservation()
 writer.examine(reservation)
 print("examined", flush=True)
 sys.stdin.readline()
-for late in (lambda: writer.judge(reservation, "fits"), lambda: ledger.writer(lease)):
+for late in (lambda: writer.judge(reservation, "fits"), lambda: ledger.joined("first", fence)):
     try:
         late()
     except StageFailed as error:
@@ -211,7 +209,7 @@ def test_a_second_process_writes_under_the_lease_of_its_parent_until_it_is_taken
             cwd=Path(__file__).parents[3],
         )
         with process:
-            process.stdin.write(json.dumps(asdict(writer.lease)).encode() + b"\n")
+            process.stdin.write(f"{writer.lease.fence}\n".encode())
             process.stdin.flush()
             assert process.stdout.readline() == b"examined\n"
             assert ledger.head().kind == "examine"
