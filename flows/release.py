@@ -186,11 +186,11 @@ def carry_out(
     plan = plan or load_plan(spec)
     # Noted once the lease is free: what stops a second process is no stop of the first.
     with stop_noted(plan.spec.release), ExitStack() as until_the_end:
-        # A cluster that cannot be used is refused before anything is reserved.
         started = _CONNECTION.get()
         confidential = Client(lambda: started or connection.connect(plan, dask))
         until_the_end.callback(confidential.close)
         client = None
+        # A cluster that cannot be used is refused before anything is reserved.
         if dask is not None or plan.spec.dask is not None:
             check_address(dask)
             where, security = confidential.cluster(dask, spec.absolute())

@@ -1,4 +1,4 @@
-"""The curator: whom methods ask about the confidential file. Public values only.
+"""The curator: what methods ask about the confidential file. Public values only.
 
 It makes a request of each question, and returns the answer as a released value. The kernel answers:
 in this process, or in the one that holds the data. `requests` says what each request costs, and why

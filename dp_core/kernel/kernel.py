@@ -1,4 +1,4 @@
-"""The kernel of one release: the only module that turns confidential counts into public values.
+"""The kernel of one release: only it runs the draws that make noisy values of exact counts.
 
 It holds the counter of the confidential file and the release's session with the ledger. Every
 result is charged, drawn once, stored and committed before it is returned.
@@ -19,7 +19,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.ledger.session import Session
 from dp_core.kernel.mechanisms.grant import Grant
-from dp_core.kernel.requests import Facts, Request
+from dp_core.kernel.requests import FileFacts, Request
 from dp_core.kernel.step_names import require_file_name
 
 
@@ -27,8 +27,8 @@ class Answering(Protocol):
     """What answers the requests of a release: the kernel, or a client of its process."""
 
     @property
-    def facts(self) -> Facts:
-        """What is public about the file that is asked."""
+    def facts(self) -> FileFacts:
+        """What is public about the confidential file."""
 
     def answer(self, request: Request) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
         """Return what was drawn for each step of a request, and the grant that paid for it."""
@@ -63,9 +63,9 @@ class Kernel:
         self._session = session
 
     @property
-    def facts(self) -> Facts:
-        """What is public about the file that is asked."""
-        return Facts(self._domain, self._session.relation, self._session.currency)
+    def facts(self) -> FileFacts:
+        """What is public about the confidential file."""
+        return FileFacts(self._domain, self._session.relation, self._session.currency)
 
     def answer(self, request: Request) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
         """Return what was drawn for each step of a request, and the grant that paid for it.
@@ -78,10 +78,10 @@ class Kernel:
         Raises:
             BudgetRefused: if a stage's or the release's budget does not allow it; nothing was
                 touched.
-            ValueError: as `Request.prepared`, or if a step's name cannot be part of a file's name.
-            BadInput: as `Request.prepared`.
+            ValueError: as `Request.prepare`, or if a step's name cannot be part of a file's name.
+            BadInput: as `Request.prepare`.
         """
-        asked = request.prepared(self.facts)
+        asked = request.prepare(self.facts)
         require_file_name(asked.batch)
         draw = partial(asked.draw, self._counter)
         return self._session.perform(asked.batch, asked.steps, draw)

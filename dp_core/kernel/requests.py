@@ -34,8 +34,8 @@ from dp_core.kernel.step_names import batch_name, interaction_step, step_name, t
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What is public about the file that is asked.
+class FileFacts:
+    """What is public about the confidential file.
 
     Attributes:
         domain: All columns of the file and their numbers of codes.
@@ -60,7 +60,7 @@ class Facts:
         return found
 
     def bounds_in_shares(self, asked: Statistic) -> Bounds:
-        """Return the same, without a comparison of its codes with the file's."""
+        """As `bounds`, without comparing its codes with the file's."""
         return in_shares(self.relation, bounds(asked, self.relation))
 
     def count_bounds(self) -> Bounds:
@@ -73,7 +73,7 @@ class Facts:
         return self.currency.noise_event(cost, l1=found[1], l2_squared=found[2])
 
 
-class Prepared(NamedTuple):
+class PlannedDraw(NamedTuple):
     """A request that was checked, before anything is charged.
 
     Attributes:
@@ -105,7 +105,7 @@ class Request(ABC):
     round: int = 0
 
     @abstractmethod
-    def prepared(self, facts: Facts) -> Prepared:
+    def prepare(self, facts: FileFacts) -> PlannedDraw:
         """Return the steps that are charged, and how they are drawn.
 
         Raises:
@@ -138,7 +138,7 @@ class Tables(Request):
     cliques: Sequence[Clique]
     costs: Sequence[Fraction]
 
-    def prepared(self, facts: Facts) -> Prepared:
+    def prepare(self, facts: FileFacts) -> PlannedDraw:
         found = facts.count_bounds()
         cliques = plain_cliques(self.cliques)
         steps = [
@@ -158,7 +158,7 @@ class Tables(Request):
                 additive_noise.add, [counts[clique].counts for clique in cliques], grants
             )
 
-        return Prepared(self._batch, steps, draw)
+        return PlannedDraw(self._batch, steps, draw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ class Interactions(Request):
     cliques: Sequence[Clique]
     costs: Sequence[Fraction]
 
-    def prepared(self, facts: Facts) -> Prepared:
+    def prepare(self, facts: FileFacts) -> PlannedDraw:
         cliques = plain_cliques(self.cliques)
         asked = [Interaction(clique, facts.domain.project(clique).sizes) for clique in cliques]
         # privacy: a record changes all entries, and the accounting allows this many in each set.
@@ -205,7 +205,7 @@ class Interactions(Request):
             return add_in_pieces(additive_noise.add, exact, grants)
 
         # `Tables` may have a batch in the same stage, set and round.
-        return Prepared(f"{self._batch}-interactions", steps, draw)
+        return PlannedDraw(f"{self._batch}-interactions", steps, draw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +227,7 @@ class Noisy(Request):
     step: str
     cost: Fraction
 
-    def prepared(self, facts: Facts) -> Prepared:
+    def prepare(self, facts: FileFacts) -> PlannedDraw:
         asked = facts.asked(Statistic, self.question)  # type: ignore[type-abstract]
         planned = Step(
             stage=self.stage,
@@ -244,7 +244,7 @@ class Noisy(Request):
             assert exact.dtype == np.int64
             return add_in_pieces(additive_noise.add, [exact], grants)
 
-        return Prepared(f"{self._batch}-{self.step}", [planned], draw)
+        return PlannedDraw(f"{self._batch}-{self.step}", [planned], draw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +269,7 @@ class Choices(Request):
     step: str
     costs: Sequence[Fraction]
 
-    def prepared(self, facts: Facts) -> Prepared:
+    def prepare(self, facts: FileFacts) -> PlannedDraw:
         asked = facts.asked(TableStatistic, self.question)  # type: ignore[type-abstract]
         sensitivity = facts.bounds(asked)[0]
         name, several = step_name(self.step, self.replicate, 0), len(self.costs) > 1
@@ -295,7 +295,7 @@ class Choices(Request):
                 np.array([private_choice.choose(exact, grant)], dtype=np.int64) for grant in grants
             ]
 
-        return Prepared(f"{self._batch}-{self.step}", steps, draw)
+        return PlannedDraw(f"{self._batch}-{self.step}", steps, draw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +319,7 @@ class Drawn(Request):
     cost: Fraction
     batch: str
 
-    def prepared(self, facts: Facts) -> Prepared:
+    def prepare(self, facts: FileFacts) -> PlannedDraw:
         asked, domain = rebuilt_extension(self.question), facts.domain
         # privacy: the proofs of these mechanisms are for counts of records.
         if facts.relation.shares > 1:
@@ -339,7 +339,7 @@ class Drawn(Request):
         def draw(counter: Counter, grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
             return [asked.draw(counter, domain, grants[0])]
 
-        return Prepared(f"{self._batch}-{self.batch}", [planned], draw)
+        return PlannedDraw(f"{self._batch}-{self.batch}", [planned], draw)
 
 
 KINDS: Mapping[str, type[Request]] = {

@@ -18,7 +18,7 @@ from tasks.confidential.frames import Blocks, Malformed
 from tasks.confidential.messages import VERSION, error_of
 from tasks.confidential.plain_values import KeptParts, receipt_of, request_values, stage_grant_of
 from tasks.run.release_run import Run
-from tasks.run.stage_failures import Told
+from tasks.run.stage_failures import ReportedFailure
 
 if TYPE_CHECKING:
     from tasks.confidential.connection import Connection
@@ -63,13 +63,14 @@ class Client:
         """Do the work of a stage that reads the file.
 
         Raises:
-            Told: if it failed.
+            ReportedFailure: if it failed.
         """
-        self._told(run, "done", {"type": "work", "stage": stage})
+        self._stage_reply(run, "done", {"type": "work", "stage": stage})
 
     def readable(self, run: Run) -> bool:
         """Return whether the stored codes can be read."""
-        found: bool = self._told(run, "done", {"type": "readable"})[0]["as"]
+        self._open(run)
+        found: bool = self._answer("done", {"type": "readable"})[0]["as"]
         return found
 
     def grant(self, run: Run, stage: str) -> StageGrant:
@@ -89,44 +90,40 @@ class Client:
         """Return what was drawn for each step of a request, and the grant that paid for it.
 
         Raises:
-            Told: if the ledger refuses, or the kernel does.
+            ReportedFailure: if the ledger refuses, or the kernel does.
         """
         values, blocks = request_values(request, self._kept)
         message = {"type": "ask", "stage": stage, "codes": codes, "request": values}
-        reply, found = self._told(run, "answer", message, blocks)
+        reply, found = self._stage_reply(run, "answer", message, blocks)
         grants = [receipt_of(each) for each in reply["receipts"]]
         return tuple((grant, found[str(at)]) for at, grant in enumerate(grants))
 
     def rows(self, run: Run, stage: str, codes: str) -> int | None:
         """Return the number of rows if it is public, otherwise None."""
         message = {"type": "rows", "stage": stage, "codes": codes}
-        found: int | None = self._told(run, "rows", message)[0]["rows"]
+        found: int | None = self._stage_reply(run, "rows", message)[0]["rows"]
         return found
-
-    def compare(self, run: Run, records: int) -> None:
-        """Compare the sets with the file, for the internal folder."""
-        self._told(run, "done", {"type": "compare", "records": records})
 
     def judge(self, run: Run) -> list[list[int]]:
         """Return, for each set, the numbers of the expectations that it does not meet."""
-        found = self._told(run, "judged", {"type": "judge"})[0]["not_met"]
+        found = self._stage_reply(run, "judged", {"type": "judge"})[0]["not_met"]
         return [[int(number) for number in numbers] for numbers in found]
 
-    def _told(
+    def _stage_reply(
         self,
         run: Run,
         expected: str,
         message: Mapping[str, Any],
         blocks: Blocks | None = None,
     ) -> tuple[dict[str, Any], Blocks]:
-        """Return the reply to a request of a stage, whose errors were counted and kept."""
+        """Return the reply to a message of a stage, whose errors were counted and kept."""
         try:
             self._open(run)
             return self._answer(expected, message, blocks)
         except ReleaseError as error:
             if error.internal:  # the process ended, and could not keep it
                 run.folder.keep_detail(error.internal)
-            raise Told(error.without_detail()) from None
+            raise ReportedFailure(error.without_detail()) from None
 
     def _open(self, run: Run) -> None:
         """Open the release in the process, once."""

@@ -38,8 +38,8 @@ _CALLS = {
 _FOREIGN = 0x40000000  # numbers of another interface of x86_64
 
 
-def give_up_dumps() -> None:
-    """Give up core files, new privileges, and that other processes of the user read the memory."""
+def protect_memory() -> None:
+    """Disable core files and new privileges; other processes may not read the memory."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError, AttributeError):
         control = ctypes.CDLL(None).prctl
@@ -73,8 +73,8 @@ def write_only_below(folders: Iterable[Path]) -> bool:
     return restricted
 
 
-def talk_to_nobody() -> bool:
-    """Give up starting programs, and all sockets but those of this machine's files.
+def refuse_sockets_and_programs() -> bool:
+    """Give up starting programs, and all sockets but Unix ones.
 
     Returns:
         Whether the system can do so.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -76,10 +77,12 @@ class ProcessConnection:
         except (Gone, Malformed) as error:
             code, detail = self._started.end()
             how = f"by signal {-code}" if code < 0 else f"with code {code}"
-            what = "sent what is no message" if isinstance(error, Malformed) else f"ended {how}"
+            what = "sent an unreadable message" if isinstance(error, Malformed) else f"ended {how}"
+            if code == -signal.SIGKILL:
+                what += "; perhaps memory was short"
             self._ended = StageFailed(
-                f"The process that reads the data {what}; perhaps memory was short. Free some,"
-                " then resume the release. What was paid for is not paid for again.",
+                f"The process that reads the data {what}. Repair the cause, then resume the"
+                " release. What was paid for is not paid for again.",
                 internal=detail,
                 row="stage-failed",
             )
@@ -91,5 +94,7 @@ class ProcessConnection:
 
     def close(self) -> None:
         if self._ended is None:
-            self._ended = StageFailed("The process that reads the data was ended.")
+            self._ended = StageFailed(
+                "The process that reads the data was ended. Resume the release."
+            )
             self._started.end()

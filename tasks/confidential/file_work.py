@@ -1,7 +1,6 @@
 """The work of the stages that read the file: identify, check, code, count and compare.
 
-The process does it without telling anything of the data but that they fit, were refused, or could
-not be read.
+Of the data, the client learns only whether they fit, were refused, or could not be read.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dp_core.kernel.counting.linked_columns import with_members
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.schema.grid import Coarsening
 from tasks.confidential.confidential_run import ConfidentialRun
-from tasks.run.public_files import read_released, synthetic_codes, synthetic_files
+from tasks.run.public_files import read_released, records, synthetic_codes, synthetic_files
 
 if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
@@ -129,15 +128,6 @@ def count(run: ConfidentialRun) -> None:
     run.row_counter.count(tuple(dict.fromkeys(cliques)), partial(run.progress, "count"))
 
 
-WORK: Mapping[str, Callable[[ConfidentialRun], None]] = {
-    "identify": identify,
-    "validate": check_values,
-    "discretize": write_codes,
-    "count": count,
-}
-"""The work of each stage, by the stage's name."""
-
-
 def readable(run: ConfidentialRun) -> bool:
     """Return whether every chunk of the code store can be read."""
     try:
@@ -153,13 +143,8 @@ def require_chunks(store: CodeStore) -> None:
         store.read(chunk)
 
 
-def compare(run: ConfidentialRun, records: int) -> None:
-    """Compare the sets with the file, and write the comparison to the internal folder.
-
-    Args:
-        run: The run; its sets must be finished.
-        records: Number of records of the file: public or noisy.
-    """
+def compare(run: ConfidentialRun) -> None:
+    """Compare the finished sets with the file, and write the comparison to the internal folder."""
     from dp_core.confidential.utility import utility, write_utility
     from dp_core.lab.comparison.utility_page import UtilityPage
     from tasks.confidential.internal_inference import scores_or_reason, unheard
@@ -168,7 +153,7 @@ def compare(run: ConfidentialRun, records: int) -> None:
     def part(start: float, end: float) -> Callable[[float], None]:
         return lambda done: run.progress("check", start + (end - start) * done)
 
-    domain = run.spec.schema.domain
+    domain, number = run.spec.schema.domain, records(run)
     numbers = range(1, run.spec.sets + 1)
     # Each table of a set is counted once, so keeping it would only take memory.
     drawn = [DaskCounter(synthetic_codes(run, each), domain, cached_bytes=0) for each in numbers]
@@ -185,8 +170,8 @@ def compare(run: ConfidentialRun, records: int) -> None:
         title=run.spec.schema.title,
         schema=run.schema.coarse or run.schema,
         released=read_released(run),
-        records=records,
-        rows=records if run.spec.privacy.relation.rows_public else None,
+        records=number,
+        rows=number if run.spec.privacy.relation.rows_public else None,
     )
     scores: Mapping[str, object] = {}
     if run.schema.linked is None:  # the scores take records, not pair rows
@@ -195,7 +180,7 @@ def compare(run: ConfidentialRun, records: int) -> None:
             [synthetic_codes(run, each) for each in numbers],
             run.schema,
             page.released,
-            records=records,
+            records=number,
             rows=page.rows,
             mean_tvd=[
                 {error.ways: error.mean for error in errors if error.ways > 1}
@@ -235,3 +220,13 @@ def judge_sets(run: ConfidentialRun, progress: Callable[[float], None]) -> list[
     if schema.linked is None:
         return judged_frames.judge_sets(schema, [file for (file,) in files], progress)
     return judged_frames.judge_linked_sets(schema, files, progress)
+
+
+WORK: Mapping[str, Callable[[ConfidentialRun], None]] = {
+    "identify": identify,
+    "validate": check_values,
+    "discretize": write_codes,
+    "count": count,
+    "check": compare,
+}
+"""The work of each stage, by the stage's name."""

@@ -23,8 +23,6 @@ MOST_JSON = 1 << 20
 """Most bytes of a frame's JSON; a larger text is a block."""
 MOST_BYTES = 1 << 33
 """Most bytes of all blocks of a frame."""
-MOST_BLOCKS = 1 << 16
-"""Most blocks of a frame."""
 
 Blocks: TypeAlias = Mapping[str, NDArray[Any]]
 """Arrays of a message by their names."""
@@ -62,7 +60,7 @@ def send(to: socket.socket, message: Mapping[str, Any], blocks: Blocks | None = 
     listed = [[name, each.dtype.str, list(each.shape)] for name, each in arrays.items()]
     text = canonical_json({**message, _BLOCKS: listed})
     size = sum(each.nbytes for each in arrays.values())
-    if len(text) > MOST_JSON or size > MOST_BYTES or len(listed) > MOST_BLOCKS:
+    if len(text) > MOST_JSON or size > MOST_BYTES:
         raise Malformed("A message is larger than a frame may be.")
     try:
         to.sendall(_LENGTHS.pack(len(text), size) + text)

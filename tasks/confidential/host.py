@@ -1,8 +1,7 @@
-"""The side of the confidential process: answers each message of its client."""
+"""The side of the process: it answers each message of its client."""
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -14,7 +13,7 @@ import numpy as np
 from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed
 from dp_core.kernel.counting.coarse_counter import CoarseCounter
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.stage_grant import StageGrant
+from dp_core.kernel.stage_grant import PAYS, StageGrant
 from dp_core.plan.reading.spec_file import load_spec
 from dp_core.schema.grid import Coarsening
 from tasks.confidential import file_work
@@ -31,6 +30,7 @@ from tasks.run.earlier_releases import preview_plan
 from tasks.run.home import home, open_ledger
 from tasks.run.stage_failures import attempt
 from tasks.support.dask_cluster import dask_client
+from tasks.support.run_folder import RunFolder, where_kept
 
 Reply = tuple[dict[str, Any], Blocks]
 Tell = Callable[[Mapping[str, Any]], None]
@@ -51,7 +51,7 @@ class Host:
             tell: Sends a notice to the client.
         """
         self._tell = tell
-        self.clustered: Callable[[], object] = lambda: None
+        self.before_cluster: Callable[[], object] = lambda: None
         self._until_the_end = ExitStack()
         self._dask: Any = None
         self._run: ConfidentialRun | None = None
@@ -81,22 +81,23 @@ class Host:
         except Malformed:
             raise
         except Exception as error:
-            traceback.print_exc(file=sys.stderr)
+            release = fields.get("release") if self._run is None else self._run.folder.release
+            kept = RunFolder(home(), f"{release}").keep_detail(traceback.format_exc())
             reply = error_message(
                 StageFailed(
-                    f"The process that reads the data failed ({type(error).__name__}). Repair the"
-                    " cause, then resume the release.",
+                    f"The process that reads the data failed ({type(error).__name__}); the detail"
+                    f" {where_kept(kept)}. Repair the cause, then resume the release.",
                     row="stage-failed",
                 )
             )
         return reply, {}
 
     def close(self) -> None:
-        """Give up a cluster."""
+        """Close the cluster, if there is one."""
         self._until_the_end.close()
 
     def _cluster(self, address: str | None, spec: str) -> dict[str, Any]:
-        self.clustered()
+        self.before_cluster()
         asked = load_spec(Path(spec)).dask if address is None else None
         self._dask = self._until_the_end.enter_context(dask_client(address, asked))
         security: dict[str, Any] = {}
@@ -127,7 +128,7 @@ class Host:
             out=Path(out),
             home=where,
             ledger=ledger,
-            writer=ledger.joined(release, fence),
+            writer=ledger.writer_under(release, fence),
             reservation=reserved,
             progress=lambda stage, done: self._tell(
                 {"type": "progress", "stage": stage, "done": float(done)}
@@ -153,11 +154,11 @@ class Host:
     def _work(self, stage: str) -> dict[str, Any]:
         run = self._opened if stage == "identify" else self._bound
         work = file_work.WORK.get(stage)
-        if work is None:
-            raise Malformed(f"No stage {stage!r:.40} reads the file.")
+        if work is None or (stage in PAYS and stage not in self._grants):
+            raise Malformed(f"No stage {stage!r:.40} reads the file, or it has no grant.")
         ended = attempt(stage, lambda: work(run), run)
         if isinstance(ended, BadInput) and not isinstance(ended, DataRefused) and run.began_attempt:
-            # Of an attempt that another process began, it is not known what was seen.
+            # What an earlier process saw in its attempt is not known: there is no verdict then.
             run.judge("unreadable")
         self._identified |= stage == "identify" and ended is None
         return _done() if ended is None else error_message(ended)
@@ -187,11 +188,6 @@ class Host:
         if isinstance(found, ReleaseError):
             return error_message(found)
         return {"type": "rows", "rows": found}
-
-    def _compare(self, records: int) -> dict[str, Any]:
-        run = self._bound
-        ended = attempt("check", lambda: file_work.compare(run, records), run)
-        return _done() if ended is None else error_message(ended)
 
     def _judge(self) -> dict[str, Any]:
         run = self._opened

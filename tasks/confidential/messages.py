@@ -1,9 +1,9 @@
 """The closed list of messages between the confidential process and its client.
 
 A request is answered by one reply; before it, any number of notices may come. Everything that is
-not on the list, or has other fields, is refused on both sides. No field of a reply is made from the
-data but through a charged answer, except for verdicts that design 5.11 states as outside epsilon:
-that the data were refused or could not be read.
+not on the list, or has other fields, is refused on both sides. A field of a reply depends on the
+data only through a charged answer, the number of rows where the relation makes it public, or what
+the privacy specification lists as outside epsilon: that the data were refused, or not readable.
 """
 
 from __future__ import annotations
@@ -40,15 +40,13 @@ REQUESTS: Mapping[str, Fields] = {
         "reservation": _TEXT,
         "fence": _WHOLE,
     },
-    # The work of a stage that reads the file: `host.WORK` names them.
+    # The work of a stage that reads the file: `file_work.WORK` names them.
     "work": {"stage": _TEXT},
     # Whether the stored codes can be read, so that no stage must write them again.
     "readable": {},
     "grant": {"stage": _TEXT},
     "ask": {"stage": _TEXT, "codes": _TEXT, "request": (dict,)},
     "rows": {"stage": _TEXT, "codes": _TEXT},
-    # Compares the sets with the file, for the internal folder only.
-    "compare": {"records": _WHOLE},
     # Judges the sets by the schema's expectations.
     "judge": {},
 }
@@ -58,7 +56,7 @@ NOTICES: Mapping[str, Fields] = {
     "progress": {"stage": _TEXT, "done": (float, int)},
     "committed": {"batch": _TEXT},
 }
-"""What the process tells before it replies. Progress is that of a public amount of work."""
+"""What the process may send before its reply. Progress is that of a public amount of work."""
 
 REPLIES: Mapping[str, Fields] = {
     "clustered": {"address": (str, NoneType), "security": (dict,)},
@@ -94,7 +92,7 @@ def checked(message: Mapping[str, Any], of: Mapping[str, Fields]) -> str:
 
     Args:
         message: What arrived.
-        of: `REQUESTS`, or what replies may be.
+        of: `REQUESTS`, `NOTICES` or `REPLIES`.
 
     Raises:
         Malformed: if it is not, or has other fields than the list says, or fields of other types.

@@ -31,7 +31,7 @@ from dp_core.kernel.stage_grant import StageGrant
 from tasks.confidential.frames import Blocks, Malformed
 
 KEPT = 8
-"""Large parts of questions that both sides keep, because methods ask about them in every round."""
+"""Number of large parts that both sides keep: methods ask about them in every round."""
 LARGE = 1 << 14
 """Bytes of JSON from which a part of a question is kept."""
 _QUESTION = "question"

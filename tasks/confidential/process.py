@@ -1,6 +1,6 @@
-"""The confidential process: it starts before Prefect is imported, and ends with its client.
+"""The confidential process: a command starts it before it imports Prefect; it ends with its client.
 
-Where this process has one thread, it is a fork, which shares the imports so far; otherwise a new
+Where the caller has one thread, it is a fork, which shares the imports so far; otherwise a new
 interpreter. It gives up what it does not need, answers one message after another, and ends at once
 when its connection closes: a draw that is interrupted is done again under the same charge.
 """
@@ -23,8 +23,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tasks.confidential.confinement import give_up_dumps, talk_to_nobody, write_only_below
-from tasks.confidential.frames import Gone, Malformed, receive, send
+from tasks.confidential.confinement import (
+    protect_memory,
+    refuse_sockets_and_programs,
+    write_only_below,
+)
+from tasks.confidential.frames import Gone, receive, send
 from tasks.confidential.messages import NOTICES, REPLIES, checked
 from tasks.run.home import ledger_file
 from tasks.run.home_folder import home, state_folder
@@ -89,6 +93,7 @@ def start(*, confined: bool) -> Started:
     def end() -> tuple[int, str]:
         mine.close()
         until = time.monotonic() + _PATIENCE
+        time.sleep(_STEP)  # one that ended by itself says how
         while (code := ended()) is None:
             late = time.monotonic() > until
             with contextlib.suppress(ProcessLookupError):
@@ -109,10 +114,10 @@ def serve(connection: socket.socket, *, confined: bool) -> None:
         confined: Whether to give up the network, other programs, and writing outside the home.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    give_up_dumps()
+    protect_memory()
     if confined:
-        write_only_below(_written())
-        talk_to_nobody()
+        write_only_below(_writable_folders())
+        refuse_sockets_and_programs()
     threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
     from tasks.confidential.host import Host
     from tasks.validation.suite_judge import load_great_expectations
@@ -124,9 +129,9 @@ def serve(connection: socket.socket, *, confined: bool) -> None:
         send(connection, notice)
 
     host = Host(tell)
-    # It ends at once, whatever it computes; but one with a cluster closes that first.
-    host.clustered = partial(signal.signal, signal.SIGTERM, _leave)
-    with contextlib.closing(host), contextlib.suppress(Gone, Malformed):
+    # SIGTERM ends this process at once; one with a cluster closes that first.
+    host.before_cluster = partial(signal.signal, signal.SIGTERM, _leave)
+    with contextlib.closing(host), contextlib.suppress(Gone):
         while True:
             reply, blocks = host.answer(*receive(connection))
             # privacy: nothing leaves that is not on the list.
@@ -134,8 +139,8 @@ def serve(connection: socket.socket, *, confined: bool) -> None:
             send(connection, reply, blocks)
 
 
-def _written() -> list[Path]:
-    """Return the folders to which it writes: of the home, the ledger, and compiled loops."""
+def _writable_folders() -> list[Path]:
+    """Return the folders to which it writes: of the home, the ledger, its notes, and loops."""
     ledger = ledger_file(home())
     caches = [*(Path(__file__).parents[2] / "dp_core").rglob("__pycache__")]
     if named := os.environ.get("NUMBA_CACHE_DIR"):

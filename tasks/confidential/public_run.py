@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.mechanisms.grant import Grant
-from dp_core.kernel.requests import Facts, Request
+from dp_core.kernel.requests import FileFacts, Request
 from dp_core.kernel.stage_grant import StageGrant
 from dp_core.schema.grid import Coarsening
 from tasks.confidential.client import Client
@@ -34,11 +34,11 @@ class PublicRun(Run):
             grant: The ledger's grant for the stage that asks.
             codes: The codes that the questions are about.
         """
-        return Curator(_Asked(self, grant.stage, codes))
+        return Curator(KernelClient(self, grant.stage, codes))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class KernelClient:
     """The kernel, as a stage of Prefect's process asks it."""
 
     run: PublicRun
@@ -46,12 +46,12 @@ class _Asked:
     codes: Codes
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> FileFacts:
         schema, privacy = self.run.schema, self.run.spec.privacy
         domain = schema.stored.domain if self.codes == "stored" else schema.domain
         if self.codes == "coarse" and schema.coarse is not None:
             domain = Coarsening(schema).domain
-        return Facts(domain, privacy.relation, self.run.reservation.currency)
+        return FileFacts(domain, privacy.relation, self.run.reservation.currency)
 
     def answer(self, request: Request) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
         return self.run.confidential.ask(self.run, self.stage, self.codes, request)

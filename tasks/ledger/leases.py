@@ -100,7 +100,7 @@ def acquire(book: Transaction, release: str, holder: Holder) -> Lease:
     return lease
 
 
-def held(book: Transaction, release: str, fence: int) -> Lease:
+def lease_of_fence(book: Transaction, release: str, fence: int) -> Lease:
     """Return the lease of a release that another process of this run took.
 
     Args:

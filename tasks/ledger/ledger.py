@@ -81,7 +81,7 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
         """
         return leased(self._database, release, home)
 
-    def joined(self, release: str, fence: int) -> ReleaseWriter:
+    def writer_under(self, release: str, fence: int) -> ReleaseWriter:
         """Return a writer under the lease that another process of the same run holds and renews.
 
         Args:
@@ -92,7 +92,7 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
             StageFailed: if the lease has another fence.
         """
         with self._database.reading() as book:
-            return ReleaseWriter(self._database, leases.held(book, release, fence))
+            return ReleaseWriter(self._database, leases.lease_of_fence(book, release, fence))
 
     def adopt(self, *, by: str, reason: str) -> Adopted:
         """Accept this ledger although its anchor refuses it, after checking every entry.

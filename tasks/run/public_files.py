@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.kernel.released import Released
+from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from tasks.run.release_run import Run
 
 if TYPE_CHECKING:
@@ -49,3 +50,19 @@ def synthetic_codes(run: Run, number: int) -> CodeStore:
     from dp_core.confidential.code_store import CodeStore
 
     return CodeStore(codes_folder(run, number), run.spec.schema.domain)
+
+
+def records(run: Run) -> int:
+    """Return the number of records of the file: the public number, or the models' noisy one.
+
+    Without sets there is no model, and all noisy tables together tell it. The models of sets that
+    meet public totals have the number of these.
+    """
+    if run.schema.totals or not run.has("reconstruct"):
+        public = run.fact("basics", "rows")
+        if isinstance(public, int):
+            return public
+        return pooled_records(run.schema.domain, read_released(run))
+    models = run.fact("reconstruct", "models")
+    assert isinstance(models, list)
+    return round(sum(model["rows"] for model in models) / len(models))

@@ -1,7 +1,7 @@
 """One run of one release: its plan, its folder, its reservation, and what its stages share.
 
-A `Run` has no handle to the confidential data. Stages that read the data take a `ConfidentialRun`
-(`tasks.confidential.confidential_run`).
+A `Run` has no handle to the confidential data. Stages that ask the process which has them take a
+`PublicRun`; that process has a run of its own, `ConfidentialRun` (`tasks.confidential`).
 """
 
 from __future__ import annotations

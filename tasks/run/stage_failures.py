@@ -14,7 +14,7 @@ from tasks.support.run_folder import disk_errors, where_kept
 Result = TypeVar("Result")
 
 
-class Told(Exception):
+class ReportedFailure(Exception):
     """The failure of the confidential process: it is counted, and its detail is kept.
 
     Attributes:
@@ -42,7 +42,7 @@ def attempt(name: str, work: Callable[[], Result], run: Run) -> Result | Release
         run.writer.require()
         with disk_errors(f"stage {name!r}"):
             return work()
-    except Told as told:
+    except ReportedFailure as told:
         return told.failure
     except DataRefused as error:
         return _refusal(name, run, error)

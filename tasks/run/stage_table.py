@@ -15,8 +15,8 @@ class StageRow:
     Attributes:
         name: Its public name; that of its task.
         words: What it does, for the person who waits for it.
-        reads_data: Whether it reads the confidential data, unless the release uses the tables of an
-            earlier one. The other stages could run on another machine.
+        reads_data: Whether it asks the confidential process about the data, unless the release
+            uses the tables of an earlier one.
         of_sets: Whether it makes or checks synthetic sets; a release of tables has no such stage.
         of_tables: Whether a release has it that uses the tables of an earlier one.
         repeatable: Whether it reads stored public results only, so that it can be made again.

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.released import Charged
 from dp_core.kernel.stage_grant import StageGrant
-from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.metrics.quality_figures import charged_figure
 from dp_core.plan.quality_checks import countable, public_figures, reference_counts
 from dp_core.schema.grid import Coarsening
 from tasks.confidential.public_run import PublicRun
-from tasks.run.public_files import read_released, synthetic_codes
+from tasks.run.public_files import read_released, records, synthetic_codes
 from tasks.run.release_run import Run
 from tasks.stages.stage_task import granted_stage, stage
 
@@ -39,7 +38,7 @@ def check_quality(run: PublicRun, grant: StageGrant) -> Mapping[str, object]:
     """
     tallies, number = tally_sets(run, _part_progress(run, 0.0, _TALLIED)), records(run)
     charged = ask_checks(run, grant, tallies, number)
-    run.confidential.compare(run, number)
+    run.confidential.work(run, "check")
     return _public_facts(run, tallies, [charged_figure(figure, number) for figure in charged])
 
 
@@ -131,22 +130,6 @@ def _comparable_tables(run: Run) -> tuple[Compared, ...]:
 
     schema = run.spec.schema
     return comparable(read_released(run), (schema.coarse or schema).domain)
-
-
-def records(run: Run) -> int:
-    """Return the number of records of the file: the public number, or the models' noisy one.
-
-    Without sets there is no model, and all noisy tables together tell it. The models of sets that
-    meet public totals have the number of these.
-    """
-    if run.schema.totals or not run.has("reconstruct"):
-        public = run.fact("basics", "rows")
-        if isinstance(public, int):
-            return public
-        return pooled_records(run.schema.domain, read_released(run))
-    models = run.fact("reconstruct", "models")
-    assert isinstance(models, list)
-    return round(sum(model["rows"] for model in models) / len(models))
 
 
 def _mean(values: list[float]) -> float | None:

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Collection
 
@@ -68,6 +69,9 @@ def fork(work: Callable[[], None], *, kept: Collection[int], errors: int) -> int
         if os.getppid() == parent:
             work()
             code = 0
+    except BaseException:
+        traceback.print_exc()
+        raise
     finally:
         os._exit(code)
 

@@ -23,7 +23,6 @@ OTHERS = {
     "reservation": ["0" * 64, ""],
     "release": ["other", "town2"],
     "protocol": [0, 2],
-    "records": [0, -1, 1 << 62],
     "cost": [{"fraction": "1000"}, {"fraction": "-1"}, {"fraction": "0"}, {"fraction": "1e-9"}],
     "costs": [[{"fraction": "1000"}], []],
     "cliques": [[["age"], ["age"]], [["income", "income"]], [["other"]], []],
@@ -71,7 +70,7 @@ def changes(messages):
         for field, others in OTHERS.items():
             if field in given:
                 yield from ((at, field, other) for other in others if other != given[field])
-        if message["type"] in ("work", "compare", "readable"):
+        if message["type"] in ("work", "readable"):
             yield at, None, DONE  # it is not sent at all
 
 

@@ -1,5 +1,6 @@
 """A release whose data another process reads: killed on either side at any message, it goes on."""
 
+import contextlib
 import os
 import re
 import signal
@@ -32,7 +33,8 @@ class Watched(ProcessConnection):
         self.messages, self._at, self._after = [], at, after
 
     def exchange(self, message, blocks, notice):
-        self.state = Path(f"/proc/{self.started.number}/status").read_text()
+        with contextlib.suppress(FileNotFoundError):  # it has ended
+            self.state = Path(f"/proc/{self.started.number}/status").read_text()
         number = len(self.messages)
         self.messages.append((message["type"], message.get("stage")))
         if number == self._at and not self._after:
@@ -65,7 +67,7 @@ def watched(monkeypatch):
 
 
 def test_this_process_holds_no_row_and_no_exact_count(project, watched, monkeypatch):
-    (used,) = [watched()]
+    used = watched()
     for name in ("dp_core.confidential.source.Source", "tasks.counting.dask_counter.DaskCounter"):
         monkeypatch.setattr(f"{name}.__init__", None)
     run = project.release()
@@ -76,11 +78,11 @@ def test_this_process_holds_no_row_and_no_exact_count(project, watched, monkeypa
     assert re.search(r"Seccomp:\s+2\n", used[0].state)
     assert len(used[0].messages) == MESSAGES
     types = {kind for kind, _ in used[0].messages}
-    assert types == {"open", "work", "grant", "ask", "rows", "compare", "judge"}
+    assert types == {"open", "work", "grant", "ask", "rows", "judge"}
 
 
 def test_it_ends_with_its_release(project, watched):
-    (used,) = [watched()]
+    used = watched()
     project.release()
     with pytest.raises(StageFailed, match="was ended"):
         used[0].exchange({"type": "readable"}, {}, print)
@@ -95,11 +97,10 @@ def test_killed_at_any_message_it_goes_on_and_pays_once(project, watched, at, af
     if (at, after) != (MESSAGES - 1, True):
         with pytest.raises(StageFailed, match="reads the data ended by signal 9"):
             project.release()
-    used = watched()
+    watched()
     project.release()
     assert project.faults() == {}
     assert_charged_once(project)
-    assert used
 
 
 CLIENT = """

@@ -65,7 +65,7 @@ def make(
     # Faults of spec, schema, paths, budget, disk and servers are found at once, without Prefect.
     plan = _opening(spec, out, release, options.get("dask"), verbose=verbose)
     made = plan.spec.release
-    # The process that may see the data loads while Prefect does, and shares what was imported.
+    # The process that may see the data loads while Prefect does, and shares the imports so far.
     with contextlib.closing(connection.connect(plan, options.get("dask"))) as confidential:
         reservation = open_ledger(home()).reservation(made)
         unfinished = reservation if reservation and reservation.outcome is None else None

@@ -14,8 +14,9 @@ import json, os, socket, subprocess, sys, threading
 from pathlib import Path
 from tasks.confidential import confinement
 mine, other = Path(sys.argv[1]), Path(sys.argv[2])
-confinement.give_up_dumps()
-told = [confinement.write_only_below([mine, mine / "missing"]), confinement.talk_to_nobody()]
+confinement.protect_memory()
+told = [confinement.write_only_below([mine, mine / "missing"])]
+told.append(confinement.refuse_sockets_and_programs())
 ACTS = {
     "write here": lambda: (mine / "a").write_text("x"),
     "move here": lambda: (mine / "a").rename(mine / "b"),

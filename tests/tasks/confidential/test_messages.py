@@ -45,7 +45,7 @@ def test_what_is_not_on_the_list_is_refused(message):
 
 def test_true_is_no_whole_number():
     with pytest.raises(Malformed):
-        checked({"type": "compare", "records": True}, REQUESTS)
+        checked({"type": "open", **example(REQUESTS["open"]), "fence": True}, REQUESTS)
 
 
 @pytest.mark.parametrize("kind", ERRORS.values(), ids=ERRORS)

@@ -55,7 +55,7 @@ def test_every_request_of_a_release_is_the_same_on_the_other_side(release, monke
 
     def across(kernel, request):
         again = crossed(request, *sides)
-        here, there = request.prepared(kernel.facts), again.prepared(kernel.facts)
+        here, there = request.prepare(kernel.facts), again.prepare(kernel.facts)
         assert (there.batch, list(there.steps)) == (here.batch, list(here.steps))
         found = answer(kernel, again)
         for grant, _ in found:

@@ -41,12 +41,13 @@ from tasks.ledger.ledger import Ledger
 
 fence = int(sys.stdin.readline())
 ledger = Ledger(sys.argv[1])
-writer = ledger.joined("first", fence)
+writer = ledger.writer_under("first", fence)
 reservation = writer.reservation()
 writer.examine(reservation)
 print("examined", flush=True)
 sys.stdin.readline()
-for late in (lambda: writer.judge(reservation, "fits"), lambda: ledger.joined("first", fence)):
+acts = (lambda: writer.judge(reservation, "fits"), lambda: ledger.writer_under("first", fence))
+for late in acts:
     try:
         late()
     except StageFailed as error:
