@@ -23,6 +23,7 @@ from dp_core.kernel.cost.sensitivity import Bounds, count_l1, count_l2_squared, 
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.household_values import in_households, scale_in_households
 from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.counting.stored_rows import CheckedCounter, StoredRows
 from dp_core.kernel.drawn_question import DrawnQuestion, rebuilt_extension
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.ledger.session import Session
@@ -45,13 +46,17 @@ from dp_core.kernel.step_names import batch_name, interaction_step, step_name, t
 class Curator:
     """Answers questions about the confidential file, each against a grant."""
 
-    def __init__(self, domain: Domain, counter: Counter, session: Session) -> None:
+    def __init__(
+        self, domain: Domain, counter: Counter, session: Session, stored: StoredRows | None = None
+    ) -> None:
         """Create the curator of one release.
 
         Args:
             domain: All columns of the file and their numbers of codes.
             counter: Exact counts of the confidential file.
             session: The release's open reservation, which pays for every answer.
+            stored: The code store that is counted, after its units were weighed; None (the default)
+                for rows in memory, which are public.
 
         Raises:
             ValueError: if the counter counts in other units than the session charges for.
@@ -64,7 +69,7 @@ class Curator:
                 f" session charges for counts in 1/{session.relation.shares}."
             )
         self._domain = domain
-        self._counter = counter
+        self._counter = CheckedCounter(counter, domain, stored and stored.total)
         self._session = session
 
     @property

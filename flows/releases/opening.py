@@ -178,7 +178,7 @@ def forget_lost(run: ConfidentialRun) -> None:
     for stage, read in products.items():
         _forget_unless(read, run, stage)
     if needs_data(run):
-        _forget_unless(_open_codes, run, "discretize")
+        _forget_unless(lambda one: one.stored_rows, run, "discretize")
 
 
 def needs_data(run: ConfidentialRun) -> bool:
@@ -198,10 +198,6 @@ def _forget_unless(
         read(run)
     except Exception:  # each reader of a damaged file raises its own kind of error
         run.folder.forget(stage)
-
-
-def _open_codes(run: ConfidentialRun) -> None:
-    _open_chunks(run.stored)
 
 
 def _open_sets(run: ConfidentialRun) -> None:

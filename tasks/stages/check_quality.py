@@ -250,16 +250,11 @@ def ask_checks(
         crash the same plan, seed and noisy results give the same question, so the stored answer is
         read back instead of drawn again.
     """
-    from dp_core.kernel.curator import Curator
-
     tables, cost = run.spec.checks, run.plan.costs["checks"]
     if not tables or not cost:
         return ()
-    curator = run.curator(grant)
-    if run.schema.coarse is not None:
-        # Use the schema's bins instead of grid positions; each row is in one cell of each table.
-        coarsening = Coarsening(run.schema)
-        counter = CoarseCounter(run.counter, coarsening)
-        curator = Curator(coarsening.domain, counter, run.session(grant))
+    # Use the schema's bins instead of grid positions.
+    coarsening = None if run.schema.coarse is None else Coarsening(run.schema)
+    curator = run.curator(grant, coarsening)
     references = reference_counts(tallies, tables, records)
     return curator.check("distances", TableChecks(tables, references), cost)

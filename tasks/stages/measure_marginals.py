@@ -22,6 +22,7 @@ from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.linked_columns import with_members
+from dp_core.kernel.counting.stored_rows import CheckedCounter
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.released import Measurement, Released
 from dp_core.kernel.stage_grant import StageGrant
@@ -60,7 +61,9 @@ def count_marginals(run: ConfidentialRun, _grant: StageGrant) -> None:
     if run.schema.linked is not None:
         # The weights of pair rows need the number of members (`HouseholdCounter`).
         cliques = tuple(dict.fromkeys(map(with_members, cliques)))
-    run.row_counter.count(cliques, partial(run.progress, "count"))
+    found = run.row_counter.count(cliques, partial(run.progress, "count"))
+    # Before the first charge.
+    CheckedCounter(run.row_counter, run.schema.domain, run.stored_rows.rows).check(found)
 
 
 @granted_stage("basics")

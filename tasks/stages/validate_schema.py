@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from dp_core.errors import StageFailed
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.stage_task import stage
 
@@ -36,13 +37,17 @@ def validate_schema(run: ConfidentialRun) -> None:
 
 @stage("discretize")
 def discretize(run: ConfidentialRun) -> None:
-    """Keep the codes that validation wrote; write them if they are missing or incomplete.
+    """Weigh the units of the codes that validation wrote; write them again if they are unusable.
 
     Raises:
         SchemaViolation: if the file does not fit the schema.
+        StageFailed: if a unit has another weight in the codes than the document states.
     """
-    from dp_core.confidential.coding import left_by_validation, write_codes
+    try:
+        _ = run.stored_rows
+    except StageFailed:
+        from dp_core.confidential.coding import write_codes
 
-    if not left_by_validation(run.rules, run.codes):
-        # The codes were lost: validation wrote them.
+        # The codes that validation wrote were lost, or a fault of the machine is in them.
         write_codes(run.opened, run.rules, run.codes, partial(run.progress, "discretize"))
+        _ = run.stored_rows

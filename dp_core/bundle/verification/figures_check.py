@@ -245,7 +245,7 @@ def _counts_of_linked(
             f"Set {number} cannot be counted: it contains values that the schema does not allow."
         ) from None
     assert schema.linked is not None
-    for piece, _ in pair_row_pieces(schema.linked, schema.domain, rows):
+    for piece, *_ in pair_row_pieces(schema.linked, schema.domain, rows):
         tally.add(piece)
     return tally
 

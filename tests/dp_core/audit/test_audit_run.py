@@ -13,12 +13,11 @@ from dp_core.audit import audit_run, audited_session, tiny_households
 from dp_core.audit.audit_run import audit
 from dp_core.audit.configurations import configurations, plan_of
 from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS
-from dp_core.confidential import person_rows
 from dp_core.confidential.linked import key_links
 from dp_core.confidential.panel import person_records
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.kernel import curator as curator_module
-from dp_core.kernel.coding import stored_texts
+from dp_core.kernel.coding import stored_texts, unit_hashes
 from dp_core.kernel.cost import sensitivity
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.household_counter import HouseholdCounter
@@ -246,7 +245,7 @@ def identify_persons_by_their_stored_text(patch):
         return values.cast(pa.string())
 
     audit_run._coded_pairs.cache_clear()
-    patch.setattr(person_rows, "identifier_texts", stored)
+    patch.setattr(unit_hashes, "identifier_texts", stored)
 
 
 FAULTS = {
