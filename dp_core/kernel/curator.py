@@ -26,12 +26,13 @@ from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.counting.stored_rows import CheckedCounter, StoredRows
 from dp_core.kernel.drawn_question import DrawnQuestion, rebuilt_extension
 from dp_core.kernel.errors import BadInput
-from dp_core.kernel.ledger.session import Session
+from dp_core.kernel.ledger.session import Draw, Session
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.noise.threaded_noise import add_in_pieces
 from dp_core.kernel.privacy import Neighbours, Noise, Relation, Stage
+from dp_core.kernel.questions.calibration import require_calibrated
 from dp_core.kernel.questions.counting_queries import Queries
 from dp_core.kernel.questions.descriptions import of_type
 from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
@@ -69,7 +70,7 @@ class Curator:
                 f" session charges for counts in 1/{session.relation.shares}."
             )
         self._domain = domain
-        self._counter = CheckedCounter(counter, domain, stored and stored.total)
+        self._counter = CheckedCounter(counter, domain, stored.total if stored else None)
         self._session = session
 
     @property
@@ -178,7 +179,7 @@ class Curator:
                 additive_noise.add, [counts[clique].counts for clique in cliques], grants
             )
 
-        results = self._session.perform(batch_name(stage, replicate, round), steps, draw)
+        results = self._perform(batch_name(stage, replicate, round), steps, draw)
         return tuple(
             Measurement(
                 domain=self._domain.project(clique),
@@ -247,7 +248,7 @@ class Curator:
 
         # `measure` may have a batch in the same stage, set and round.
         batch = f"{batch_name(stage, replicate, round)}-interactions"
-        results = self._session.perform(batch, steps, draw)
+        results = self._perform(batch, steps, draw)
         return tuple(
             Totals(
                 of=of,
@@ -383,7 +384,7 @@ class Curator:
             return [asked.draw(self._counter, self._domain, grants[0])]
 
         whole = f"{batch_name(stage, replicate, round)}-{batch}"
-        ((grant, stored),) = self._session.perform(whole, [planned], draw)
+        ((grant, stored),) = self._perform(whole, [planned], draw)
         return grant, stored
 
     def perturb(
@@ -528,7 +529,7 @@ class Curator:
             ]
 
         batch = f"{batch_name(stage, replicate, 0)}-{step}"
-        return tuple(int(value[0]) for _, value in self._session.perform(batch, steps, draw))
+        return tuple(int(value[0]) for _, value in self._perform(batch, steps, draw))
 
     def _perturb(
         self,
@@ -560,8 +561,16 @@ class Curator:
             return add_in_pieces(additive_noise.add, [exact], grants)
 
         batch = f"{batch_name(stage, replicate, round)}-{step}"
-        ((grant, values),) = self._session.perform(batch, [planned], draw)
+        ((grant, values),) = self._perform(batch, [planned], draw)
         return asked, grant, values
+
+    def _perform(
+        self, batch: str, steps: Sequence[Step], draw: Draw
+    ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        """Charge, draw, store and commit; see `Session.perform`."""
+        for step in steps:
+            require_calibrated(step, self.relation, self._domain)
+        return self._session.perform(batch, steps, draw)
 
     def _asked(self, kind: type[Asked], question: Statistic) -> Asked:
         """Return a question as it is put to the counter: in shares, if a unit has several."""

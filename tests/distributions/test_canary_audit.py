@@ -20,7 +20,6 @@ import pyarrow as pa
 import pytest
 from scipy import sparse, stats
 
-from dp_core.bundle.verification import charges_check
 from dp_core.confidential import coding, person_rows
 from dp_core.confidential.linked import linked_source
 from dp_core.confidential.panel.person_records import PersonRecords
@@ -33,7 +32,7 @@ from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions import vetted
+from dp_core.kernel.questions import calibration, vetted
 from dp_core.methods.selection.budget import costs
 from tests.canaries import (
     CASES,
@@ -95,7 +94,7 @@ def charged_for(patch, weaker):
     of_unit, in_shares = sensitivity.of_unit, sensitivity.in_shares
     for module in (sensitivity, vetted):
         patch.setattr(module, "of_unit", lambda relation, rows: of_unit(weaker(relation), rows))
-    for module in (curator_module, vetted, losses, costs, charges_check):
+    for module in (curator_module, vetted, losses, costs, calibration):
         patch.setattr(
             module, "in_shares", lambda relation, found: in_shares(weaker(relation), found)
         )

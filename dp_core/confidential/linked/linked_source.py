@@ -87,8 +87,8 @@ def read_households(
     linked = rules.linked
     if linked is None:
         raise ValueError("The rules are of a single table.")
-    unit, keys = (linked.key, key), (linked.key,)
-    homes = _Columns(rules, linked.households, keys, linked.household_columns, unit)
+    unit = (linked.key, key)
+    homes = _Columns(rules, linked.households, (linked.key,), linked.household_columns, unit)
     told = progress or (lambda _: None)
     homes.read(source.households, lambda done: told(0.3 * done))
     keys = (linked.link, linked.person_key)

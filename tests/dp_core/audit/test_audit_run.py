@@ -370,6 +370,8 @@ ALWAYS = (
 def test_a_planted_fault_is_found(fault, monkeypatch):
     plant, method, units, told = FAULTS[fault]
     plant(monkeypatch)
+    # Without the audit, the curator refuses most of them itself, by what receipts describe.
+    monkeypatch.setattr(curator_module, "require_calibrated", lambda *_: None)
     try:
         findings = audited([method], units)
     finally:
@@ -436,6 +438,7 @@ def test_a_record_that_depends_on_another_person_is_found(plant, monkeypatch):
 
 def test_half_of_the_change_of_the_distances_of_pairs_is_too_small(monkeypatch):
     half(TableDistance, "largest_change")(monkeypatch)
+    monkeypatch.setattr(curator_module, "require_calibrated", lambda *_: None)
     findings = audit("full", chosen=named("auto"), units=ROWS[:1])
     assert [sentence for sentence in findings.violations if "select: distances" in sentence]
 

@@ -565,6 +565,9 @@ def test_the_audit_finds_pair_rows_that_all_count_once():
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_the_audit_finds_a_sensitivity_of_records(neighbours, monkeypatch):
     monkeypatch.setattr("dp_core.kernel.curator.in_shares", lambda _, found: found)
+    with pytest.raises(ValueError, match="a smaller effect of one unit"):
+        violations(neighbours, counter_of)
+    monkeypatch.setattr("dp_core.kernel.curator.require_calibrated", lambda *_: None)
     found = violations(neighbours, counter_of)
     assert found == {*KINDS} - ({"number"} if neighbours == "replace-one" else set())
 
