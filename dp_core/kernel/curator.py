@@ -17,7 +17,6 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.currency import Currency, NoiseScale, choice_event
 from dp_core.kernel.cost.sensitivity import Bounds, count_l1, count_l2_squared, in_shares
 from dp_core.kernel.counting.domain import Clique, Domain
@@ -507,9 +506,9 @@ class Curator:
         sensitivity = self._bounds(asked)[0]
         name, several = step_name(step, replicate, 0), len(costs) > 1
         events = {cost: choice_event(self.currency, cost, sensitivity) for cost in set(costs)}
-        # The receipt identifies the list of candidates, so that the index is never applied to
-        # another list after a change of the program.
-        asks = {**asked.to_json(), "among": digest([*map(list, asked.cliques)])}
+        # The receipt identifies the question, so that the index is never applied to another list
+        # after a change of the program.
+        asks = asked.asks()
         steps = [
             Step(
                 stage=stage,
@@ -551,7 +550,7 @@ class Curator:
             cost=cost,
             event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
             shape=(asked.length,),
-            asks=asked.to_json(),
+            asks=asked.asks(),
         )
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
