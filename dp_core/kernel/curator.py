@@ -116,20 +116,6 @@ class Curator:
         asked = self._asked(Statistic, statistic)  # type: ignore[type-abstract]
         return self._noise(cost, self._bounds_in_shares(asked))
 
-    def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
-        """Return the scale of the noise that `choose` adds, in units of the scores. Public.
-
-        Args:
-            statistic: The statistic whose entries are the scores.
-            cost: Budget of one choice, in the release's currency.
-
-        Raises:
-            BadInput: if the statistic cannot be asked of linked tables.
-        """
-        asked = self._asked(Statistic, statistic)  # type: ignore[type-abstract]
-        scale = choice_event(self.currency, cost, self._bounds_in_shares(asked)[0]).scale
-        return scale_in_households(scale, self.relation.shares)
-
     def measure(
         self,
         stage: Stage,

@@ -11,7 +11,6 @@ from dp_core.errors import StageFailed
 from tasks.run.release_cleanup import remove_unpublished
 from tasks.run.release_run import Run
 from tasks.stages.check_quality import records, tally_sets
-from tasks.stages.measure_marginals import read_selections
 from tasks.stages.reconstruct import read_released
 from tasks.stages.stage_task import stage
 from tasks.stages.synthesize import synthetic_place
@@ -75,7 +74,6 @@ def publish(run: Run) -> None:
         seed=spec.seed,
         records=records(run),
         records_public=spec.privacy.relation.rows_public,
-        note=_note(run),
         checks=published_checks(run),
         not_met=_not_met(run),
         measurements=spec.measurements,
@@ -116,14 +114,6 @@ def _version(run: Run) -> int:
     while name is not None:
         version, name = version + 1, corrected.pop(name, None)
     return version
-
-
-def _note(run: Run) -> Mapping[str, object]:
-    """Return the public facts of the selection, or of each set's selection if there are several."""
-    notes = [selection.note for selection in read_selections(run)]
-    if len(notes) == 1:
-        return notes[0]
-    return {f"set {number}": note for number, note in enumerate(notes, start=1)}
 
 
 def published_checks(run: Run) -> Mapping[str, Any]:
