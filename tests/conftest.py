@@ -273,3 +273,18 @@ def says(request: pytest.FixtureRequest) -> Iterator[Callable[[ReleaseError | st
 
     yield check
     assert heard, "What was provoked was not compared with the runbook."
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_in_this_process() -> Iterator[None]:
+    """Let releases read their data in the process of the test, which patches what they use."""
+    from tasks.confidential import connection
+
+    def connect(_plan: Any, _dask: Any) -> Any:
+        from tests.confidential_side import InThisProcess
+
+        return InThisProcess()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "connect", connect)
+        yield

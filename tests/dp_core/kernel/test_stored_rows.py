@@ -26,6 +26,7 @@ from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.counting.stored_rows import CheckedCounter, StoredRows, checked_rows
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.errors import StageFailed
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms import additive_noise
 
@@ -228,14 +229,14 @@ WRONG = {
 def test_a_table_that_counts_no_row_once_is_refused_before_a_draw(monkeypatch, fault):
     monkeypatch.setattr(additive_noise, "add", lambda *_: pytest.fail("noise was drawn"))
     session = MemorySession(Currency("zcdp", Fraction(1)), "add-remove")
-    curator = Curator(DOMAIN, Changed(WRONG[fault]), session, StoredRows(4, 4))
+    curator = Curator(Kernel(DOMAIN, Changed(WRONG[fault]), session, StoredRows(4, 4)))
     with pytest.raises(StageFailed, match=TABLE):
         curator.measure("measure", [("b", "a")], [Fraction(1, 2)])
 
 
 def test_a_right_table_is_drawn_from():
     session = MemorySession(Currency("zcdp", Fraction(1)), "add-remove")
-    curator = Curator(DOMAIN, Changed(), session, StoredRows(4, 4))
+    curator = Curator(Kernel(DOMAIN, Changed(), session, StoredRows(4, 4)))
     (found,) = curator.measure("measure", [("b", "a")], [Fraction(1, 2)])
     assert found.values.shape == (300, 3)
 

@@ -21,6 +21,7 @@ from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.extensions.r_score import RScore
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.questions.counting_queries import Parities
 from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, SignedQueries
@@ -99,7 +100,7 @@ def test_what_is_stated_whole_needs_no_digest():
 def test_the_receipts_of_choices_and_of_noise_hold_the_digest():
     session = MemorySession(Currency("zcdp", Fraction(4)), "add-remove")
     data = Dataset(DOMAIN, np.zeros((3, 9), np.uint16))
-    curator = Curator(DOMAIN, MemoryCounter(data), session)
+    curator = Curator(Kernel(DOMAIN, MemoryCounter(data), session))
     for question, _ in CHANGES[:5]:
         curator.choose("select", f"choose {question.NAME}", question, Fraction(1, 9))
         curator.perturb("select", f"look {question.NAME}", question, Fraction(1, 9))

@@ -1,0 +1,144 @@
+"""The confidential process: it starts before Prefect is imported, and ends with its client.
+
+Where this process has one thread, it is a fork, which shares the imports so far; otherwise a new
+interpreter. It gives up what it does not need, answers one message after another, and ends at once
+when its connection closes: a draw that is interrupted is done again under the same charge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tasks.confidential.confinement import give_up_dumps, talk_to_nobody, write_only_below
+from tasks.confidential.frames import Gone, Malformed, receive, send
+from tasks.confidential.messages import NOTICES, REPLIES, checked
+from tasks.run.home import ledger_file
+from tasks.run.home_folder import home, state_folder
+from tasks.support.forked_process import can_fork, fork
+from tasks.support.process_environment import environment
+
+_MOST_ERRORS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A confidential process and the connection to it.
+
+    Attributes:
+        number: Number of the process.
+        connection: The client's end; nothing else has a copy of it.
+        end: Ends the process, waits for it, and returns how it ended and the last text of its
+            errors, which may be confidential.
+    """
+
+    number: int
+    connection: socket.socket
+    end: Callable[[], tuple[int, str]]
+
+
+def start(*, confined: bool) -> Started:
+    """Start a confidential process; it imports what it needs while the caller goes on.
+
+    Args:
+        confined: Whether it gives up the network, other programs, and writing outside the home.
+    """
+    mine, its = socket.socketpair()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the process has ended)
+    if can_fork():
+        number = fork(
+            partial(serve, its, confined=confined), kept={its.fileno()}, errors=errors.fileno()
+        )
+        its.close()
+
+        def wait() -> int:
+            return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+
+    else:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", __spec__.name, str(its.fileno()), str(confined)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            env=environment(),
+            pass_fds=[its.fileno()],
+            start_new_session=True,  # Ctrl-C is for the client, which reports the end
+        )
+        its.close()
+        number, wait = child.pid, child.wait
+
+    def end() -> tuple[int, str]:
+        mine.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+        code = wait()
+        with errors:
+            errors.seek(max(0, errors.seek(0, os.SEEK_END) - _MOST_ERRORS))
+            return code, errors.read().decode(errors="replace")
+
+    return Started(number, mine, end)
+
+
+def serve(connection: socket.socket, *, confined: bool) -> None:
+    """Answer the messages of a client until it closes the connection.
+
+    Args:
+        connection: The process's end.
+        confined: Whether to give up the network, other programs, and writing outside the home.
+    """
+    give_up_dumps()
+    if confined:
+        write_only_below(_written())
+        talk_to_nobody()
+    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+    from tasks.confidential.host import Host
+    from tasks.validation.suite_judge import load_great_expectations
+
+    load_great_expectations()
+
+    def tell(notice: Mapping[str, Any]) -> None:
+        checked(notice, NOTICES)
+        send(connection, notice)
+
+    host = Host(tell)
+    with contextlib.suppress(Gone, Malformed):
+        while True:
+            reply, blocks = host.answer(*receive(connection))
+            # privacy: nothing leaves that is not on the list.
+            checked(reply, REPLIES)
+            send(connection, reply, blocks)
+
+
+def _written() -> list[Path]:
+    """Return the folders to which it writes: of the home, the ledger, and compiled loops."""
+    ledger = ledger_file(home())
+    caches = [*(Path(__file__).parents[2] / "dp_core").rglob("__pycache__")]
+    if named := os.environ.get("NUMBA_CACHE_DIR"):
+        caches.append(Path(named))
+    at = [] if ledger is None else [ledger.parent]
+    return [home(), state_folder(), *at, *caches, Path(os.devnull)]
+
+
+def _end_with(connection: socket.socket) -> None:
+    """End this process when the client is gone, whatever it computes."""
+    closed = select.poll()
+    # Linux alone tells when the other side has closed; elsewhere the next message does.
+    closed.register(connection, getattr(select, "POLLRDHUP", select.POLLHUP))
+    closed.poll()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])), confined=sys.argv[2] == str(True))
