@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.counting.stored_rows import CheckedCounter, StoredRows
-from dp_core.kernel.ledger.session import Session
+from dp_core.kernel.ledger.session import MemorySession, Session
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.questions.calibration import require_calibrated
 from dp_core.kernel.requests import Facts, Request
@@ -55,8 +55,12 @@ class Kernel:
                 for rows in memory, which are public.
 
         Raises:
-            ValueError: if the counter counts in other units than the session charges for.
+            ValueError: if the counter counts in other units than the session charges for, or the
+                units were not weighed although the session is a ledger's.
         """
+        # privacy: only rows that are public are asked about without their units being weighed.
+        if stored is None and not isinstance(session, MemorySession):
+            raise ValueError("A file is asked only after the units in its code store were weighed.")
         # privacy: a unit changes counts in shares by S; with the sensitivity of records the noise
         # would be S times too small.
         if getattr(counter, "shares", 1) != session.relation.shares:
