@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from dp_core.schema.grid import Coarsening
 from tasks.confidential import file_work
 from tasks.confidential.confidential_run import ConfidentialRun
 from tasks.confidential.frames import Blocks, Malformed
-from tasks.confidential.messages import REQUESTS, VERSION, checked, error_message
+from tasks.confidential.messages import REQUESTS, VERSION, Codes, checked, error_message
 from tasks.confidential.plain_values import (
     KeptParts,
     receipt_values,
@@ -35,13 +35,13 @@ Reply = tuple[dict[str, Any], Blocks]
 Tell = Callable[[Mapping[str, Any]], None]
 """Sends a notice to the client."""
 
-STORED, FINAL, COARSE = "stored", "final", "coarse"
-"""The codes that a question is about: as they are stored, with the privately chosen bins and
-levels, or in the schema's bins instead of positions on a method's grid."""
-
 
 class Host:
-    """Answers the messages of one client, about one release."""
+    """Answers the messages of one client, about one release.
+
+    Attributes:
+        clustered: Called before a cluster is connected or started; does nothing by default.
+    """
 
     def __init__(self, tell: Tell) -> None:
         """Wait for messages.
@@ -50,6 +50,7 @@ class Host:
             tell: Sends a notice to the client.
         """
         self._tell = tell
+        self.clustered: Callable[[], object] = lambda: None
         self._until_the_end = ExitStack()
         self._dask: Any = None
         self._run: ConfidentialRun | None = None
@@ -94,6 +95,7 @@ class Host:
         self._until_the_end.close()
 
     def _cluster(self, address: str | None, spec: str) -> dict[str, Any]:
+        self.clustered()
         asked = load_spec(Path(spec)).dask if address is None else None
         self._dask = self._until_the_end.enter_context(dask_client(address, asked))
         security: dict[str, Any] = {}
@@ -206,12 +208,12 @@ class Host:
         run, grant = self._bound, self._grants.get(stage)
         if grant is None:
             raise Malformed(f"Stage {stage!r:.40} has no grant.")
-        if codes == STORED:
-            return run.stored_kernel(grant)
-        if codes == FINAL or (codes == COARSE and run.schema.coarse is None):
-            return run.kernel(grant)
-        if codes != COARSE:
+        if codes not in get_args(Codes):
             raise Malformed(f"No codes are called {codes!r:.40}.")
+        if codes == "stored":
+            return run.stored_kernel(grant)
+        if codes == "final" or run.schema.coarse is None:
+            return run.kernel(grant)
         # The schema's bins instead of grid positions.
         return run.kernel(grant, Coarsening(run.schema))
 
