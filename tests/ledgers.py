@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.kernel.cost.composition import Amount, Terms
+from dp_core.kernel.cost.sensitivity import count_bounds
 from dp_core.kernel.ledger.audit import Audit, Totals, audit
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.rules import Policy, changes
@@ -91,14 +92,16 @@ def steps_of(plan: Plan, stage: str) -> list[Step]:
     steps = []
     for table in plan.tables:
         if table.stage == stage:
-            event = plan.currency.noise_event(table.cost, l1=1, l2_squared=1)
+            _, l1, l2_squared = count_bounds(plan.spec.privacy.relation)
+            event = plan.currency.noise_event(table.cost, l1=l1, l2_squared=l2_squared)
             steps.append(Step(stage, " x ".join(table.clique), table.cost, event, (table.cells,)))
     return steps
 
 
 def step(reservation: Reservation, stage: Stage, name: str, cost: Fraction) -> Step:
     """Return a step of two cells."""
-    event = reservation.currency.noise_event(cost, l1=1, l2_squared=1)
+    _, l1, l2_squared = count_bounds(reservation.relation)
+    event = reservation.currency.noise_event(cost, l1=l1, l2_squared=l2_squared)
     return Step(stage, name, cost, event, (2,))
 
 

@@ -59,7 +59,6 @@ class Published:
         ruled: Fit of the tables of columns that rules name
             (`dp_core.bundle.quality.table_fit.ruled_tables`); None without rules between columns.
         software: Names and versions; by default those in use.
-        note: Public facts about the selection.
         checks: Public and charged quality figures, with their receipts.
         measurements: The earlier release whose noisy tables are used, which paid for them; None if
             this release measured.
@@ -94,7 +93,6 @@ class Published:
     off: tuple[float, ...] = ()
     ruled: Mapping[str, object] | None = None
     software: Mapping[str, str] = field(default_factory=dict)
-    note: Mapping[str, object] = field(default_factory=dict)
     checks: Mapping[str, Any] = field(default_factory=lambda: {"public": [], "charged": []})
     measurements: EarlierRelease | None = None
     persons: tuple[int, ...] = ()

@@ -2,8 +2,10 @@
 
 The store has one uncompressed Arrow IPC file of one record batch for each half million rows;
 reading maps the file. A column has the smallest type for its size (`stored_type`), which the file
-states. Files are written under a temporary name, synced and renamed. The manifest is written last,
-so a store without one is incomplete. The folder has mode 0700, the files 0600.
+states. If the unit is not a row, the last column is the hash of each row's unit, by which the
+kernel weighs the units of the finished store (`dp_core.kernel.counting.stored_rows`). Files are
+written under a temporary name, synced and renamed. The manifest is written last, so a store without
+one is incomplete. The folder has mode 0700, the files 0600.
 
 A store is read by chunks: ranges of rows of one file. A small store has several chunks as well, so
 that every count can be divided.
@@ -27,9 +29,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.errors import StageFailed
 from dp_core.kernel.codes import Codes, stored_type
 from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.stored_rows import UNIT, unusable
 
 if TYPE_CHECKING:
     from dp_core.schema.grid import Recoding
@@ -122,7 +124,7 @@ class CodeStore:
         if self._ranges is None:
             identity, files = _opened(self.folder, self.domain, self.document)
             if identity != self.identity:
-                raise _unusable("was written again")
+                raise unusable("was written again")
             self._ranges = _divided(files)[slice(*self._bounds)]
         return self._ranges
 
@@ -175,6 +177,10 @@ class CodeStore:
         Raises:
             StageFailed: if the file disagrees with the manifest.
         """
+        return self.read_whole(chunk)[: len(self.domain)]
+
+    def read_whole(self, chunk: int) -> tuple[NDArray[Any], ...]:
+        """Return the columns of one chunk, as `StoreWriter.append` takes them."""
         wanted = self.ranges[chunk]
         name = self.folder / wanted.file
         try:
@@ -183,10 +189,11 @@ class CodeStore:
             rows = batch.slice(wanted.first, wanted.rows)
             columns = tuple(rows.column(i).to_numpy() for i in range(rows.num_columns))
         except (OSError, pa.ArrowException) as error:
-            raise _unusable("is damaged", error) from None
-        expected = [stored_type(size) for size in self.domain.sizes]
-        if batch.num_rows != wanted.file_rows or [c.dtype for c in columns] != expected:
-            raise _unusable("is damaged")
+            raise unusable("is damaged", error) from None
+        expected = [*map(stored_type, self.domain.sizes), np.dtype(np.uint64)]
+        found = [column.dtype for column in columns]
+        if batch.num_rows != wanted.file_rows or found not in (expected, expected[:-1]):
+            raise unusable("is damaged")
         return columns
 
     def codes(self, chunk: int) -> Codes:
@@ -205,10 +212,17 @@ class StoreWriter:
         domain: Columns and sizes.
         chunk_rows: Rows of each file; 524,288 by default.
         document: Hash of the rules by which rows are coded; empty by default.
+        units: Whether the last column is the hash of each row's unit; False by default.
     """
 
     def __init__(
-        self, folder: Path, domain: Domain, *, chunk_rows: int = CHUNK_ROWS, document: str = ""
+        self,
+        folder: Path,
+        domain: Domain,
+        *,
+        chunk_rows: int = CHUNK_ROWS,
+        document: str = "",
+        units: bool = False,
     ) -> None:
         self.folder = Path(folder)
         self.domain = domain
@@ -217,7 +231,9 @@ class StoreWriter:
         self._files: list[StoredFile] = []
         self._buffered = 0
         self._finished = False
-        self._columns = [np.empty(chunk_rows, stored_type(size)) for size in domain.sizes]
+        kinds = [*map(stored_type, domain.sizes), *[np.dtype(np.uint64)] * units]
+        self._names = [*domain.columns, *[UNIT] * units]
+        self._columns = [np.empty(chunk_rows, kind) for kind in kinds]
 
     def __enter__(self) -> StoreWriter:
         self.begin()
@@ -248,7 +264,8 @@ class StoreWriter:
         """Add rows.
 
         Args:
-            columns: Codes of every column of the domain, shape (rows,), any unsigned type.
+            columns: Codes of every column of the domain, shape (rows,), any unsigned type; with
+                `units` also the hash of each row's unit.
         """
         rows = len(columns[0])
         start = 0
@@ -264,7 +281,7 @@ class StoreWriter:
     def _flush(self) -> None:
         batch = pa.record_batch(
             [pa.array(column[: self._buffered]) for column in self._columns],
-            names=list(self.domain.columns),
+            names=self._names,
         )
         name = f"chunk-{len(self._files):06d}.arrow"
 
@@ -381,14 +398,14 @@ def _opened(folder: Path, domain: Domain, document: str) -> tuple[str, tuple[Sto
         identity = _identity(manifest)
         whole = all((folder / each.file).stat().st_size == each.bytes for each in files)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _unusable("is incomplete", error) from None
+        raise unusable("is incomplete", error) from None
     if not whole:
-        raise _unusable("has a file of the wrong length")
+        raise unusable("has a file of the wrong length")
     if made_for != (FORMAT, list(domain.columns), list(domain.sizes)):
-        raise _unusable("was made for another schema")
+        raise unusable("was made for another schema")
     # privacy: units are limited, and cells coded, as the reserved document says.
     if document and manifest.get("document") != document:
-        raise _unusable("was made under another document than the ledger reserved")
+        raise unusable("was made under another document than the ledger reserved")
     return identity, files
 
 
@@ -415,11 +432,3 @@ def _identity(manifest: Mapping[str, object]) -> str:
 def _write_all(file: int, content: bytes) -> None:
     with os.fdopen(os.dup(file), "wb") as sink:
         sink.write(content)
-
-
-def _unusable(what: str, error: Exception | None = None) -> StageFailed:
-    return StageFailed(
-        f"The code store {what}; resume the release to write it again.",
-        internal=None if error is None else str(error),
-        row="codes-damaged",
-    )

@@ -17,11 +17,12 @@ from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.confidential.encoding import settle_zeros
 from dp_core.confidential.linked.linked_source import LinkedSource, read_households
-from dp_core.confidential.person_rows import RowLimit, hashes, without_identifier
+from dp_core.confidential.person_rows import RowLimit, identifying, without_identifier
 from dp_core.confidential.source import Source
-from dp_core.errors import SchemaViolation, StageFailed
+from dp_core.errors import SchemaViolation
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.coding.encoder import Encoded, RuleEncoder
+from dp_core.kernel.coding.unit_hashes import identifiers
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.household_rows import pair_row_pieces, to_pair_rows
 from dp_core.kernel.counting.processors import threads
@@ -29,6 +30,8 @@ from dp_core.schema.rules.file_rules import FileRules, Rules, file_rules
 
 SHOWN_RULES = 5
 """Number of columns or rules that a message names."""
+KEY_BYTES = 32
+"""Bytes of the key of a store's hashes of units, which nothing keeps."""
 _LINKED = 0.6
 """Part of the work, roughly, after two linked tables are read and linked."""
 
@@ -65,10 +68,11 @@ def write_codes(
     told, rules = progress or (lambda _: None), file_rules(schema)
     if isinstance(source, LinkedSource):
         assert rules.linked is not None
-        rows = read_households(rules, source, lambda done: told(_LINKED * done))
-        with StoreWriter(folder, rules.domain, document=rules.hash) as store:
-            for piece, done in pair_row_pieces(rules.linked, rules.domain, rows):
-                store.append(list(piece.codes))
+        key = secrets.token_bytes(KEY_BYTES)
+        rows = read_households(rules, source, lambda done: told(_LINKED * done), key)
+        with StoreWriter(folder, rules.domain, document=rules.hash, units=True) as store:
+            for piece, units, done in pair_row_pieces(rules.linked, rules.domain, rows):
+                store.append([*piece.codes, units])
                 told(_LINKED + (1 - _LINKED) * done)
     else:
         with Coding(rules, folder) as coding:
@@ -105,18 +109,6 @@ def _add_all(
         raise coding.violation
 
 
-def left_by_validation(schema: Rules, folder: Path) -> bool:
-    """Return whether a complete code store of these rules exists, such as validation writes."""
-    rules = file_rules(schema)
-    try:
-        store = CodeStore(folder, rules.domain, rules.hash)
-        for chunk in range(store.chunks):
-            store.read(chunk)
-    except StageFailed:
-        return False
-    return True
-
-
 class Coding:
     """Writes a code store from batches of rows, or keeps their codes; a context manager.
 
@@ -130,6 +122,7 @@ class Coding:
     def __init__(self, schema: Rules, folder: Path | None) -> None:
         self._rules, self._folder = file_rules(schema), folder
         self._unit, self._person = self._rules.unit, self._rules.unit.column
+        self._key = secrets.token_bytes(KEY_BYTES)
         self._dependencies = DependencyCheck(self._rules)
         self._compared = RuleCheck(self._rules)
         self._misfits: dict[str, int] = {}
@@ -161,7 +154,8 @@ class Coding:
         return self
 
     def _begun(self, folder: Path) -> StoreWriter:
-        writer = StoreWriter(folder, self._rules.domain, document=self._rules.hash)
+        units = self._person is not None
+        writer = StoreWriter(folder, self._rules.domain, document=self._rules.hash, units=units)
         writer.begin()
         return writer
 
@@ -190,20 +184,24 @@ class Coding:
                 _count(self._broken, rule.rule.text, rule.refused)
         # After the first violation the pass continues only to count all violations.
         if not self._misfits and not self._broken and not self._disobeyed:
+            units = self._units(records, codes)
             if self._folder is None:
                 self._kept.append(np.stack(codes))
             else:
-                self._writer.append(codes)
-            self._limit_persons(records, codes)
+                self._writer.append([*codes, *units])
 
-    def _limit_persons(self, records: pa.RecordBatch, codes: Sequence[Codes]) -> None:
+    def _units(
+        self, records: pa.RecordBatch, codes: Sequence[Codes]
+    ) -> tuple[NDArray[np.uint64], ...]:
+        """Add rows to the limit of a person's rows; return the hashes of their units to store."""
         if self._limit is None or self._person is None:
-            return
-        found = records.column(self._person)
-        persons, without = hashes(self._person, found, self._unit.missing_values)
-        if without:
+            return ()
+        column, missing = records.column(self._person), self._unit.missing_values
+        found = identifiers(identifying(self._person), column, missing)
+        if found.without:
             raise SchemaViolation(without_identifier(self._person))
-        self._limit.add(persons, codes)
+        self._limit.add(found.hashes(2), codes)
+        return (found.hashes(1, self._key)[:, 0],)
 
     @property
     def between(self) -> dict[str, int]:
@@ -242,12 +240,13 @@ class Coding:
 def _keep(everything: CodeStore, limit: RowLimit, folder: Path) -> None:
     """Write the store of the rows that the limit of rows per person keeps."""
     kept, start = limit.kept(), 0
-    with StoreWriter(folder, everything.domain, document=everything.document) as writer:
+    document = everything.document
+    with StoreWriter(folder, everything.domain, document=document, units=True) as writer:
         for chunk in range(everything.chunks):
-            codes = everything.read(chunk)
-            part = kept[start : start + len(codes[0])]
+            columns = everything.read_whole(chunk)
+            part = kept[start : start + len(columns[0])]
             start += len(part)
-            writer.append([column[part] for column in codes])
+            writer.append([column[part] for column in columns])
 
 
 def _count(counts: dict[str, int], name: str, rows: int) -> None:

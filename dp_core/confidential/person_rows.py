@@ -1,12 +1,10 @@
 """Limits the rows of a person, by a rule that depends on that person's rows alone.
 
-Rows with the same identifier belong to one person, however it is stored
-(`dp_core.kernel.coding.stored_texts`): blanks around it do not count, and 7, 7.0 and the
-texts `7.0` and `007` are one identifier. For each person, the rows are ordered by a hash of
-identifier and codes, and the first ones are kept. So the kept rows of a person depend on that
-person's rows only, not on other persons or on the order of the file
-or its parts. Every person has an order of their own, so no kind of row is preferred throughout.
-Rows of one person with the same codes are interchangeable in every later step.
+Rows with the same identifier belong to one person (`dp_core.kernel.coding.unit_hashes`). For each
+person, the rows are ordered by a hash of identifier and codes, and the first ones are kept. So the
+kept rows of a person depend on that person's rows only, not on other persons or on the order of
+the file or its parts. Every person has an order of their own, so no kind of row is preferred. Rows
+of one person with the same codes are interchangeable in every later step.
 
 Privacy:
     Let F be the rows of a file after every row by itself became codes, by the schema's public rules
@@ -26,7 +24,6 @@ while the rule is applied; in memory a 64th of that, and the rows of one batch.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -37,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.kernel.coding.stored_texts import identifier_texts, missing_identifiers
+from dp_core.kernel.coding.unit_hashes import identifiers
 
 BUCKETS = 64
 """Parts of the rows on disk, by person; one part is in memory at a time."""
@@ -46,7 +43,6 @@ Persons = NDArray[np.uint64]
 """Hashes of identifiers, shape (rows, 2)."""
 
 _ROW = np.dtype([("person", np.uint64, 2), ("order", np.uint64), ("number", np.int64)])
-_PURPOSE = b"dp-release rows"
 
 
 def hashes(column: str, values: pa.Array, missing: Collection[str]) -> tuple[Persons, int]:
@@ -61,18 +57,8 @@ def hashes(column: str, values: pa.Array, missing: Collection[str]) -> tuple[Per
         SchemaViolation: if identifiers have another type, or numbers are not whole or too large for
             their type.
     """
-    texts, where = _identifiers(column, values, missing)
-    table = np.zeros((len(texts), 2), np.uint64)
-    for number, text in enumerate(texts):
-        if text is not None:
-            found = hashlib.blake2b(text.encode(), digest_size=16, person=_PURPOSE).digest()
-            table[number] = np.frombuffer(found, "<u8")
-    return table[where], _without(texts, where)
-
-
-def without(column: str, values: pa.Array, missing: Collection[str]) -> int:
-    """Return the number of rows without an identifier, by the rules of `hashes`."""
-    return _without(*_identifiers(column, values, missing))
+    found = identifiers(identifying(column), values, missing)
+    return found.hashes(2), found.without
 
 
 def orders(persons: Persons, codes: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
@@ -178,29 +164,6 @@ def without_identifier(column: str) -> str:
         f"Column {column!r} has rows without an identifier, so the rows of a person cannot be"
         " limited; fill the column, or remove these rows from the file."
     )
-
-
-def _identifiers(
-    column: str, values: pa.Array, missing: Collection[str]
-) -> tuple[list[str | None], NDArray[np.int64]]:
-    """Return the distinct identifiers, None for missing, and the place of each row's identifier."""
-    if pa.types.is_null(values.type):
-        return [None], np.zeros(len(values), np.int64)
-    if not pa.types.is_dictionary(values.type):
-        values = values.dictionary_encode()
-    # The dictionary of a batch may list the identifiers of the whole file.
-    index = np.asarray(values.indices.cast(pa.int64()).fill_null(-1), dtype=np.int64)
-    used, where = np.unique(index, return_inverse=True)
-    known = values.dictionary.take(pa.array(used, pa.int64(), mask=used < 0))
-    texts = identifier_texts(known, identifying(column))
-    listed = missing_identifiers(missing)
-    nothing = {None, *listed.to_pylist()}
-    return [None if text in nothing else text for text in texts.to_pylist()], where
-
-
-def _without(texts: Sequence[str | None], where: NDArray[np.int64]) -> int:
-    bad = np.array([text is None for text in texts], np.bool_)
-    return int(bad[where].sum())
 
 
 def identifying(column: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.currency import Currency, NoiseScale, choice_event
+from dp_core.kernel.cost.currency import Currency, NoiseScale
 from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.household_values import in_households, scale_in_households
@@ -91,20 +91,6 @@ class Curator:
         """
         asked = self._facts.asked(Statistic, statistic)  # type: ignore[type-abstract]
         return self._noise(cost, self._facts.bounds_in_shares(asked))
-
-    def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
-        """Return the scale of the noise that `choose` adds, in units of the scores. Public.
-
-        Args:
-            statistic: The statistic whose entries are the scores.
-            cost: Budget of one choice, in the release's currency.
-
-        Raises:
-            BadInput: if the statistic cannot be asked of linked tables.
-        """
-        asked = self._facts.asked(Statistic, statistic)  # type: ignore[type-abstract]
-        scale = choice_event(self.currency, cost, self._facts.bounds_in_shares(asked)[0]).scale
-        return scale_in_households(scale, self.relation.shares)
 
     def measure(
         self,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,15 @@ class DrawnQuestion(ABC):
     @abstractmethod
     def asks(self, domain: Domain) -> dict[str, object]:
         """Return `Step.asks`: what anyone needs to check the cost."""
+
+    @classmethod
+    @abstractmethod
+    def covered(cls, asks: Mapping[str, Any], event: Event, relation: Relation) -> bool:
+        """Return whether an event covers the question that `asks` described.
+
+        Raises:
+            Exception: one of `GARBAGE` if it describes none.
+        """
 
     @abstractmethod
     def draw(self, counter: Counter, domain: Domain, grant: Grant) -> NDArray[np.int64]:

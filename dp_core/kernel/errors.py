@@ -9,6 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+GARBAGE = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    RecursionError,
+)
+"""Exceptions that reading malformed plain values can raise."""
+
 
 class ReleaseError(Exception):
     """A failure with a sentence for a person and an exit code for a machine.

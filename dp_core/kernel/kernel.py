@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Counter
-from dp_core.kernel.ledger.session import Session
+from dp_core.kernel.counting.stored_rows import CheckedCounter, StoredRows
+from dp_core.kernel.ledger.session import MemorySession, Session
 from dp_core.kernel.mechanisms.grant import Grant
+from dp_core.kernel.questions.calibration import require_calibrated
 from dp_core.kernel.requests import FileFacts, Request
 from dp_core.kernel.step_names import require_file_name
 
@@ -40,17 +42,25 @@ class Answering(Protocol):
 class Kernel:
     """Answers requests about the confidential file, each against a grant."""
 
-    def __init__(self, domain: Domain, counter: Counter, session: Session) -> None:
+    def __init__(
+        self, domain: Domain, counter: Counter, session: Session, stored: StoredRows | None = None
+    ) -> None:
         """Create the kernel of one release.
 
         Args:
             domain: All columns of the file and their numbers of codes.
             counter: Exact counts of the confidential file.
             session: The release's open reservation, which pays for every answer.
+            stored: The code store that is counted, after its units were weighed; None (the default)
+                for rows in memory, which are public.
 
         Raises:
-            ValueError: if the counter counts in other units than the session charges for.
+            ValueError: if the counter counts in other units than the session charges for, or the
+                units were not weighed although the session is a ledger's.
         """
+        # privacy: only rows that are public are asked about without their units being weighed.
+        if stored is None and not isinstance(session, MemorySession):
+            raise ValueError("A file is asked only after the units in its code store were weighed.")
         # privacy: a unit changes counts in shares by S; with the sensitivity of records the noise
         # would be S times too small.
         if getattr(counter, "shares", 1) != session.relation.shares:
@@ -59,7 +69,7 @@ class Kernel:
                 f" session charges for counts in 1/{session.relation.shares}."
             )
         self._domain = domain
-        self._counter = counter
+        self._counter = CheckedCounter(counter, domain, stored.total if stored else None)
         self._session = session
 
     @property
@@ -78,11 +88,15 @@ class Kernel:
         Raises:
             BudgetRefused: if a stage's or the release's budget does not allow it; nothing was
                 touched.
-            ValueError: as `Request.prepare`, or if a step's name cannot be part of a file's name.
+            ValueError: as `Request.prepare`, if a step's name cannot be part of a file's name, or
+                if an event is not calibrated to its question.
             BadInput: as `Request.prepare`.
         """
-        asked = request.prepare(self.facts)
+        facts = self.facts
+        asked = request.prepare(facts)
         require_file_name(asked.batch)
+        for step in asked.steps:
+            require_calibrated(step, facts.relation, facts.domain)
         draw = partial(asked.draw, self._counter)
         return self._session.perform(asked.batch, asked.steps, draw)
 

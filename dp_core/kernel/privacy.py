@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from dp_core.kernel.counting.linked_columns import MOST_MEMBERS, household_shares
 from dp_core.kernel.document import A_ROW, ProtectedUnit, Word
@@ -155,6 +156,24 @@ def relation_of(neighbours: Neighbours, unit: ProtectedUnit) -> Relation:
     if unit.word == "household":
         return Relation(neighbours, shares=household_shares(unit.most))
     return Relation(neighbours, max_rows=unit.most)
+
+
+def stated_relation(values: Mapping[str, Any]) -> Relation:
+    """Return the relation that a reservation or a guarantee states.
+
+    Args:
+        values: With the key `neighbours`, and `max_rows` or `max_members` (`ProtectedUnit.stated`).
+
+    Raises:
+        ValueError: if they state none.
+    """
+    most = {key: values.get(key, 1) for key in ("max_rows", "max_members")}
+    if values["neighbours"] not in ("add-remove", "replace-one") or {*map(type, most.values())} != {
+        int
+    }:
+        raise ValueError("These values state no neighbouring relation.")
+    neighbours: Neighbours = values["neighbours"]
+    return Relation(neighbours, most["max_rows"], household_shares(most["max_members"]))
 
 
 def cost_unit(currency: str) -> str:

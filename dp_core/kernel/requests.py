@@ -14,7 +14,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.currency import Currency, choice_event
 from dp_core.kernel.cost.sensitivity import Bounds, count_l1, count_l2_squared, in_shares
 from dp_core.kernel.counting.domain import Clique, Domain
@@ -235,7 +234,7 @@ class Noisy(Request):
             cost=self.cost,
             event=facts.noise_event(self.cost, facts.bounds(asked)),
             shape=(asked.length,),
-            asks=asked.to_json(),
+            asks=asked.asks(),
         )
 
         def draw(counter: Counter, grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
@@ -274,9 +273,9 @@ class Choices(Request):
         sensitivity = facts.bounds(asked)[0]
         name, several = step_name(self.step, self.replicate, 0), len(self.costs) > 1
         events = {cost: choice_event(facts.currency, cost, sensitivity) for cost in set(self.costs)}
-        # The receipt identifies the list of candidates, so that the index is never applied to
-        # another list after a change of the program.
-        asks = {**asked.to_json(), "among": digest([*map(list, asked.cliques)])}
+        # The receipt identifies the question, so that the index is never applied to another list
+        # after a change of the program.
+        asks = asked.asks()
         steps = [
             Step(
                 stage=self.stage,

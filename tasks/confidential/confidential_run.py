@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
+    from dp_core.kernel.counting.coarse_counter import Recoding
     from dp_core.kernel.counting.domain import Domain
     from dp_core.kernel.counting.marginal import Counter
+    from dp_core.kernel.counting.stored_rows import StoredRows
     from dp_core.kernel.kernel import Kernel
     from dp_core.kernel.stage_grant import StageGrant
     from dp_core.schema.rules.file_rules import FileRules
@@ -111,6 +113,18 @@ class ConfidentialRun(Run):
         return CodeStore(self.codes, self.rules.domain, self.rules.hash)
 
     @cached_property
+    def stored_rows(self) -> StoredRows:
+        """The rows of the code store, after the kernel has weighed every unit in them.
+
+        Raises:
+            StageFailed: if the store is unusable, or a unit has another weight than the document
+                states.
+        """
+        from dp_core.kernel.counting.stored_rows import checked_rows
+
+        return checked_rows(self.stored.folder, self.document)
+
+    @cached_property
     def store(self) -> CodeStore:
         """The file as codes of `schema`; with private bins or levels only after stage `domain`."""
         if not self.schema.recoded:
@@ -155,13 +169,19 @@ class ConfidentialRun(Run):
             self.committed,
         )
 
-    def kernel(self, grant: StageGrant) -> Kernel:
+    def kernel(self, grant: StageGrant, coarsening: Recoding | None = None) -> Kernel:
         """Return the kernel, which answers requests about the confidential data with noise.
 
         Args:
             grant: The ledger's grant for the stage that asks.
+            coarsening: Recoding to coarser codes; None (the default) for those of `schema`.
         """
-        return self._kernel(self.counter, self.store.domain, grant)
+        if coarsening is None:
+            return self._kernel(self.counter, self.store.domain, grant)
+        from dp_core.kernel.counting.coarse_counter import CoarseCounter
+
+        # Each row is in one cell of each table of coarse codes, too.
+        return self._kernel(CoarseCounter(self.counter, coarsening), coarsening.domain, grant)
 
     def stored_kernel(self, grant: StageGrant) -> Kernel:
         """Return the kernel of the stages `domain` and `analyses`, which use the stored codes.
@@ -177,4 +197,5 @@ class ConfidentialRun(Run):
     def _kernel(self, counter: Counter, domain: Domain, grant: StageGrant) -> Kernel:
         from dp_core.kernel.kernel import Kernel
 
-        return Kernel(domain, counter, self.session(grant))
+        # privacy: no question is asked before the units of the store are weighed.
+        return Kernel(domain, counter, self.session(grant), self.stored_rows)

@@ -9,19 +9,16 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from dp_core.errors import DataRefused
+from dp_core.errors import DataRefused, StageFailed
 from dp_core.kernel.counting.coarse_counter import CoarseCounter
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.linked_columns import with_members
 from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.counting.stored_rows import CheckedCounter
 from dp_core.schema.grid import Coarsening
 from tasks.confidential.confidential_run import ConfidentialRun
 from tasks.run.public_files import read_released, records, synthetic_codes, synthetic_files
-
-if TYPE_CHECKING:
-    from dp_core.confidential.code_store import CodeStore
 
 _COUNTED, _COMPARED, _SCORED = 0.1, 0.5, 0.7
 """Parts of the stage `check`, roughly, after the sets are counted, compared with the file and
@@ -106,16 +103,20 @@ def check_values(run: ConfidentialRun) -> None:
 
 
 def write_codes(run: ConfidentialRun) -> None:
-    """Keep the codes that the check wrote; write them if they are missing or incomplete.
+    """Weigh the units of the codes that the check wrote; write codes again if they are unusable.
 
     Raises:
         SchemaViolation: if the file does not fit the schema.
+        StageFailed: if a unit has another weight in the codes than the document states.
     """
-    from dp_core.confidential import coding
+    try:
+        _ = run.stored_rows
+    except StageFailed:
+        from dp_core.confidential import coding
 
-    if not coding.left_by_validation(run.rules, run.codes):
-        # The codes were lost: validation wrote them.
+        # The codes that the check wrote were lost, or a fault of the machine is in them.
         coding.write_codes(run.opened, run.rules, run.codes, partial(run.progress, "discretize"))
+        _ = run.stored_rows
 
 
 def count(run: ConfidentialRun) -> None:
@@ -125,22 +126,19 @@ def count(run: ConfidentialRun) -> None:
     if run.schema.linked is not None:
         # The weights of pair rows need the number of members (`HouseholdCounter`).
         cliques = [*map(with_members, cliques)]
-    run.row_counter.count(tuple(dict.fromkeys(cliques)), partial(run.progress, "count"))
+    asked = tuple(dict.fromkeys(cliques))
+    found = run.row_counter.count(asked, partial(run.progress, "count"))
+    # Before the first charge.
+    CheckedCounter(run.row_counter, run.schema.domain, run.stored_rows.rows).check(found)
 
 
 def readable(run: ConfidentialRun) -> bool:
-    """Return whether every chunk of the code store can be read."""
+    """Return whether the code store can be read, and its units have the right weight."""
     try:
-        require_chunks(run.stored)
+        _ = run.stored_rows
     except Exception:  # each reader of a damaged file raises its own kind of error
         return False
     return True
-
-
-def require_chunks(store: CodeStore) -> None:
-    """Read every chunk of a store, so that a missing or damaged file raises an error."""
-    for chunk in range(store.chunks):
-        store.read(chunk)
 
 
 def compare(run: ConfidentialRun) -> None:

@@ -11,7 +11,6 @@ from typing import Any, get_args
 import numpy as np
 
 from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed
-from dp_core.kernel.counting.coarse_counter import CoarseCounter
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.stage_grant import PAYS, StageGrant
 from dp_core.plan.reading.spec_file import load_spec
@@ -211,10 +210,8 @@ class Host:
             return run.stored_kernel(grant)
         if codes == "final" or run.schema.coarse is None:
             return run.kernel(grant)
-        # The schema's bins instead of grid positions; each row is in one cell of each table.
-        coarsening = Coarsening(run.schema)
-        counter = CoarseCounter(run.counter, coarsening)
-        return Kernel(coarsening.domain, counter, run.session(grant))
+        # The schema's bins instead of grid positions.
+        return run.kernel(grant, Coarsening(run.schema))
 
 
 def _done(found: bool = True) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def linked_sections(
 
     def pieces(rows: HouseholdRows) -> PairRows:
         assert linked is not None
-        return lambda: (piece for piece, _ in pair_row_pieces(linked, schema.domain, rows))
+        return lambda: (piece for piece, *_ in pair_row_pieces(linked, schema.domain, rows))
 
     real = read_households(schema, source)
     households = real.sizes.size

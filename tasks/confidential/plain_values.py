@@ -19,8 +19,8 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.bundle.verification.claims import GARBAGE
 from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.errors import GARBAGE
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import Grant, Step

@@ -98,7 +98,6 @@ def write_selections(run: Run, selections: tuple[Selection, ...]) -> None:
         {
             "cliques": [list(clique) for clique in selection.cliques],
             "weights": [str(weight) for weight in selection.weights],
-            "note": dict(selection.note),
             "measured": len(selection.measured),
             "records": selection.records is not None,
             # Keep the order of the cliques, so that the same selection gives the same file.
@@ -142,7 +141,6 @@ def read_selections(run: Run) -> tuple[Selection, ...]:
             Selection(
                 tuple(tuple(clique) for clique in each["cliques"]),
                 tuple(Fraction(weight) for weight in each["weights"]),
-                each["note"],
                 tuple(mine),
                 _read_records(run, number) if each["records"] else None,
                 # Runs of earlier versions lack this key.

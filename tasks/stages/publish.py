@@ -12,7 +12,6 @@ from tasks.run.public_files import read_released, synthetic_place
 from tasks.run.release_cleanup import remove_unpublished
 from tasks.run.release_run import Run
 from tasks.stages.check_quality import records, tally_sets
-from tasks.stages.measure_marginals import read_selections
 from tasks.stages.stage_task import stage
 
 _TALLIED, _WRITTEN = 0.2, 0.7
@@ -74,7 +73,6 @@ def publish(run: Run) -> None:
         seed=spec.seed,
         records=records(run),
         records_public=spec.privacy.relation.rows_public,
-        note=_note(run),
         checks=published_checks(run),
         not_met=_not_met(run),
         measurements=spec.measurements,
@@ -115,14 +113,6 @@ def _version(run: Run) -> int:
     while name is not None:
         version, name = version + 1, corrected.pop(name, None)
     return version
-
-
-def _note(run: Run) -> Mapping[str, object]:
-    """Return the public facts of the selection, or of each set's selection if there are several."""
-    notes = [selection.note for selection in read_selections(run)]
-    if len(notes) == 1:
-        return notes[0]
-    return {f"set {number}": note for number, note in enumerate(notes, start=1)}
 
 
 def published_checks(run: Run) -> Mapping[str, Any]:

@@ -34,12 +34,13 @@ import pyarrow as pa
 from dp_core.confidential.coding import Coding, between_message, write_codes
 from dp_core.confidential.column_profiles import Profile, Profiler
 from dp_core.confidential.linked.linked_source import LinkedSource
-from dp_core.confidential.person_rows import without, without_identifier
+from dp_core.confidential.person_rows import identifying, without_identifier
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.kernel.codes import code_type
 from dp_core.kernel.coding.encoder import Encoded
 from dp_core.kernel.coding.problems import Problem
+from dp_core.kernel.coding.unit_hashes import identifiers
 from dp_core.kernel.counting.processors import threads
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
@@ -121,7 +122,8 @@ def validate(
             encoded = {name: its for name, its in zip(names, looked, strict=True)}
             if unit.column is not None:
                 whose = batch.records.column(unit.column)
-                nobody += without(unit.column, whose, unit.missing_values)
+                who = identifying(unit.column)
+                nobody += identifiers(who, whose, unit.missing_values).without
             if coding is not None and not nobody:
                 coding.add(batch.records, [encoded[name] for name in by.domain.columns])
             for piece, rows in pieces.add(batch.records):

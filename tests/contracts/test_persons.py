@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.trial import trial_plan
-from dp_core.bundle.verification.charges_check import _sensitive_enough
-from dp_core.bundle.verification.claims import Charge
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.calibration import calibrated
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import carry_out
 
@@ -47,18 +45,7 @@ def charges_of(name, relation):
     session: Any = outcome.session
     assert session.relation == relation
     assert session.spent() <= plan.currency.limit
-    return [
-        Charge(
-            number=grant.number,
-            stage=grant.step.stage,
-            step=grant.step.name,
-            batch="",
-            cost=grant.step.cost,
-            event=grant.step.event,
-            asks=dict(grant.step.asks),
-        )
-        for grant in session.charges
-    ], outcome.plan.spec.schema.domain
+    return [grant.step for grant in session.charges], outcome.plan.spec.schema.domain
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
@@ -68,8 +55,7 @@ def test_noise_of_every_method_is_for_all_rows_of_a_person(name, neighbours):
     charges, domain = charges_of(name, relation)
 
     def enough(held: Relation) -> list[bool | None]:
-        claims: Any = SimpleNamespace(relation=held, records=None)
-        return [_sensitive_enough(charge, claims, domain) for charge in charges]
+        return [calibrated(charge.asks, charge.event, held, domain) for charge in charges]
 
     assert charges
     assert all(enough(relation))

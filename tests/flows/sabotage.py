@@ -26,7 +26,7 @@ PLACES = {
     "validate": "dp_core.confidential.column_profiles.Profiler.add",  # in a thread
     "expectations": "pandas.Series.isin",  # within Great Expectations, which catches it
     "coding": "dp_core.confidential.coding.Coding.add",
-    "discretize": "dp_core.confidential.coding.left_by_validation",
+    "discretize": "dp_core.kernel.counting.stored_rows.checked_rows",
     "count": "tasks.counting.dask_counter._count_chunk",  # in a task of Dask
     "basics": "dp_core.kernel.mechanisms.additive_noise.add",  # charged, not drawn
     "select": "dp_core.kernel.questions.table_distance.TableDistance.compute",

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 import pytest
 import sqlalchemy as sa
 
+from dp_core.kernel.counting.stored_rows import StoredRows
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
@@ -54,7 +55,9 @@ def curator_of(run, counter):
     ledger_session = LedgerSession(
         run.writer, run.reservation, Relation("add-remove"), run.folder.noisy, grant
     )
-    return Curator(Kernel(run.spec.schema.domain, counter, ledger_session))
+    domain = run.spec.schema.domain
+    rows = domain.size(("age",))  # of `begun_counter`, one in each cell
+    return Curator(Kernel(domain, counter, ledger_session, StoredRows(rows, rows)))
 
 
 def begun_counter(run):

@@ -42,7 +42,7 @@ FOLDER = Path(__file__).parent
 VERSION = 1
 
 TABLE: dict[str, Any] = {"name": "table"}
-CHECKS: dict[str, Any] = {"name": "table-checks", "tables": [["sex"]], "references": "0" * 64}
+CHECKS: dict[str, Any] = {"name": "table-checks", "tables": [["sex"]], "question": "0" * 64}
 PAIRS: dict[str, Any] = {"name": "indif", "length": 3}
 SPARSE: dict[str, Any] = {"name": "sparse-table", "capacity": 1000}
 DRAWN: dict[str, Any] = {"name": "drawn-records", "tables": [["sex"], ["age", "sex"]]}

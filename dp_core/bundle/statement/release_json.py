@@ -39,7 +39,7 @@ from dp_core.plan.release_spec import plain_options
 from dp_core.schema.panel.panel_waves import Panel
 
 FORMAT_NAME = "dp-release bundle"
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 """Increased whenever a key, a number or a sentence of the statement changes, because `verify`
 recomputes all of them and cannot compare those of another version."""
 STATEMENT = "release.json"
@@ -154,7 +154,6 @@ def statement(
             "plan_sha256": digest(plan),
             "schema": written,
             "schema_sha256": digest(written),
-            "selection": plain(published.note),
             **method_statement(published.plan, published.schema),
         },
         "accounting": accounting_json(published.currency, privacy.relation, published.paid),

@@ -27,32 +27,26 @@ from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.statement.release_json import STATEMENT, currency_json
 from dp_core.bundle.statement.sections import MEASUREMENTS, measurements_statement
 from dp_core.bundle.verification.claims import (
-    GARBAGE,
     Charge,
     Claims,
     Undecided,
     contradicted_terms,
     read_claims,
 )
-from dp_core.errors import BadInput
 from dp_core.kernel.canonical import canonical_json, digest
-from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
-from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_values import scale_in_households, stored_shares
 from dp_core.kernel.counting.sparse_cells import sparse_result
 from dp_core.kernel.exact import exact_fraction
-from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
-from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, drawn_from_cells
-from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, differing_draws
+from dp_core.kernel.extensions import SPARSE_TABLE
 from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
 from dp_core.kernel.ledger.receipts import first_bad_link, result_hash
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.grant import TABLE
-from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
+from dp_core.kernel.questions.calibration import calibrated
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
-from dp_core.kernel.questions.vetted import SUMS, required
+from dp_core.kernel.questions.vetted import SUMS
 from dp_core.kernel.released import Answers, SparseTable, Totals
 from dp_core.kernel.step_names import interaction_step, set_of, step_name, table_step
 from dp_core.plan.earlier_release import EarlierRelease
@@ -84,7 +78,11 @@ def check_charges(claims: Claims) -> str | tuple[str, ...]:
         # privacy: on the Gaussian curve a choice is private only with what is left after it.
         if not claims.currency.allows(charge.event, left):
             wrong.append(f"Receipt {charge.number} leaves too little of what was reserved.")
-        enough = _sensitive_enough(charge, claims, domain_of(charge.stage))
+        domain = domain_of(charge.stage)
+        enough = calibrated(charge.asks, charge.event, claims.relation, domain)
+        # privacy: the sensitivity of a score decreases with the number of rows that it states.
+        if enough and charge.asks.get("rows", claims.records) != claims.records:
+            enough = None
         if enough is None:
             wrong.append(
                 f"Receipt {charge.number} is for a question whose sensitivity this program does not"
@@ -174,53 +172,6 @@ def _has_noise_of(event: Event, item: Measured, shares: int) -> bool:
     if shares == 1:
         return found[1] == Fraction(item.scale)
     return scale_in_households(found[1], shares) == item.scale
-
-
-def _sensitive_enough(charge: Charge, claims: Claims, domain: Domain) -> bool | None:
-    """Return whether an event is calibrated to the effect of one record on its query.
-
-    None if the receipt describes no query whose sensitivity is proven for the file's columns and
-    codes.
-    """
-    relation, name = claims.relation, None
-    try:
-        # privacy: the sensitivity of a score decreases with the number of rows that it states.
-        if charge.asks.get("rows", claims.records) != claims.records:
-            return None
-        name = charge.asks["name"]
-        # privacy: a threshold and virtual records are proven for counts of records, not of shares.
-        if relation.shares > 1 and name in (SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS):
-            return None
-        if charge.asks == TABLE or name == SPARSE_TABLE:
-            change, l1, l2_squared = in_shares(relation, count_bounds(relation))
-        elif name == DRAWN_RECORDS:
-            change = l1 = l2_squared = differing_draws(charge.asks, relation)
-        elif name == DRAWN_CELLS:
-            change = l1 = l2_squared = drawn_from_cells(charge.asks)
-        else:
-            change, l1, l2_squared = required(charge.asks, relation, domain)
-    except (*GARBAGE, BadInput):
-        return None
-    most = relation.max_rows
-    # privacy: observed cells are proven private only above a threshold, and draws only from counts
-    # with virtual records; neither mechanism is proven for any other query.
-    match charge.event:
-        case StabilityEvent(l1_sensitivity=stated, rows=rows):
-            return name == SPARSE_TABLE and stated >= l1 and rows >= most
-        case PerturbedDrawsEvent(draws=stated, rows=rows):
-            return name in (DRAWN_RECORDS, DRAWN_CELLS) and stated >= change and rows >= most
-        case PolyaUrnEvent(records=stated, rows=rows):
-            return name == DRAWN_CELLS and stated >= change and rows >= most
-        case _ if name in (SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS):
-            return False
-        case LaplaceEvent(l1_sensitivity=stated):
-            return stated >= l1
-        case GaussianEvent(l2_sensitivity_squared=stated):
-            return stated >= l2_squared
-        case NoisyMaxEvent(sensitivity=stated):
-            return stated >= change
-    # privacy: the effect of one record on any other mechanism is not known.
-    return False
 
 
 def check_tables(measured: Sequence[Measured], claims: Claims) -> str | tuple[str, ...]:

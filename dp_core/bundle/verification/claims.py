@@ -20,7 +20,6 @@ from dp_core.inference.formulas.analysed_values import with_analysed_values
 from dp_core.kernel.cost.currency import Currency, Kind
 from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.linked_columns import household_shares
 from dp_core.kernel.document import UNIT_KEYS, check_document, document_hash
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.extensions import EXTENSIONS
@@ -31,7 +30,7 @@ from dp_core.kernel.ledger.receipts import Receipt
 from dp_core.kernel.ledger.signatures import is_signed
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.event_reading import event_from_json
-from dp_core.kernel.privacy import Neighbours, Relation
+from dp_core.kernel.privacy import Relation, stated_relation
 from dp_core.methods import registry
 from dp_core.methods.bin_density.fitting import with_statement as with_stated_densities
 from dp_core.methods.registry import Family
@@ -40,18 +39,6 @@ from dp_core.schema.compiled import kernel_document
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import on_grid
 from dp_core.schema.reading.schema_file import parse_schema
-
-GARBAGE = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    IndexError,
-    ArithmeticError,
-    RecursionError,
-    UnicodeError,
-)
-"""Exceptions that reading malformed plain values can raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,11 +199,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         name=_text(document["release"]["name"]),
         account=_text(ledger["account"]),
         head=_text(ledger["head"]),
-        relation=Relation(
-            cast(Neighbours, guarantee["neighbours"]),
-            _whole(guarantee.get("max_rows", 1)),
-            household_shares(_whole(guarantee.get("max_members", 1))),
-        ),
+        relation=stated_relation(guarantee),
         unit={name: guarantee[name] for name in UNIT_KEYS if name in guarantee},
         enforced=_pair(guarantee["enforced"]),
         tightest=_guarantee(guarantee["tightest"]),

@@ -45,7 +45,7 @@ from dp_core.kernel.counting.household_rows import pair_row_pieces
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.kernel.ledger.receipts import result_hash
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
-from dp_core.kernel.questions.table_checks import checks_asked
+from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.metrics.marginal_error import HouseholdTally, Tally
 from dp_core.metrics.noise_size import Noise
@@ -90,8 +90,9 @@ def check_figures(
         wrong.append("The number of records does not follow from the noisy tables.")
     if tables:
         tallies = counts_of_sets(folder, claims.schema, claims.sets, tables)
-        asked = checks_asked(tables, reference_counts(tallies, tables, records))
-        wrong += _charge_faults(stated["charged"], asked, paid, claims, records)
+        references = tuple(reference_counts(tallies, tables, records))
+        asked = TableChecks(tuple(tables), references, claims.relation.shares)
+        wrong += _charge_faults(stated["charged"], asked.asks(), paid, claims, records)
     elif paid or stated["charged"]:
         wrong.append("Charged checks are stated or paid for, but the plan has none.")
     named = [set(item) == {"figure", "value"} and item["figure"] for item in stated["public"]]
@@ -245,7 +246,7 @@ def _counts_of_linked(
             f"Set {number} cannot be counted: it contains values that the schema does not allow."
         ) from None
     assert schema.linked is not None
-    for piece, _ in pair_row_pieces(schema.linked, schema.domain, rows):
+    for piece, *_ in pair_row_pieces(schema.linked, schema.domain, rows):
         tally.add(piece)
     return tally
 

@@ -28,10 +28,11 @@ from dp_core.bundle.statement.citation import CITATION, citation_text
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import STATEMENT, file_record, origin_of
 from dp_core.bundle.statement.sections import TOLERANCE
-from dp_core.bundle.verification.claims import GARBAGE, Claims
+from dp_core.bundle.verification.claims import Claims
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import ORIGINS
 from dp_core.kernel.coding.problems import Problem
+from dp_core.kernel.errors import GARBAGE
 from dp_core.methods.replicates.survey_weights import Calibrator
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import MISSING_LABEL, Column, Schema

@@ -49,7 +49,7 @@ from dp_core.plan.quality_checks import verdicts
 _STATED: Mapping[str, frozenset[str]] = {
     "release": frozenset({"name", "created", "version"}),
     "guarantee": frozenset({"neighbours", *UNIT_KEYS}),
-    "method": frozenset({"plan", "plan_sha256", "schema", "selection"}),
+    "method": frozenset({"plan", "plan_sha256", "schema"}),
     "ledger": frozenset({"id", "account", "receipts", "head", "place"}),
     "sets": frozenset({"rows", "persons"}),
 }

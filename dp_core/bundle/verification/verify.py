@@ -27,7 +27,7 @@ from dp_core.bundle.verification.charges_check import (
     check_measurements,
     check_tables,
 )
-from dp_core.bundle.verification.claims import GARBAGE, Claims, Undecided, program_of, read_claims
+from dp_core.bundle.verification.claims import Claims, Undecided, program_of, read_claims
 from dp_core.bundle.verification.figures_check import check_figures, check_rules, fits_of_sets
 from dp_core.bundle.verification.files_check import (
     check_copies,
@@ -44,6 +44,7 @@ from dp_core.bundle.verification.statement_check import (
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.composition import Composition, Terms
+from dp_core.kernel.errors import GARBAGE
 from dp_core.kernel.ledger.receipts import first_bad_link
 from dp_core.kernel.ledger.signatures import fingerprint, is_signed
 from dp_core.methods.bin_density.fitting import agree, may_have_density, with_densities

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from dp_core.confidential.source import Digests, Source
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.coding.encoder import RuleEncoder
+from dp_core.kernel.coding.unit_hashes import identifiers
 from dp_core.kernel.counting.household_rows import HouseholdRows
 from dp_core.schema.rules.file_rules import FileRules, Rules, file_rules
 
@@ -64,7 +65,10 @@ class LinkedSource:
 
 
 def read_households(
-    schema: Rules, source: LinkedSource, progress: Callable[[float], None] | None = None
+    schema: Rules,
+    source: LinkedSource,
+    progress: Callable[[float], None] | None = None,
+    key: bytes = b"",
 ) -> HouseholdRows:
     """Return the codes of two linked tables, household by household in the order of the file.
 
@@ -72,6 +76,7 @@ def read_households(
         schema: Rules of linked tables: those of the release's document, or a schema.
         source: Both tables.
         progress: Called with the part that is done, 0 to 1; None (the default) for no progress.
+        key: Key of the hashes of households; empty (the default) for none.
 
     Raises:
         BadInput: if a key is neither text nor a whole number, or a file changes or is damaged.
@@ -82,7 +87,8 @@ def read_households(
     linked = rules.linked
     if linked is None:
         raise ValueError("The rules are of a single table.")
-    homes = _Columns(rules, linked.households, (linked.key,), linked.household_columns)
+    unit = (linked.key, key)
+    homes = _Columns(rules, linked.households, (linked.key,), linked.household_columns, unit)
     told = progress or (lambda _: None)
     homes.read(source.households, lambda done: told(0.3 * done))
     keys = (linked.link, linked.person_key)
@@ -91,21 +97,28 @@ def read_households(
     links = linked_members(
         linked, homes.key(linked.key), persons.key(linked.link), persons.key(linked.person_key)
     )
-    return linked_codes(
+    rows = linked_codes(
         rules, links, homes.codes(), persons.codes(), homes.units(), persons.units()
     )
+    return replace(rows, units=homes.hashes())
 
 
 class _Columns:
     """The keys, codes and compared values of one table, batch by batch. Confidential."""
 
     def __init__(
-        self, rules: FileRules, table: str, keys: Sequence[str], names: Sequence[str]
+        self,
+        rules: FileRules,
+        table: str,
+        keys: Sequence[str],
+        names: Sequence[str],
+        unit: tuple[str, bytes] | None = None,
     ) -> None:
         self._table, self._missing = table, rules.unit.missing_values
         self._encoders = {name: RuleEncoder(rules.column(name)) for name in names}
         self._check = RuleCheck(rules)
         self._keys: dict[str, list[pa.Array]] = {key: [] for key in keys}
+        self._unit, self._hashes = unit, [np.empty(0, np.uint64)]
         self._codes: dict[str, list[Codes]] = {name: [] for name in names}
         self._units: dict[str, list[NDArray[np.int64]]] = {}
 
@@ -119,6 +132,10 @@ class _Columns:
             misfits = {}
             for key, texts in self._keys.items():
                 texts.append(key_texts(self._table, key, batch.records.column(key), self._missing))
+            if self._unit is not None:
+                name, secret = self._unit
+                whose = identifiers(f"Column {name!r}", batch.records.column(name), self._missing)
+                self._hashes.append(whose.hashes(1, secret)[:, 0])
             for name, encoder in self._encoders.items():
                 stored = batch.records.column(name)
                 self._check.assert_exact(name, stored)
@@ -141,6 +158,10 @@ class _Columns:
     def key(self, name: str) -> pa.Array:
         """Return a column of keys, which is no longer kept afterwards."""
         return pa.concat_arrays(self._keys.pop(name))
+
+    def hashes(self) -> NDArray[np.uint64]:
+        """Return the hash of each row's unit."""
+        return np.concatenate(self._hashes)
 
     def codes(self) -> Mapping[str, Codes]:
         """Return the codes of each column."""

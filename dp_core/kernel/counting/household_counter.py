@@ -13,9 +13,8 @@ Privacy:
     the table, in at most r(s) cells, whichever columns the table has: household columns, those of
     one member, those of another member, or some of each.
 
-    The constructor checks r(s) w(s) = S for every code of `members`. That every household has its
-    r(s) pair rows is what the expansion of the file ensures
-    (`dp_core.confidential.linked.linked_rows`).
+    The constructor checks r(s) w(s) = S for every code of `members`. That every household of the
+    file has its r(s) pair rows is what `stored_rows` checks before the first charge.
 
     *Sensitivity.* One household more or less changes a table by S in the L1 norm and by at most S
     in the L2 norm. One household replaced by another changes it by at most 2 S in L1, and by at

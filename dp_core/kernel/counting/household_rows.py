@@ -8,7 +8,7 @@ so that a file can be translated piece by piece; each piece has whole households
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,13 @@ class HouseholdRows:
         sizes: Number of members of each household, `int64`, shape (households,).
         persons: Codes of the person columns, shape (person columns, persons), household
             by household in the order of `households`.
+        units: Hash of each household, shape (households,); empty (the default) if none is needed.
     """
 
     households: Codes
     sizes: NDArray[np.int64]
     persons: Codes
+    units: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def __post_init__(self) -> None:
         if self.sizes.shape != self.households.shape[1:]:
@@ -64,7 +66,8 @@ class HouseholdRows:
         """
         taken, first = self.sizes[places], _starts(self.sizes)[:-1]
         persons = np.repeat(first[places], taken) + _within(taken)
-        return HouseholdRows(self.households[:, places], taken, self.persons[:, persons])
+        units = self.units[places] if self.units.size else self.units
+        return HouseholdRows(self.households[:, places], taken, self.persons[:, persons], units)
 
 
 def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> Dataset:
@@ -120,7 +123,7 @@ def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> 
 
 def pair_row_pieces(
     linked: LinkedColumns, domain: Domain, rows: HouseholdRows
-) -> Iterator[tuple[Dataset, float]]:
+) -> Iterator[tuple[Dataset, NDArray[np.uint64], float]]:
     """Yield the pair rows of households in pieces, at least one.
 
     Args:
@@ -129,13 +132,16 @@ def pair_row_pieces(
         rows: The households with their members.
 
     Yields:
-        The pair rows of whole households, and the part of the work that is then done, 0 to 1.
+        The pair rows of whole households, the hash of each row's household if `rows` have hashes,
+        and the part of the work that is then done, 0 to 1.
     """
-    starts = _starts(_pair_counts(linked)[rows.sizes - linked.min_members])
+    pairs = _pair_counts(linked)[rows.sizes - linked.min_members]
+    starts = _starts(pairs)
     households = rows.sizes.size
     for block in _blocks(starts) if households else [slice(0, 0)]:
         part = rows.take(np.arange(block.start, block.stop))
-        yield to_pair_rows(linked, domain, part), block.stop / max(households, 1)
+        units = np.repeat(part.units, pairs[block]) if part.units.size else part.units
+        yield to_pair_rows(linked, domain, part), units, block.stop / max(households, 1)
 
 
 def from_pair_rows(linked: LinkedColumns, data: Dataset) -> HouseholdRows:

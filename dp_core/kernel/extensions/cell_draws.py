@@ -26,7 +26,7 @@ from dp_core.kernel.extensions.column_draws import (
     draws_event,
     log_one_plus_inverse,
 )
-from dp_core.kernel.mechanisms.event import ScaledEvent, check_positive
+from dp_core.kernel.mechanisms.event import Event, ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Relation, Stage
 from dp_core.kernel.step_names import step_name
@@ -156,6 +156,14 @@ class CellDraws(DrawnQuestion):
 
     def asks(self, domain: Domain) -> dict[str, object]:  # noqa: ARG002
         return drawn_cells_asks(self.clique, self.edges, self.records)
+
+    @classmethod
+    def covered(cls, asks: Mapping[str, Any], event: Event, relation: Relation) -> bool:
+        # privacy: draws are proven private only from counts with virtual records.
+        if not isinstance(event, PerturbedDrawsEvent | PolyaUrnEvent):
+            return False
+        draws = event.draws if isinstance(event, PerturbedDrawsEvent) else event.records
+        return draws >= drawn_from_cells(asks) and event.rows >= relation.max_rows
 
     def binned(self, domain: Domain) -> Domain:
         """Return the domain of what is drawn: bins of the columns that have them.

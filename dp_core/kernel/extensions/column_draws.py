@@ -21,7 +21,7 @@ from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.drawn_question import DrawnQuestion
 from dp_core.kernel.extensions import DRAWN_RECORDS
-from dp_core.kernel.mechanisms.event import ScaledEvent, check_positive
+from dp_core.kernel.mechanisms.event import Event, ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Relation, Stage
 from dp_core.kernel.step_names import step_name
@@ -193,6 +193,15 @@ class ColumnDraws(DrawnQuestion):
 
     def asks(self, domain: Domain) -> dict[str, object]:  # noqa: ARG002
         return drawn_asks(self.cliques, self.records, self.sweeps)
+
+    @classmethod
+    def covered(cls, asks: Mapping[str, Any], event: Event, relation: Relation) -> bool:
+        # privacy: draws are proven private only from counts with virtual records.
+        return (
+            isinstance(event, PerturbedDrawsEvent)
+            and event.draws >= differing_draws(asks, relation)
+            and event.rows >= relation.max_rows
+        )
 
     def draw(self, counter: Counter, domain: Domain, grant: Grant) -> NDArray[np.int64]:
         counts = counter.count(self.cliques)

@@ -15,11 +15,11 @@ rows may have all k in one cell without other records, or one in each of k such 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.counting.sparse_cells import read_sparse_result, sparse_result, words
 from dp_core.kernel.drawn_question import DrawnQuestion
 from dp_core.kernel.extensions import SPARSE_TABLE
-from dp_core.kernel.mechanisms.event import ScaledEvent, check_positive
+from dp_core.kernel.mechanisms.event import Event, ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.noise.exact_samplers import add_noise
 from dp_core.kernel.privacy import Relation, Stage
@@ -217,6 +217,15 @@ class ThresholdTable(DrawnQuestion):
 
     def asks(self, domain: Domain) -> dict[str, object]:
         return sparse_asks(domain.project(self.clique), self.capacity)
+
+    @classmethod
+    def covered(cls, asks: Mapping[str, Any], event: Event, relation: Relation) -> bool:  # noqa: ARG003
+        # privacy: observed cells are proven private only above a threshold.
+        return (
+            isinstance(event, StabilityEvent)
+            and event.l1_sensitivity >= count_l1(relation)
+            and event.rows >= relation.max_rows
+        )
 
     def draw(self, counter: Counter, domain: Domain, grant: Grant) -> NDArray[np.int64]:
         cells, counts = counter.observed(self.clique)

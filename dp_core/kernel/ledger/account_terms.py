@@ -21,7 +21,7 @@ from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.ledger.receipts import AccountKind, Receipt
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.event_reading import event_from_json
-from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.privacy import Neighbours, Relation, stated_relation
 
 OF_ACCOUNT: tuple[AccountKind, ...] = get_args(AccountKind)
 """Kinds of entries that define an account; `amended` applies each of them."""
@@ -94,6 +94,7 @@ class Promise:
         currency: Currency of the release, with its total.
         costs: Budget of each stage, in that currency.
         day: Day of the reservation, in UTC; the period of this day pays.
+        relation: Relation of the release, with the largest number of rows of a unit.
         publish: `at-once`, or `after-approval` if a person must decide before publication.
         sets: Number of synthetic sets; 0 for a release of tables only.
         document: Hash of the kernel's document.
@@ -113,6 +114,7 @@ class Promise:
     currency: Currency
     costs: Mapping[str, Fraction]
     day: datetime.date
+    relation: Relation
     publish: str = "at-once"
     sets: int = 1
     document: str = ""
@@ -232,6 +234,7 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
         ),
         costs={stage: exact_fraction(cost) for stage, cost in body["costs"].items()},
         day=datetime.date.fromisoformat(receipt.at),
+        relation=stated_relation(body),
         publish=body.get("publish", "at-once"),
         sets=body.get("sets", 1),
         document=body.get("document", ""),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from dp_core.kernel.errors import BadInput, LedgerCorrupt
+from dp_core.kernel.errors import GARBAGE, BadInput, LedgerCorrupt
 from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
 from dp_core.kernel.ledger.entries import (
     Entry,
@@ -34,16 +34,6 @@ from dp_core.kernel.ledger.signatures import fingerprint, is_proven, is_signed, 
 
 Totals = Sequence[tuple[str, str]]
 """Subjects and values of the running totals that were stored together with an entry."""
-
-_GARBAGE = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    AssertionError,
-    ArithmeticError,
-    RecursionError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +110,7 @@ class _State:
                 fault, after = judged(entry, self.book, self.policies)
             if fault is None:
                 self._count(entry, after, totals)
-        except _GARBAGE:
+        except GARBAGE:
             fault = "was changed"
         if fault is not None:
             raise LedgerCorrupt(f"Entry {entry.position} ({entry.kind:.20}) {fault}.")

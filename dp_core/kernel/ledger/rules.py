@@ -7,6 +7,7 @@ entry. Each of the two computes its own running totals.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -46,6 +47,8 @@ from dp_core.kernel.ledger.running_totals import (
     use,
     use_text,
 )
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions import CORE
 
 OUTCOMES = ("finished", "abandoned", "returned", "withdrawn", "failed-thresholds")
@@ -319,6 +322,13 @@ def _is_implied(promise: Promise) -> bool:
     return replace(promise.currency, limit=limit).implies(promise.epsilon, promise.delta)
 
 
+def _is_calibrated(asks: object, event: Event, relation: Relation) -> bool:
+    from dp_core.kernel.questions.calibration import calibrated  # which nothing but a charge needs
+
+    plain = cast(Mapping[str, object], deepcopy(asks))  # as questions read it
+    return bool(calibrated(plain, event, relation))
+
+
 def _broken_in_release(entry: Entry, book: Book) -> str | None:
     promise = book.promise(entry.reservation) if entry.reservation is not None else None
     mine = entry.receipt.release, entry.receipt.account
@@ -351,6 +361,8 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
                 return "asks an extension that its reservation does not name"
             if asked not in DRAWN_BY.get(mechanism, {asked} - DRAWN):
                 return "draws otherwise than its question says"
+            if not _is_calibrated(body["asks"], event, promise.relation):
+                return "assumes a smaller effect of one unit than its question can have"
             before = use(book, promise.position)
             # privacy: an own delta beyond the reservation would not be counted in the account.
             if before.tally.own_delta + event.own_delta() > promise.currency.own_delta:

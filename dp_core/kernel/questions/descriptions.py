@@ -7,6 +7,7 @@ a whole number, although `bool` is a subclass of `int` in Python.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
@@ -15,6 +16,7 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_h
 
 import numpy as np
 
+from dp_core.kernel.canonical import digest
 from dp_core.kernel.exact import plain_fraction
 from dp_core.kernel.questions.whole_numbers import frozen
 
@@ -32,8 +34,7 @@ def whole(document: Mapping[str, Any], key: str, *, least: int = 0) -> int:
 
 def fields_json(question: Any) -> dict[str, Any]:
     """Return the fields of a dataclass, with lists instead of tuples; arrays stay arrays."""
-    each = dataclasses.fields(question)
-    return {field.name: _plain(getattr(question, field.name)) for field in each}
+    return {field.name: _plain(getattr(question, field.name)) for field in _fields(question)}
 
 
 def fields_from_json(kind: type[Described], values: Mapping[str, Any]) -> Described:
@@ -53,6 +54,32 @@ def fields_from_json(kind: type[Described], values: Mapping[str, Any]) -> Descri
     if not isinstance(values, Mapping) or {*values} | {"name"} != {*fields, "name"}:
         raise ValueError(f"Expected {', '.join(fields)}.")
     return kind(**{name: of_type(hints[name], values[name]) for name in fields})
+
+
+def content_digest(question: object) -> str:
+    """Return the SHA-256 of all that a question holds, in hex: equal for equal questions only.
+
+    Args:
+        question: A dataclass of texts, numbers, fractions, truth values, tuples, arrays of 64-bit
+            whole numbers, and dataclasses of such.
+    """
+    held = {each.name: _content(getattr(question, each.name)) for each in _fields(question)}
+    return digest([type(question).__name__, held])
+
+
+def _fields(question: object) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(cast(Any, question))
+
+
+def _content(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        held = hashlib.sha256(np.ascontiguousarray(value, dtype="<i8").tobytes())
+        return {"shape": value.shape, "sha256": held.hexdigest()}
+    if dataclasses.is_dataclass(value):
+        return _digest_of(_Itself(value))
+    if isinstance(value, tuple):
+        return [*map(_content, value)]
+    return str(value) if isinstance(value, Fraction) else value
 
 
 def rebuilt(kind: type[Described], question: object) -> Described:
@@ -88,6 +115,12 @@ class _Itself:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Itself) and other.value is self.value
+
+
+@lru_cache(maxsize=8)
+def _digest_of(of: _Itself) -> str:
+    # Methods ask about the same list of queries in every round, which the kernel rebuilt once.
+    return content_digest(of.value)
 
 
 @lru_cache(maxsize=8)

@@ -17,7 +17,12 @@ from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter, Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.descriptions import fields_from_json, fields_json, whole
+from dp_core.kernel.questions.descriptions import (
+    content_digest,
+    fields_from_json,
+    fields_json,
+    whole,
+)
 from dp_core.kernel.questions.whole_numbers import MOST_CELLS
 
 
@@ -106,6 +111,16 @@ class Statistic(ABC):
         By default they are all fields.
         """
         return {"name": self.NAME, **fields_json(self)}
+
+    def asks(self) -> dict[str, Any]:
+        """Return `Step.asks`: `to_json`, and if that is not all, a digest of the whole question.
+
+        So a published receipt identifies the question, however large it is.
+        """
+        stated = self.to_json()
+        if type(self).to_json is Statistic.to_json:
+            return stated
+        return {**stated, "question": content_digest(self)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Statistic:

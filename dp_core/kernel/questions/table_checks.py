@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
@@ -82,7 +80,7 @@ class TableChecks(TableStatistic):
         )
 
     def to_json(self) -> dict[str, object]:
-        return checks_asked(self.cliques, self.references)
+        return {"name": self.NAME, "tables": [list(clique) for clique in self.cliques]}
 
     @classmethod
     def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
@@ -91,21 +89,6 @@ class TableChecks(TableStatistic):
         if type(tables) is not list or not tables or not all(type(t) is list for t in tables):
             raise ValueError("Checked tables must be a non-empty list of lists of columns.")
         return alike(_change(neighbours), {"length": len(tables)})
-
-
-def checks_asked(
-    cliques: Sequence[Clique], references: Sequence[NDArray[np.int64]]
-) -> dict[str, object]:
-    """Return `Step.asks` of checked tables: their columns and a hash of the references."""
-    found = hashlib.sha256()
-    for clique, reference in zip(cliques, references, strict=True):
-        found.update(canonical_json([list(clique), list(reference.shape)]))
-        found.update(np.ascontiguousarray(reference, dtype="<i8").tobytes())
-    return {
-        "name": "table-checks",
-        "tables": [list(clique) for clique in cliques],
-        "references": found.hexdigest(),
-    }
 
 
 def _change(neighbours: Neighbours) -> int:

@@ -90,7 +90,7 @@ class Aim(Selector):
         # rest.
         part, left = Fraction(1, self.pace * len(domain)), Fraction(1)
         faster = 2 if curator.currency.kind == "pure" else 4
-        number, steps = 0, []
+        number = 0
         while left:
             number += 1
             part = left if left < 2 * part else part
@@ -115,10 +115,9 @@ class Aim(Selector):
             )
             model.refit([*before, *found])
             moved = float(np.abs(model.answer(chosen) - old).sum())
-            steps.append({"table": " x ".join(chosen), "noise": noise, "moved": round(moved, 1)})
             if moved <= noise * old.size:
                 part *= faster
-        return Selection(measured=tuple(found), note={"rounds": steps})
+        return Selection(measured=tuple(found))
 
 
 METHOD = Aim

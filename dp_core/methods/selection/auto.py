@@ -254,7 +254,6 @@ class Auto(Selector):
             domain, steadied, noise, found.dependence, costs, found.typical, wanted, found.forest
         )
         shares = balance(parts)
-        left = expected_error(parts, shares)
         chosen = Selection(
             cliques=tuple(
                 clique for clique, share in zip(cliques, shares, strict=True) if share > 0
@@ -268,18 +267,7 @@ class Auto(Selector):
                 if share > 0 and clique in alone
             ),
         )
-        of_order = [
-            [share for clique, share in zip(cliques, shares.tolist(), strict=True)
-             if len(clique) == order and share > 0]
-            for order in (1, 2, 3)
-        ]  # fmt: skip
-        note = {
-            "noise_stddev": found.asked.noise if found.asked else 0.0,
-            "parts": {order: len(found) for order, found in enumerate(of_order, start=1)},
-            "shares": {order: sum(found) for order, found in enumerate(of_order, start=1)},
-            "expected_error": {"two_way": left.two, "three_way": left.three},
-        }
-        return dataclasses.replace(together(certain, chosen), note=note, dependences=found.asked)
+        return dataclasses.replace(together(certain, chosen), dependences=found.asked)
 
     def _many_depend(
         self,

@@ -87,13 +87,8 @@ class DenseMarg(Selector):
             )
         else:
             chosen = self._greedy(domain, pairs, noisy, noise.mean_absolute, pure)
-        note = {
-            "rule": self.rule,
-            "noise_stddev": stddev,
-            "indif": {" x ".join(pair): int(x) for pair, x in zip(pairs, noisy, strict=True)},
-        }
         cliques, weights = zip(*chosen.items(), strict=True)
-        return Selection(cliques=cliques, weights=normalise(weights), note=note, dependences=asked)
+        return Selection(cliques=cliques, weights=normalise(weights), dependences=asked)
 
     def _balance_weights(
         self,

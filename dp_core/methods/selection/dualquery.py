@@ -118,7 +118,6 @@ class DualQuery(Selector):
         parts = sum(done**power for done in range(1, records))
         codes = np.empty((len(domain), records), dtype=domain.code_type)
         answers = np.zeros(cells.length, dtype=np.int64)  # records in each cell, of those made
-        scale = 0.0
         for done in range(records):
             chosen: list[int] = []
             if done == 0:
@@ -134,7 +133,6 @@ class DualQuery(Selector):
                 chosen += curator.choose_several(
                     stage, f"round-{done}", statistic, [each] * samples, replicate=inputs.replicate
                 )
-                scale = curator.choice_scale(statistic, each)
             wishes = [
                 Wish(queries.of[index], queries.codes[index], inside=bool(signs[index] > 0))
                 for index in chosen
@@ -144,16 +142,7 @@ class DualQuery(Selector):
             )
             codes[:, done] = record
             answers += _inside(domain, cells, record)
-        return Selection(
-            records=Dataset(domain, codes),
-            note={
-                "records": records,
-                "cells": cells.length,
-                "tables": len(cells.cliques),
-                "learning_rate": rows / scale,
-                "samples": sum(samples for _, _, samples in payers),
-            },
-        )
+        return Selection(records=Dataset(domain, codes))
 
     def _most_records(self, rows: float, budget: float, power: int) -> int:
         """Return the largest number of records that leaves a learning rate of at least 1.

@@ -82,8 +82,7 @@ class Fourier(Selector):
             replicate=inputs.replicate,
             round=1,
         )
-        note = {"parities": queries.length, "noise_scale": answers.scale}
-        return Selection(measured=(answers,), note=note)
+        return Selection(measured=(answers,))
 
     @property
     def _orders(self) -> tuple[int, ...]:

@@ -101,7 +101,6 @@ class Mst(Selector):
         return Selection(
             cliques=tuple(cliques),
             weights=shares([domain.size(clique) for clique in cliques], allocation),
-            note={"edges": [" x ".join(edge) for edge in edges]},
         )
 
 

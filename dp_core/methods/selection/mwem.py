@@ -129,7 +129,6 @@ class Mwem(Selector):
                 "measure", [domain.columns], [start], replicate=inputs.replicate
             )
             fitted.add(measured)
-        picked: list[int] = []
         rounds = None
         if self.picks == "theory":
             rounds = rounds_of_theory(
@@ -145,10 +144,9 @@ class Mwem(Selector):
         # Twice the epsilon costs four times as much under zCDP.
         growth = 2 if pure else 4
         schedule = _Schedule(part, growth if self.picks == "adaptive" else 1)
-        for part in schedule:
+        for number, part in enumerate(schedule, start=1):
             expected = rows * asked.ask(fitted.joint)
             answers = np.rint(np.clip(_GRID * expected, -_LARGEST, _LARGEST)).astype(np.int64)
-            number = len(picked) + 1
             # privacy: the parts of all rounds sum to 1 whatever the answers are: the schedule
             # depends on released values only, and never gives a round more than is left.
             index = curator.choose(
@@ -158,7 +156,6 @@ class Mwem(Selector):
                 inputs.select_cost * part,
                 replicate=inputs.replicate,
             )
-            picked.append(index)
             answer = curator.answer(
                 "measure",
                 "pick",
@@ -171,7 +168,7 @@ class Mwem(Selector):
             signal = abs(float(answer.values[0]) - float(expected[index]))
             schedule.saw(signal, math.sqrt(answer.variance))
             fitted.add([answer])
-        return Selection(measured=tuple(measured), note=_note(candidates, picked))
+        return Selection(measured=tuple(measured))
 
     def _first_part(self, candidates: int, rounds: int | None, *, pure: bool) -> Fraction:
         """Return the part of the budget of the first round; `rounds` is for `picks: theory`."""
@@ -257,21 +254,6 @@ def _single(candidates: Cells | Parities, index: int) -> Cells | Parities:
     if isinstance(candidates, Parities):
         return Parities((candidates.cliques[index],))
     return Cells((candidates.of[index],), (candidates.codes[index],))
-
-
-def _note(candidates: Cells | Parities, picked: Sequence[int]) -> dict[str, object]:
-    if isinstance(candidates, Parities):
-        names = [" x ".join(candidates.cliques[index]) for index in picked]
-    else:
-        names = [
-            ", ".join(
-                f"{name} {code}"
-                for name, code in zip(candidates.of[index], candidates.codes[index], strict=True)
-            )
-            for index in picked
-        ]
-    kind = "parities" if isinstance(candidates, Parities) else "cells"
-    return {"queries": kind, "candidates": candidates.length, "picked": names}
 
 
 MOST_QUERIES = 200_000

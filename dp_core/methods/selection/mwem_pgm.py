@@ -77,7 +77,6 @@ class MwemPgm(Selector):
         columns = [(name,) for name in domain.columns]
         turns = self.turns * len(domain)
         noise = curator.count_noise(left / turns).mean_absolute
-        steps = []
         for number in range(1, turns + 1):
             open_ = [clique for clique in candidates if model.fits(clique)] or columns
             place = curator.choose(
@@ -94,9 +93,8 @@ class MwemPgm(Selector):
                 replicate=inputs.replicate,
                 round=number + 1,
             )
-            steps.append(" x ".join(open_[place]))
             model.refit([*before, *found])
-        return Selection(measured=tuple(found), note={"rounds": steps, "noise": noise})
+        return Selection(measured=tuple(found))
 
 
 METHOD = MwemPgm

@@ -89,8 +89,7 @@ class Pegs(FeatureChoice, Selector):
             sweeps=self.sweeps,
             replicate=inputs.replicate,
         )
-        note = {"features": [list(clique) for clique in cliques], "records": self.records}
-        return Selection(records=drawn, note=note)
+        return Selection(records=drawn)
 
 
 METHOD = Pegs

@@ -93,7 +93,6 @@ class PrivBayes(Selector):
         cells = self._useful_cells(curator, domain, rows, inputs.measure_cost)
         first = domain.columns[int(inputs.rng.integers(len(domain)))]
         network: list[tuple[str, Clique]] = [(first, ())]
-        compared: list[int] = []
         for step in range(1, len(domain)):
             pairs = candidates(
                 domain,
@@ -111,16 +110,10 @@ class PrivBayes(Selector):
                 replicate=inputs.replicate,
             )
             network.append(pairs[chosen])
-            compared.append(len(pairs))
         cliques = tables(domain, network)
         return Selection(
             cliques=cliques,
             weights=shares([domain.size(clique) for clique in cliques], "equal"),
-            note={
-                "network": [[child, list(parents)] for child, parents in network],
-                "useful_cells": cells,
-                "compared": compared,
-            },
         )
 
     def _statistic(

@@ -64,8 +64,7 @@ class Sba(Selector):
             rows=number_of_rows(inputs),
             form=self.threshold,
         )
-        note = {"threshold": table.threshold, "kept_cells": len(table.values)}
-        return Selection(note=note, measured=(table,))
+        return Selection(measured=(table,))
 
 
 METHOD = Sba

@@ -71,12 +71,7 @@ class Sbhg(FeatureChoice, Selector):
             )
             for clique in cliques
         )
-        note = {
-            "features": [list(clique) for clique in cliques],
-            "threshold": max(table.threshold for table in measured),
-            "kept_cells": [len(table.values) for table in measured],
-        }
-        return Selection(note=note, measured=measured)
+        return Selection(measured=measured)
 
 
 METHOD = Sbhg

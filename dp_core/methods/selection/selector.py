@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, final
 
@@ -137,7 +137,6 @@ class Selection:
         cliques: Tables to measure with the measuring budget, each once; most methods list the
             columns of each in the domain's order.
         weights: Part of the measuring budget for each clique; they sum to exactly 1.
-        note: Public facts for the report (noisy scores, what was left out and why), plain values.
         measured: What the method measured while it selected; `cliques` is then empty.
         records: Synthetic records made while selecting, or None.
         interactions: The cliques measured as interactions (the part of a table that its margins do
@@ -148,7 +147,6 @@ class Selection:
 
     cliques: tuple[Clique, ...] = ()
     weights: tuple[Fraction, ...] = ()
-    note: Mapping[str, object] = field(default_factory=dict)
     measured: tuple[Released, ...] = ()
     records: Dataset | None = None
     interactions: frozenset[Clique] = frozenset()

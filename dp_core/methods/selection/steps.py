@@ -71,7 +71,7 @@ class Steps(Selector):
             return None
         self.check(domain)
         rest = [column for column in domain.columns if column not in self.order]
-        return self._selection(domain, [*self.order, *rest], None, {})
+        return self._selection(domain, [*self.order, *rest], None)
 
     def select(self, inputs: MethodInputs) -> Selection:
         curator, domain = inputs.curator, inputs.domain
@@ -86,14 +86,13 @@ class Steps(Selector):
                     importance[column] += value / asked.unit
         # The sort is stable, so columns of equal importance stay in the schema's order.
         order = sorted(domain.columns, key=lambda column: -importance[column])
-        return self._selection(domain, order, asked, importance)
+        return self._selection(domain, order, asked)
 
     def _selection(
         self,
         domain: Domain,
         order: Sequence[str],
         asked: Dependences | None,
-        importance: dict[str, float],
     ) -> Selection:
         """Return the nested tables of an order, and those of the columns that none holds."""
         held = [order[0]]
@@ -111,13 +110,9 @@ class Steps(Selector):
             small = len(with_first) <= self.depth and domain.size(with_first) <= self.max_cells
             found.append(with_first if small else (column,))
         cliques = tuple(tuple(sorted(each, key=domain.columns.index)) for each in found)
-        note: dict[str, object] = {"order": list(order)}
-        if importance:
-            note["importance"] = {name: round(value) for name, value in importance.items()}
         return Selection(
             cliques=cliques,
             weights=shares([domain.size(clique) for clique in cliques], "equal"),
-            note=note,
             dependences=asked,
         )
 

@@ -15,10 +15,11 @@ from dp_core.bundle.statement.citation import CITATION, citation_text, suggested
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import file_record, render
 from dp_core.bundle.statement.spent_budget import accounting_json
-from dp_core.bundle.verification.claims import GARBAGE, currency
+from dp_core.bundle.verification.claims import currency
 from dp_core.bundle.verification.verify import Verification, verify
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.counting.linked_columns import household_shares
+from dp_core.kernel.errors import GARBAGE
 from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt
 from dp_core.kernel.privacy import Relation
 

@@ -160,6 +160,10 @@ WORDED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda d: d["guarantee"].update(note="epsilon 0.01"),
         "'guarantee.note'",
     ),
+    "what a selection noted": (
+        lambda d: d["method"].update(selection={"kept": "nothing"}),
+        "'method.selection'",
+    ),
     "a section that no statement has": (lambda d: d.update(note=1), "states 'note'"),
 }
 
@@ -167,7 +171,6 @@ WORDED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
 SIGNED: dict[str, Callable[[dict[str, Any]], object]] = {
     "the number of records": lambda d: d["sets"]["records"].update(value=99999),
     "software": lambda d: d["software"].update(python="2.7"),
-    "what the selection noted": lambda d: d["method"].update(selection={"kept": "nothing"}),
     "the signature of the receipts": lambda d: d["ledger"].update(place=None),
     "the signature of the statement": lambda d: d.update(signature=None),
 }

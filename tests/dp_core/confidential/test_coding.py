@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.code_store import CodeStore
-from dp_core.confidential.coding import left_by_validation, write_codes
+from dp_core.confidential.code_store import MANIFEST, CodeStore
+from dp_core.confidential.coding import write_codes
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation, StageFailed
+from dp_core.kernel.counting.stored_rows import checked_rows
+from dp_core.schema.compiled import file_document
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tasks.validation.expectations import validate
@@ -62,7 +64,7 @@ def test_codes_do_not_depend_on_kind_or_cut_of_the_files(tmp_path_factory, rows,
     expected = [[1 if age < 65 else 2 for age in ages], [int(m == "m") for m in maritals]]
     assert codes_of(store).tolist() == expected
     validate(source, schema_of(), folder / "internal", codes=folder / "left")
-    assert left_by_validation(schema_of(), folder / "left")
+    assert checked_rows(folder / "left", file_document(schema_of())).rows == len(rows)
     assert codes_of(CodeStore(folder / "left", schema_of().domain)).tolist() == expected
 
 
@@ -86,7 +88,7 @@ def test_a_broken_rule_stops_with_its_text_and_leaves_no_store(tmp_path):
     with pytest.raises(SchemaViolation) as found:
         validate(source, schema_of(), tmp_path / "internal", codes=tmp_path / "left")
     assert found.value.message == caught.value.message
-    assert not left_by_validation(schema_of(), tmp_path / "left")
+    assert not (tmp_path / "left" / MANIFEST).exists()
 
 
 def test_a_rule_is_settled_where_the_schema_says_so(tmp_path):
@@ -104,12 +106,13 @@ def test_values_outside_the_schema_stop_it_even_without_validation(tmp_path):
     assert caught.value.internal == "2 rows: age\n1 rows: marital"
     with pytest.raises(SchemaViolation):
         validate(source, schema_of(), tmp_path / "internal", codes=tmp_path / "left")
-    assert not left_by_validation(schema_of(), tmp_path / "left")
+    assert not (tmp_path / "left" / MANIFEST).exists()
 
 
-def test_a_store_that_was_garbled_since_validation_is_none(tmp_path):
+def test_a_store_that_was_garbled_since_validation_is_refused(tmp_path):
     source = write_files(tmp_path, [20], ["s"], [], "csv")
     validate(source, schema_of(), tmp_path / "internal", codes=tmp_path / "left")
     (chunk,) = (tmp_path / "left").glob("chunk-*")
     chunk.write_bytes(bytes(chunk.stat().st_size))
-    assert not left_by_validation(schema_of(), tmp_path / "left")
+    with pytest.raises(StageFailed, match="is damaged"):
+        checked_rows(tmp_path / "left", file_document(schema_of()))

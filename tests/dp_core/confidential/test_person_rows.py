@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.confidential.person_rows import RowLimit, hashes, kept_rows, orders, without
+from dp_core.confidential.person_rows import RowLimit, hashes, kept_rows, orders
 from dp_core.errors import SchemaViolation
 
 ROWS = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.integers(0, 200)))
@@ -164,13 +164,3 @@ def test_an_identifier_is_the_same_however_it_is_stored(values):
         found = hashes("id", stored, [""])
         assert np.array_equal(found[0], expected)
         assert found[1] == missing == 1
-
-
-@pytest.mark.parametrize("encoded", [False, True])
-def test_rows_of_nobody_are_counted_alike_with_and_without_hashes(encoded):
-    values = pa.array(["a", None, " ", "NA ", "b", "", "a", "NA"])
-    if encoded:
-        values = values.dictionary_encode()
-    assert without("id", values, ["NA"]) == hashes("id", values, ["NA"])[1] == 5
-    with pytest.raises(SchemaViolation, match="stored as double"):
-        without("id", pa.array([1.5]), [""])

@@ -49,7 +49,6 @@ def test_a_question_that_claims_to_equal_another_does_not_change_what_it_costs(c
     type(mine).terms = lambda _: CellSums(column="n", positions=2).terms()
     assert mine.l1("add-remove") == 999
     assert curator.statistic_noise(mine, Fraction(1)).scale == 999
-    assert curator.choice_scale(mine, Fraction(1)) == 2 * 999
     assert sensitivities(SUMS, ADDED) == (999, 999**2)
     assert curator.total("measure", "s", SUMS, Fraction(1)).scale == 999
 

@@ -139,7 +139,7 @@ def test_interactions_are_of_what_is_selected():
 def test_a_stored_selection_keeps_them(tmp_path):
     run = SimpleNamespace(folder=SimpleNamespace(public=tmp_path))
     weights = (Fraction(1, 3), Fraction(2, 3))
-    chosen = Selection(BEYOND, weights, {"left": 1}, interactions=frozenset(BEYOND[1:]))
+    chosen = Selection(BEYOND, weights, interactions=frozenset(BEYOND[1:]))
     tables = Selection(BEYOND, weights)
     write_selections(run, (chosen, tables))
     assert read_selections(run) == (chosen, tables)

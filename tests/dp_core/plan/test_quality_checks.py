@@ -32,7 +32,7 @@ from dp_core.plan.quality_checks import (
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.documents.strict_yaml import parse
 
-ASKS = {"name": "table-checks", "tables": [["a", "b"]], "references": "0" * 64}
+ASKS = {"name": "table-checks", "tables": [["a", "b"]], "question": "0" * 64}
 STEP = Step("checks", "distances", Fraction(1), LaplaceEvent(Fraction(5), 1), (1,), ASKS)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
+from dp_core.kernel.ledger import rules
 from dp_core.kernel.ledger.audit import MemoryBook, audit
 from dp_core.kernel.ledger.rules import Policy, judged
 from dp_core.policies.all_policies import POLICIES
@@ -209,7 +210,8 @@ def test_an_extension_is_asked_only_if_the_reservation_names_it(ledger, tmp_path
         with ledger.lease(plan.spec.release, HOME) as writer:
             held = begin(writer, plan)
             (step,) = steps_of(plan, "one_way")[:1]
-            ask = replace(step, asks={"name": "indif", "length": 1})
+            event = replace(step.event, scale=step.event.scale * 64, l1_sensitivity=64)
+            ask = replace(step, asks={"name": "indif", "length": 1}, event=event)
             if plan is dense:
                 writer.charge(held, "one_way-0", [ask])
                 continue
@@ -223,6 +225,50 @@ def test_an_extension_is_asked_only_if_the_reservation_names_it(ledger, tmp_path
                 writer.charge(held, "one_way-0", [replace(step, event=urn)])
             writer.charge(held, "one_way-0", [step])
     ledger.verify()
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_a_charge_for_less_than_its_question_can_change_is_refused(ledger, tmp_path, neighbours):
+    open_town(ledger, "people", unit="person", neighbours=neighbours)
+    privacy = f"{{epsilon: 1, neighbours: {neighbours}}}"
+    plan = of_persons(tmp_path, "first", "interview", privacy=privacy)
+    enough = 3 if neighbours == "add-remove" else 6
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan)
+        step, *_ = steps_of(plan, "one_way")
+        assert step.event.l1_sensitivity == enough
+        for event in (
+            replace(step.event, l1_sensitivity=enough - 1),
+            replace(step.event, scale=step.event.scale * 9, l1_sensitivity=1),
+        ):
+            with pytest.raises(LedgerCorrupt, match="a smaller effect of one unit"):
+                writer.charge(held, "one_way-0", [replace(step, event=event)])
+        for asks in ({"name": "scores"}, {"name": "interaction", "length": 2}):
+            with pytest.raises(LedgerCorrupt, match="a smaller effect of one unit"):
+                writer.charge(held, "one_way-0", [replace(step, asks=asks)])
+        asks = {"name": "interaction", "columns": ["a", "b"], "sizes": [2, 3]}
+        large = replace(step.event, scale=step.event.scale * 10**6, l1_sensitivity=10**6)
+        writer.charge(
+            held, "one_way-0", [step, replace(step, name="a x b", asks=asks, event=large)]
+        )
+    ledger.verify()
+
+
+def test_an_audit_finds_a_charge_for_less_than_its_question_can_change(
+    ledger, tmp_path, monkeypatch
+):
+    """It was written by a program without the rule."""
+    plan = plan_of(tmp_path)
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan)
+        step, *_ = steps_of(plan, "one_way")
+        little = replace(step, asks={"name": "scores", "length": 2, "change": 2})
+        with monkeypatch.context() as patch:
+            patch.setattr(rules, "_is_calibrated", lambda *_: True)
+            writer.charge(held, "one_way-0", [little])
+            ledger.verify()
+        with pytest.raises(LedgerCorrupt, match="a smaller effect of one unit"):
+            ledger.verify()
 
 
 def test_an_account_of_core_questions_refuses_plans_with_extensions(ledger, tmp_path):
@@ -243,9 +289,9 @@ def test_an_account_of_core_questions_refuses_plans_with_extensions(ledger, tmp_
     ledger.verify()
 
 
-def of_persons(folder, release, column, account="people"):
+def of_persons(folder, release, column, account="people", **more):
     schema = SCHEMA.replace("unit: row", f"unit: {{column: {column}, max_rows: 3}}")
-    return plan_of(folder / release, schema=schema, release=release, account=account)
+    return plan_of(folder / release, schema=schema, release=release, account=account, **more)
 
 
 def test_releases_of_one_family_identify_persons_by_one_column(ledger, tmp_path):

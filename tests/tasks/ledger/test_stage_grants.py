@@ -9,6 +9,7 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BudgetRefused, StageFailed
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.stored_rows import StoredRows
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import PAYING_STAGES, Relation
@@ -47,7 +48,8 @@ def curator_with(writer, plan, reservation, tmp_path):
     def curator(stage, counter=None):
         grant, folder = writer.grant(reservation, plan.hash, stage), tmp_path / "noisy"
         session = LedgerSession(writer, reservation, Relation("add-remove"), folder, grant)
-        return Curator(Kernel(plan.spec.schema.domain, counter or Untouchable(), session))
+        asked = counter or Untouchable()
+        return Curator(Kernel(plan.spec.schema.domain, asked, session, StoredRows(60, 60)))
 
     return curator
 
@@ -166,6 +168,15 @@ def test_a_charged_result_is_drawn_again_only_under_a_grant_of_its_share(
     assert ledger.head().kind == "commit"
 
 
+def test_without_weighed_units_no_kernel_has_a_session_of_the_ledger(
+    writer, plan, reservation, counter, tmp_path
+):
+    grant = writer.grant(reservation, plan.hash, "measure")
+    session = LedgerSession(writer, reservation, Relation("add-remove"), tmp_path / "noisy", grant)
+    with pytest.raises(ValueError, match="units in its code store were weighed"):
+        Kernel(plan.spec.schema.domain, counter, session)
+
+
 def test_a_grant_of_another_release_does_not_widen_the_reservation(
     ledger, writer, plan, reservation, tmp_path
 ):
@@ -173,7 +184,7 @@ def test_a_grant_of_another_release_does_not_widen_the_reservation(
     grant = writer.grant(reservation, plan.hash, "measure")
     forged = replace(grant, left={"one_way": Fraction(10**6), "measure": Fraction(10**6)})
     session = LedgerSession(writer, reservation, Relation("add-remove"), tmp_path / "noisy", forged)
-    curator = Curator(Kernel(plan.spec.schema.domain, Untouchable(), session))
+    curator = Curator(Kernel(plan.spec.schema.domain, Untouchable(), session, StoredRows(60, 60)))
     before = ledger.head()
     with pytest.raises(BudgetRefused, match="its plan reserved"):
         curator.measure("measure", [("a",)], [plan.costs["measure"] * 2])

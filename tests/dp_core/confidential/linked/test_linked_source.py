@@ -56,11 +56,14 @@ def test_pieces_of_pair_rows_are_whole_households_and_add_up(
     monkeypatch.setattr(household_rows, "_BLOCK", rows)
     households = read_households(schema, opened(tmp_path, schema, found))
     made = household_rows.pair_row_pieces(schema.linked, schema.domain, households)
-    pieces, done = zip(*made, strict=True)
+    pieces, units, done = zip(*made, strict=True)
     # A household of 4 members has 12 pair rows.
     assert max(piece.rows for piece in pieces) <= max(rows, 12)
     assert list(done) == sorted(done)
     assert done[-1] == 1
+    pairs = [max(1, size * (size - 1)) for size in households.sizes.tolist()]
+    assert np.array_equal(np.concatenate(units), np.repeat(households.units, pairs))
+    assert len({*households.units.tolist()}) == len(pairs)
     joined = np.concatenate([piece.codes for piece in pieces], axis=1)
     whole = pair_row_codes(schema, *(pa.Table.from_pandas(each) for each in found.values()))
     assert np.array_equal(joined, whole.codes)

@@ -33,7 +33,7 @@ Real = np.longdouble
 Pair = tuple[NDArray[np.longdouble], NDArray[np.longdouble]]
 TABLE = {"name": "table"}
 ADDED, REPLACED = Relation("add-remove"), Relation("replace-one")
-SCORES = {"name": "table-checks", "tables": [["a"]], "references": ""}
+SCORES = {"name": "table-checks", "tables": [["a"]], "question": ""}
 
 
 def of_tables(events: list[Event], neighbours: str, delta: Fraction) -> Fraction:

@@ -13,6 +13,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.privacy import Relation
 from dp_core.methods.selection import auto
 from dp_core.methods.selection.auto import Auto, _alone, _steadied
+from dp_core.methods.selection.budget import residual_balance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
 from tests.measured import select_in_memory
@@ -70,9 +71,8 @@ def test_binary_pairs_and_columns_are_measured_without_their_margins():
 def test_with_more_epsilon_triples_are_measured_too():
     few, _ = selected(BINARY, dependent(BINARY), "0.05")
     many, _ = selected(BINARY, dependent(BINARY), "20")
-    assert few.note["parts"][3] == 0
-    assert many.note["parts"][3] == 56
-    assert many.note["expected_error"]["two_way"] < few.note["expected_error"]["two_way"] / 10
+    assert max(map(len, few.cliques)) == 2
+    assert sum(len(clique) == 3 for clique in many.cliques) == 56
 
 
 def test_of_independent_columns_nothing_but_columns_is_measured():
@@ -183,8 +183,14 @@ def test_without_one_way_tables_it_is_refused():
     Auto().check_basics("add-remove", ["one_way"])
 
 
-def test_the_forecast_falls_with_epsilon_and_holds_what_is_found():
-    codes = dependent(BINARY)
+def test_the_forecast_falls_with_epsilon_and_holds_what_is_found(monkeypatch):
+    codes, balanced = dependent(BINARY), []
+
+    def noted(parts, **more):
+        balanced.append((parts, residual_balance.balance(parts, **more)))
+        return balanced[-1][1]
+
+    monkeypatch.setattr(auto, "balance", noted)
     before = 1.0
     for epsilon in ("0.2", "1", "5"):
         limit = limit_of(epsilon)
@@ -195,8 +201,9 @@ def test_the_forecast_falls_with_epsilon_and_holds_what_is_found():
         )
         assert least.two <= most.two < before
         before = least.two
-        selection, _ = selected(BINARY, codes, epsilon)
-        assert least.two / 2 < selection.note["expected_error"]["two_way"] < 2 * most.two
+        selected(BINARY, codes, epsilon)
+        found = residual_balance.expected_error(*balanced[-1])
+        assert least.two / 2 < found.two < 2 * most.two
 
 
 def test_no_more_is_measured_apart_at_once_than_the_accounting_has_room_for(monkeypatch):
@@ -285,5 +292,5 @@ def test_no_pair_is_expected_to_depend_more_than_its_levels_let_it(monkeypatch):
     # Two columns that are the same are n from independence; by noise some seem to be further.
     # The largest expectation is 5,819 with a standard deviation of 13 over the noise of a release
     # (and 6,166 without this limit), so the test fails falsely with a probability below 1e-30.
-    assert 50 < selection.note["noise_stddev"] < 600
+    assert 50 < selection.dependences.noise < 600
     assert 5_600 < max(seen.values()) <= 6_000

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.cost.currency import NoiseScale
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.mechanisms import additive_noise, private_choice
@@ -94,11 +95,12 @@ def test_aim_takes_a_small_table_before_a_large_one_of_which_noise_would_leave_n
     assert small + 50 < large, "without the noise the large table would be taken"
     parts = {"look": Fraction(1, 10), "measure": Fraction(9, 10)}
     selection, _ = select_in_memory(Aim(order=2), data, Fraction(1, 2), **parts)
-    first = selection.note["rounds"][0]
-    assert first["table"] == "a x b"
+    first = next(table for table in selection.measured if len(table.clique) == 2)
+    assert first.clique == ("a", "b")
+    noise = NoiseScale(first.noise, first.scale).mean_absolute
     # Standard deviation sqrt(1 / (2 rho)), rho = 9/20 * 9/10 / 16; E|x| is sqrt(2 / pi) of it.
-    assert first["noise"] == pytest.approx((16 / 0.81) ** 0.5 * (2 / np.pi) ** 0.5, rel=1e-2)
-    assert large - 400 * first["noise"] < 0 < small - 4 * first["noise"]
+    assert noise == pytest.approx((16 / 0.81) ** 0.5 * (2 / np.pi) ** 0.5, rel=1e-2)
+    assert large - 400 * noise < 0 < small - 4 * noise
 
 
 def test_a_model_answers_where_a_rule_forbids_what_was_measured():

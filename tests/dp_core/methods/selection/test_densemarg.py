@@ -96,7 +96,7 @@ def test_the_dependent_pair_is_found_and_exactly_the_share_is_spent(rule, kind):
     assert session.spent() - spent <= limit / 10
     # Rounding a scale up to a float may leave a little of the share unspent, no more.
     assert session.spent() - spent > limit / 10 * Fraction(999, 1000)
-    assert found.note["indif"]["a x b"] > 1000
+    assert found.dependences.by_pair()[0]["a", "b"] > 1000
 
 
 def test_without_one_way_tables_every_column_is_still_measured():

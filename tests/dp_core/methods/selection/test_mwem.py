@@ -16,6 +16,7 @@ from dp_core.kernel.cost.currency import largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.mechanisms import additive_noise, private_choice
+from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.query_scores import QueryDistance
 from dp_core.kernel.released import Answers, Measurement
 from dp_core.lab.measures.table_errors import relative_entropy
@@ -76,7 +77,8 @@ def no_noise(monkeypatch):
 @pytest.mark.usefixtures("no_noise")
 def test_without_noise_the_papers_algorithm_takes_known_steps():
     selection, _ = select(DOMAIN_C, TABLE_C, picks=4, **PAPER)
-    assert selection.note["picked"] == ["b x c", "a", "b x c", "a"]
+    picked = [answer.queries.cliques for answer in selection.measured]
+    assert picked == [(("b", "c"),), (("a",),), (("b", "c"),), (("a",),)]
     joint, deviations, entropies = np.full((2, 2, 2), 100 / 8), [], []
     for number, answer in enumerate(selection.measured, start=1):
         (clique,) = answer.queries.cliques
@@ -98,18 +100,17 @@ CHOSEN = [0.253546, 0.056574, 0.084398, 0.093274, 0.169957, 0.342251]
 
 
 def test_half_a_round_pays_for_choices_of_a_quarter_not_of_a_half():
-    curator, _ = asked(DOMAIN_C, TABLE_C, kind="zcdp", limit=Fraction(500))
+    curator, session = asked(DOMAIN_C, TABLE_C, kind="zcdp", limit=Fraction(500))
     queries = parities(DOMAIN_C, (1, 2))
     assert queries.cliques[3:] == (("a", "b"), ("a", "c"), ("b", "c"))
     statistic = QueryDistance(queries, np.full(6, 50_000), 1000)
     # A choice of epsilon_0 / 2 is of bounded range: rho = (epsilon_0 / 2)^2 / 8.
     cost = Fraction("0.2") ** 2 / 8
     exact = statistic.compute(MemoryCounter(records(DOMAIN_C, TABLE_C)).count(statistic.cliques))
-    scale = curator.choice_scale(statistic, cost)
-    odds = np.exp(exact / scale)
+    picked = curator.choose_several("select", "many", statistic, [cost] * 3000)
+    odds = np.exp(exact / float(session.charges[-1].step.event.scale))
     assert odds / odds.sum() == pytest.approx(CHOSEN, abs=1e-6)
     assert exact.max() == 1000 * (50 - 32)
-    picked = curator.choose_several("select", "many", statistic, [cost] * 3000)
     seen = np.bincount(picked, minlength=6)
     assert stats.chisquare(seen, 3000 * np.array(CHOSEN) / sum(CHOSEN)).pvalue > FALSE_ALARM
     printed = (odds**2 / (odds**2).sum()) * 3000
@@ -239,9 +240,10 @@ def test_a_histogram_start_is_a_table_with_noise_on_every_cell():
 
 
 def test_parities_are_asked_where_all_columns_are_binary():
-    assert select(DOMAIN_C, TABLE_C, picks=1)[0].note["queries"] == "parities"
-    assert select(DOMAIN_C, TABLE_C, picks=1, queries="cells")[0].note["candidates"] == 6 + 12
-    assert select(DOMAIN_F, TABLE_F, picks=1)[0].note["queries"] == "cells"
+    assert isinstance(select(DOMAIN_C, TABLE_C, picks=1)[0].measured[-1].queries, Parities)
+    _, session = select(DOMAIN_C, TABLE_C, picks=1, queries="cells")
+    assert {grant.step.asks.get("length", 18) for grant in session.charges} == {6 + 12}
+    assert isinstance(select(DOMAIN_F, TABLE_F, picks=1)[0].measured[-1].queries, Cells)
     with pytest.raises(BadInput, match="'c' has 3"):
         Mwem(queries="parities").check(DOMAIN_F)
 

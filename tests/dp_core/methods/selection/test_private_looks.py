@@ -154,7 +154,6 @@ def test_auto_asks_for_the_distances_where_they_tell(rows, step):
     assert [charge.step.name for charge in session.charges][-1] == step
     assert session.spent() == Fraction(1, 50) * Fraction(3, 20)
     assert selection.dependences.pairs == PAIRS
-    assert selection.note["noise_stddev"] == pytest.approx(selection.dependences.noise)
 
 
 def test_what_the_columns_noise_adds_is_taken_off_the_dependence():

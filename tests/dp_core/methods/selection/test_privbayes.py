@@ -83,7 +83,7 @@ def test_each_step_is_one_choice_at_its_part_of_the_budget(score, neighbours, ki
         spent = epsilon if kind == "pure" else epsilon**2 / 8
         assert step.cost * Fraction(999_999, 10**6) <= spent <= step.cost
         assert step.event.sensitivity == change
-    assert len(selection.note["network"]) == d
+    assert {name for clique in selection.cliques for name in clique} == {*BINARY.columns}
 
 
 def test_mutual_information_is_chosen_by_where_the_rows_are_public():
@@ -101,35 +101,53 @@ def test_the_f_score_is_refused_where_a_column_is_not_binary():
         PrivBayes(score="f").check(MIXED)
 
 
+@pytest.fixture
+def made(monkeypatch):
+    """What the method made on the way: its network, and the useful number of cells."""
+    found, cells = {}, PrivBayes._useful_cells
+
+    def network(domain, network):
+        found["network"] = network
+        return tables(domain, network)
+
+    def useful(self, *given):
+        found["useful"] = cells(self, *given)
+        return found["useful"]
+
+    monkeypatch.setattr(privbayes, "tables", network)
+    monkeypatch.setattr(PrivBayes, "_useful_cells", useful)
+    return found
+
+
 @pytest.mark.parametrize("rows", [30, 400, 4000])
-def test_the_degree_of_binary_columns_is_the_largest_useful_one(rows):
+def test_the_degree_of_binary_columns_is_the_largest_useful_one(rows, made):
     # SIGMOD 2014, section 4.3: n epsilon2 / ((d - k) 2^(k + 2)) >= theta, noise 2 (d - k)/epsilon2.
     data = chain(BINARY, rows)
-    selection, session = choose(data, neighbours="replace-one", total=False)
+    _, session = choose(data, neighbours="replace-one", total=False)
     epsilon = float(session.currency.limit * 6 / 10)
     d = len(BINARY)
     useful = [k for k in range(1, d) if rows * epsilon / ((d - k) * 2 ** (k + 2)) >= 4]
-    assert selection.note["useful_cells"] == 2 ** (max(useful, default=0) + 1)
+    assert made["useful"] == 2 ** (max(useful, default=0) + 1)
 
 
-def test_tables_of_other_columns_have_no_more_cells_than_are_useful():
+def test_tables_of_other_columns_have_no_more_cells_than_are_useful(made):
     # TODS 2017, section 5.1: cells of child and parents at most n epsilon2 / (2 d theta).
     data = chain(MIXED, 5000)
     selection, session = choose(data, neighbours="replace-one", total=False)
     epsilon = float(session.currency.limit * 6 / 10)
     useful = int(5000 * epsilon / (2 * len(MIXED) * 4))
-    assert selection.note["useful_cells"] == useful
-    for child, parents in selection.note["network"]:
+    assert made["useful"] == useful
+    for child, parents in made["network"]:
         assert not parents or MIXED.size((child, *parents)) <= useful
     assert max(MIXED.size(clique) for clique in selection.cliques) > useful / 2
 
 
 @pytest.mark.parametrize("score", ["r", "f", "mi"])
-def test_every_score_finds_the_chain(score, monkeypatch):
+def test_every_score_finds_the_chain(score, monkeypatch, made):
     monkeypatch.setattr(private_choice, "choose", lambda values, _: int(np.argmax(values)))
     monkeypatch.setattr(PrivBayes, "max_cells", 4)  # one parent
-    selection, _ = choose(chain(BINARY, 5000), neighbours="replace-one", total=False, score=score)
-    edges = {frozenset((child, *parents)) for child, parents in selection.note["network"][1:]}
+    choose(chain(BINARY, 5000), neighbours="replace-one", total=False, score=score)
+    edges = {frozenset((child, *parents)) for child, parents in made["network"][1:]}
     assert edges == {frozenset(pair) for pair in ("ab", "bc", "cd", "de", "ef")}
 
 
@@ -141,11 +159,11 @@ def test_the_first_tables_of_a_network_are_in_the_one_after_them():
     assert tables(BINARY, network) == (("c", "d"), ("a", "d"), ("b", "c", "d"))
 
 
-def test_the_size_of_tables_is_limited(monkeypatch):
+def test_the_size_of_tables_is_limited(monkeypatch, made):
     data = chain(MIXED, 30_000)
     monkeypatch.setattr(PrivBayes, "max_cells", 40)
     selection, _ = choose(data)
-    assert max(len(parents) for _, parents in selection.note["network"]) >= 2
+    assert max(len(parents) for _, parents in made["network"]) >= 2
     assert all(MIXED.size(clique) <= 40 for clique in selection.cliques)
     monkeypatch.setattr(PrivBayes, "max_cells", 1)
     alone, _ = choose(data)
@@ -155,11 +173,11 @@ def test_the_size_of_tables_is_limited(monkeypatch):
 def test_the_number_of_candidates_is_bounded(monkeypatch):
     data = chain(Domain(tuple("abcdefghijkl"), (2,) * 12), 50_000)
     monkeypatch.setattr(PrivBayes, "max_cells", 16)  # three parents
-    many, _ = choose(data)
+    _, many = choose(data)
     monkeypatch.setattr(privbayes, "_COMPARED", 20)
-    few, _ = choose(data)
-    assert max(few.note["compared"]) <= 20
-    assert max(many.note["compared"]) > 100
+    _, few = choose(data)
+    assert max(step.asks["length"] for step in choices(few)) <= 20
+    assert max(step.asks["length"] for step in choices(many)) > 100
 
 
 def test_the_budget_is_divided_evenly():

@@ -76,7 +76,7 @@ def test_sba_is_one_table_at_the_whole_epsilon_and_delta(form, threshold):
     (table,) = selection.measured
     assert table.clique == DOMAIN.columns
     assert (table.values >= threshold).all()
-    assert selection.note == {"threshold": threshold, "kept_cells": len(table.values)}
+    assert table.threshold == threshold
 
 
 def test_sba_under_add_remove_needs_half_the_noise():
@@ -105,7 +105,6 @@ def test_each_of_p_tables_gets_a_pth_of_epsilon_and_delta(form, threshold):
     selection, steps = select(selector)
     assert [table.clique for table in selection.measured] == [*given, ("d",)]
     assert {step.event for step in steps} == {StabilityEvent(Fraction(16), 2, threshold)}
-    assert selection.note["features"] == [["a", "b"], ["b", "a"], ["c", "d"], ["d"]]
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
@@ -123,7 +122,7 @@ def test_features_are_chosen_one_after_the_other_each_paid_for(neighbours, featu
     asked = "mutual-information" if neighbours == "replace-one" else "r-score"
     assert {step.asks["name"] for step in choices} == {asked}
     # With hardly any noise the one that each follows comes first.
-    first = {clique[0]: clique[1] for clique in selection.note["features"]}
+    first = {clique[0]: clique[1] for clique in (table.clique for table in selection.measured)}
     assert first == {"a": "b", "b": "a", "c": "d", "d": "c"}
     for table in selection.measured:
         assert len(set(table.clique)) == 1 + times

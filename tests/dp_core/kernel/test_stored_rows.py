@@ -1,0 +1,299 @@
+"""The kernel weighs the units of the finished code store, and adds up every exact table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_core.confidential.code_store import StoreWriter
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.kernel.coding.unit_hashes import identifiers
+from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.counting import stored_rows
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.household_counter import HouseholdCounter
+from dp_core.kernel.counting.household_rows import HouseholdRows, pair_row_pieces
+from dp_core.kernel.counting.linked_columns import LinkedColumns
+from dp_core.kernel.counting.marginal import Marginal
+from dp_core.kernel.counting.stored_rows import CheckedCounter, StoredRows, checked_rows
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.errors import StageFailed
+from dp_core.kernel.kernel import Kernel
+from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.mechanisms import additive_noise
+
+DOMAIN = Domain(("a", "b"), (3, 300))
+LINKED = LinkedColumns(household_columns=("h",), person_columns=("p",), max_members=4)
+PAIRS = Domain(LINKED.columns, (3, 4, 2, 3))
+WEIGHT, TABLE = "of another weight than its document states", "does not count every stored row once"
+
+
+def document(domain, unit, **records):
+    rules = [
+        {
+            "name": name,
+            "kind": "integer",
+            "codes": size,
+            "low": "0",
+            "high": str(size - 1),
+            "edges": list(map(str, range(size + 1))),
+            "missing": "reject",
+            "missing_values": [],
+            "out_of_range": "reject",
+        }
+        for name, size in zip(domain.columns, domain.sizes, strict=True)
+    ]
+    return {"unit": unit, "columns": rules, "records": records}
+
+
+def of_persons(most, domain=DOMAIN):
+    unit = {"word": "person", "identified_by": "id", "most": most, "missing_values": []}
+    return document(domain, unit, of="rows")
+
+
+def of_households():
+    unit = {
+        "word": "household",
+        "identified_by": "id",
+        "most": 4,
+        "missing_values": [],
+        "link": "i",
+    }
+    return document(PAIRS, unit, of="households", min_members=1)
+
+
+def hashes(persons, key=b"k"):
+    return identifiers("A column", pa.array(list(map(str, persons))), []).hashes(1, key)[:, 0]
+
+
+def store(folder, persons, domain=DOMAIN, chunk_rows=50):
+    rows = len(persons)
+    with StoreWriter(folder, domain, chunk_rows=chunk_rows, units=True) as writer:
+        writer.append([*np.zeros((len(domain), rows), np.uint8), hashes(persons)])
+    return folder
+
+
+@given(persons=st.lists(st.integers(0, 9), max_size=80), most=st.integers(1, 12))
+def test_a_store_passes_if_no_person_has_more_rows_than_may(tmp_path_factory, persons, most):
+    folder = store(tmp_path_factory.mktemp("s"), persons)
+    if max(Counter(persons).values(), default=0) <= most:
+        assert checked_rows(folder, of_persons(most)) == StoredRows(len(persons), len(persons))
+    else:
+        with pytest.raises(StageFailed, match=WEIGHT):
+            checked_rows(folder, of_persons(most))
+
+
+def test_rows_of_a_person_in_several_files_and_parts_are_one_persons(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_rows, "_PART_ROWS", 7)
+    persons = [*range(100), 3, *range(100, 150)]
+    folder = store(tmp_path, persons)
+    assert checked_rows(folder, of_persons(2)).rows == 151
+    with pytest.raises(StageFailed, match="holds a person " + WEIGHT):
+        checked_rows(folder, of_persons(1))
+
+
+def test_a_store_without_hashes_or_with_other_columns_is_refused(tmp_path):
+    with StoreWriter(tmp_path / "bare", DOMAIN) as writer:
+        writer.append(list(np.zeros((2, 5), np.uint8)))
+    row = document(DOMAIN, {"word": "row"}, of="rows")
+    assert checked_rows(tmp_path / "bare", row) == StoredRows(5, 5)
+    for folder, stated in (
+        (tmp_path / "bare", of_persons(9)),
+        (store(tmp_path / "units", [1]), row),
+        (tmp_path / "units", of_persons(9, Domain(("b", "a"), (3, 300)))),
+        (tmp_path / "units", of_persons(9, Domain(("a", "b"), (3, 30)))),
+    ):
+        with pytest.raises(StageFailed, match="has other columns than its document"):
+            checked_rows(folder, stated)
+
+
+def test_the_hash_of_a_unit_is_keyed_and_does_not_depend_on_how_it_is_stored():
+    texts = pa.array([" 7", "007", "8", "7.0"])
+    found = identifiers("A column", texts, []).hashes(1, b"k")[:, 0]
+    assert len({*found.tolist()}) == 2
+    assert np.array_equal(found, hashes([7, 7, 8, 7]))
+    numbers = identifiers("A column", pa.array([7.0, 7.0, 8.0, 7.0]), []).hashes(1, b"k")[:, 0]
+    assert np.array_equal(found, numbers)
+    assert not {*found.tolist()} & {*hashes([7, 8], b"another").tolist()}
+
+
+def test_rows_of_nobody_are_counted():
+    values = pa.array(["a", None, " ", "NA ", "b", "", "a", "NA"])
+    for stored in (values, values.dictionary_encode()):
+        assert identifiers("A column", stored, ["NA"]).without == 5
+
+
+def households(sizes):
+    persons = sum(sizes)
+    return HouseholdRows(
+        np.zeros((1, len(sizes)), np.uint16),
+        np.array(sizes, np.int64),
+        np.zeros((1, persons), np.uint16),
+        hashes(range(len(sizes))),
+    )
+
+
+def pair_store(folder, rows, change=lambda columns: columns):
+    with StoreWriter(folder, PAIRS, units=True) as writer:
+        for piece, units, _ in pair_row_pieces(LINKED, PAIRS, rows):
+            writer.append(change([*piece.codes, units]))
+    return folder
+
+
+def test_the_pair_rows_of_every_household_are_its_shares(tmp_path):
+    folder = pair_store(tmp_path, households([1, 2, 4, 3, 4]))
+    assert checked_rows(folder, of_households()) == StoredRows(1 + 2 + 12 + 6 + 12, 5 * 12)
+
+
+def one_row_less(columns):
+    return [column[1:] for column in columns]
+
+
+def one_row_more(columns):
+    return [np.append(column, column[-1]) for column in columns]
+
+
+def all_twice(columns):
+    return [np.tile(column, 2) for column in columns]
+
+
+def as_if_larger(columns):
+    codes = columns[1].copy()
+    codes[:2] = 2  # two members, with the weight of rows of three
+    return [columns[0], codes, *columns[2:]]
+
+
+@pytest.mark.parametrize("fault", [one_row_less, one_row_more, all_twice, as_if_larger])
+def test_a_household_with_other_pair_rows_than_its_own_is_refused(tmp_path, fault):
+    folder = pair_store(tmp_path, households([2, 3, 4]), fault)
+    with pytest.raises(StageFailed, match="holds a household " + WEIGHT):
+        checked_rows(folder, of_households())
+
+
+# -- tables
+
+DATA = Dataset(DOMAIN, np.array([[0, 1, 2, 2], [5, 5, 0, 299]], np.uint16))
+
+
+class Changed(MemoryCounter):
+    """A counter of which a part is at fault; the rest of the program does not know."""
+
+    def __init__(self, table=lambda counts: counts, cells=lambda *found: found):
+        super().__init__(DATA)
+        self.table, self.cells = table, cells
+
+    def count(self, cliques):
+        found = super().count(cliques)
+        return {
+            clique: SimpleNamespace(domain=each.domain, counts=self.table(each.counts.copy()))
+            for clique, each in found.items()
+        }
+
+    def observed(self, clique):
+        return self.cells(*super().observed(clique))
+
+
+def moved(counts):
+    """A count below 0, with the right sum."""
+    counts.flat[0] -= 9
+    counts.flat[1] += 9
+    return counts
+
+
+def lost(counts):
+    counts.flat[np.argmax(counts)] -= 1
+    return counts
+
+
+WRONG = {
+    "twice": lambda counts: 2 * counts,
+    "lost": lost,
+    "negative": moved,
+    "no whole numbers": lambda counts: counts.astype(float),
+    "another type": lambda counts: counts.astype(np.int32),
+    "another shape": lambda counts: counts[..., None],
+    "transposed": lambda counts: counts.T,
+    "wrapped around": lambda counts: counts + np.int64(2**62),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_table_that_counts_no_row_once_is_refused_before_a_draw(monkeypatch, fault):
+    monkeypatch.setattr(additive_noise, "add", lambda *_: pytest.fail("noise was drawn"))
+    session = MemorySession(Currency("zcdp", Fraction(1)), "add-remove")
+    curator = Curator(Kernel(DOMAIN, Changed(WRONG[fault]), session, StoredRows(4, 4)))
+    with pytest.raises(StageFailed, match=TABLE):
+        curator.measure("measure", [("b", "a")], [Fraction(1, 2)])
+
+
+def test_a_right_table_is_drawn_from():
+    session = MemorySession(Currency("zcdp", Fraction(1)), "add-remove")
+    curator = Curator(Kernel(DOMAIN, Changed(), session, StoredRows(4, 4)))
+    (found,) = curator.measure("measure", [("b", "a")], [Fraction(1, 2)])
+    assert found.values.shape == (300, 3)
+
+
+WRONG_CELLS = {
+    "twice": lambda cells, counts: (cells, 2 * counts),
+    "lost": lambda cells, counts: (cells[1:], counts[1:]),
+    "an empty cell": lambda cells, counts: (
+        np.insert(cells, 0, 0, axis=0),
+        np.insert(counts, 0, 0),
+    ),
+    "a cell in two parts": lambda cells, counts: (
+        np.repeat(cells, 2, axis=0),
+        np.tile([2, -1], len(counts)),
+    ),
+    "in another order": lambda cells, counts: (cells[::-1], counts),
+    "another domain": lambda cells, counts: (cells + np.uint16(1), counts),
+    "fewer columns": lambda cells, counts: (cells[:, :1], counts),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG_CELLS)
+def test_cells_that_count_no_row_once_are_refused(fault):
+    right = CheckedCounter(Changed(), DOMAIN, 4).observed(("a", "b"))
+    assert right[1].tolist() == [1, 1, 1, 1]
+    with pytest.raises(StageFailed, match=TABLE):
+        CheckedCounter(Changed(cells=WRONG_CELLS[fault]), DOMAIN, 4).observed(("a", "b"))
+
+
+def test_without_a_store_tables_that_are_counted_together_add_up_alike():
+    class First(Changed):
+        def count(self, cliques):
+            first, *others = cliques
+            return {**MemoryCounter.count(self, [first]), **super().count(others)}
+
+    pairs = [("a",), ("a", "b")]
+    assert len(CheckedCounter(First(), DOMAIN).count(pairs)) == 2
+    with pytest.raises(StageFailed, match=TABLE):
+        CheckedCounter(First(WRONG["twice"]), DOMAIN).count(pairs)
+    with pytest.raises(StageFailed, match=TABLE):
+        CheckedCounter(Changed(), Domain(("a", "b"), (4, 300))).count([("a",)])
+
+
+def test_a_table_of_households_adds_up_to_their_shares(tmp_path):
+    rows = households([1, 3, 4])
+    ((pairs, _, _),) = pair_row_pieces(LINKED, PAIRS, rows)
+    found = checked_rows(pair_store(tmp_path, rows), of_households())
+    counter = HouseholdCounter(MemoryCounter(pairs), LINKED)
+    tables = CheckedCounter(counter, PAIRS, found.total).count([("p",), ("h", "members"), ()])
+    assert int(tables[()].counts) == 36
+    with pytest.raises(StageFailed, match=TABLE):
+        CheckedCounter(counter, PAIRS, found.rows).count([("p",)])
+
+
+def test_an_empty_file_has_empty_tables():
+    empty = MemoryCounter(Dataset(DOMAIN, np.empty((2, 0), np.uint16)))
+    checked = CheckedCounter(empty, DOMAIN, 0)
+    assert checked.count([("a",)])["a",].counts.tolist() == [0, 0, 0]
+    assert not len(checked.observed(("a", "b"))[1])
+    assert isinstance(checked.count([()])[()], Marginal)
