@@ -53,12 +53,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.kernel.cost.currency import Currency, choose_currency
+from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.parametric.laplace_sanitizer import buy_edges
 from dp_core.methods.private_domain.quantile_tree import (
     equal_cuts,
@@ -67,6 +67,7 @@ from dp_core.methods.private_domain.quantile_tree import (
     pieces_of,
     widths,
 )
+from dp_core.plan.currency_choice import choose_currency
 from dp_core.schema.bin_pieces import Pieces, spread
 from dp_core.schema.variables import Variable
 

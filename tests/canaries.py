@@ -43,13 +43,13 @@ from scipy import sparse, stats
 from scipy.special import logsumexp
 
 from benchmarks.trial import trial_plan
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.verification.claims import read_claims
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.extensions import thresholds
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.noise import threaded_noise

@@ -20,9 +20,9 @@ from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 
+from dp_core.accounts.guarantee import shown
 from dp_core.bundle.statement.spent_budget import MECHANISMS
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.guarantee import shown
 from dp_core.kernel.ledger.receipts import Receipt, first_bad_link
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.privacy import Relation

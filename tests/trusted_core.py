@@ -80,6 +80,7 @@ GUARDS = ("dp_core.errors", "tasks.stages.stage_task", "flows.engine.engine_fail
 TESTS = (
     "tests/crashes",
     "tests/distributions",
+    "tests/dp_core/accounts",
     "tests/dp_core/audit",
     "tests/dp_core/kernel",
     "tests/flows/engine/test_configured_server.py",
@@ -101,6 +102,7 @@ AUDITED_TOO = (
     "requirements.lock",
     "deployments/*.py",
     "deployments/*.yaml",
+    "dp_core/accounts/*.py",
     "dp_core/audit/**/*.py",
     "dp_core/bundle/statement/spent_budget.py",
     "dp_core/bundle/writer.py",
@@ -164,6 +166,9 @@ OUTSIDE = (
     "  compute comparisons, draw them and format the figures. A mistake in these files can",
     "  affect only the internal folder. [Security](security.md#internal-pages) says what keeps",
     "  the pages there.",
+    "",
+    "`dp_core/accounts` computes from receipts alone. A mistake there changes no noise and no",
+    "charge. It could make the `tightest` epsilon of a statement too small, not `enforced`.",
 )
 """Part of the page about files that handle confidential figures and are not in the list."""
 

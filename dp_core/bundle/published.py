@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from dp_core.accounts.guarantee import Guarantee, implied
+from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.guarantee import Guarantee, implied
-from dp_core.kernel.ledger.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.kernel.ledger.receipts import START, Receipt
 from dp_core.kernel.privacy import Privacy
 from dp_core.kernel.released import Released

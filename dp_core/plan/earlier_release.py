@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dp_core.accounts.ledger_position import Place
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.ledger.account_terms import UsedMeasurements
-from dp_core.kernel.ledger.ledger_position import Place
 from dp_core.kernel.ledger.receipts import Receipt
 
 

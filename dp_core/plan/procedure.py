@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.kernel.counting.coarse_counter import CoarseCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.household_rows import from_pair_rows
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.ledger.session import MemorySession, Session
+from dp_core.kernel.ledger.session import Session
 from dp_core.kernel.privacy import Stage
 from dp_core.kernel.released import Measurement, Records, Released, Table, Totals, tables_of
 from dp_core.methods.method_inputs import MethodInputs

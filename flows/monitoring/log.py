@@ -37,9 +37,9 @@ from tasks.run.stage_table import stages_of
 if TYPE_CHECKING:
     from prefect import Task
 
-    from dp_core.kernel.stage_grant import StageGrant
     from dp_core.plan.forecast.stage_pace import Moment
     from dp_core.plan.plan import Plan
+    from dp_core.policies.stage_grant import StageGrant
     from tasks.ledger.reservations import Charge
     from tasks.run.release_run import Run
 

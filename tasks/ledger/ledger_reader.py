@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dp_core.accounts.chain_audit import Totals
+from dp_core.accounts.ledger_position import Adoption, Place, Total, adoption_of
+from dp_core.accounts.signatures import public_key_of
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.cost.composition import Composition, Tally
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.ledger.audit import Totals
 from dp_core.kernel.ledger.entries import Entry
-from dp_core.kernel.ledger.ledger_position import Adoption, Place, Total, adoption_of
 from dp_core.kernel.ledger.receipts import PUBLISHED, Receipt
 from dp_core.kernel.ledger.running_totals import lineage, subtree
-from dp_core.kernel.ledger.signatures import public_key_of
 from dp_core.policies.account_balance import Standing
 from dp_core.policies.approval import Gate, gate_of
 from tasks.ledger import leases

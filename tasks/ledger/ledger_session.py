@@ -38,7 +38,7 @@ from dp_core.kernel.ledger.receipts import result_hash
 from dp_core.kernel.ledger.session import Draw
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.stage_grant import StageGrant
+from dp_core.policies.stage_grant import StageGrant
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Charge, Reservation
 from tasks.ledger.stored_result import (

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dp_core.accounts.ledger_position import whereabouts
+from dp_core.accounts.memory_session import check_left
 from dp_core.errors import BudgetRefused, StageFailed
 from dp_core.kernel.document import document_hash
-from dp_core.kernel.ledger.ledger_position import whereabouts
 from dp_core.kernel.ledger.receipts import EntryKind
 from dp_core.kernel.ledger.running_totals import use
-from dp_core.kernel.ledger.session import check_left
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.compiled_plan import compiled_document
 from dp_core.plan.plan import Plan

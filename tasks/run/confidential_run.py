@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dp_core.kernel.counting.domain import Domain
     from dp_core.kernel.counting.marginal import Counter
     from dp_core.kernel.curator import Curator
-    from dp_core.kernel.stage_grant import StageGrant
+    from dp_core.policies.stage_grant import StageGrant
     from dp_core.schema.rules.file_rules import FileRules
     from tasks.counting.dask_counter import DaskCounter
 

@@ -14,10 +14,10 @@ from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.released import Charged
-from dp_core.kernel.stage_grant import StageGrant
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.metrics.quality_figures import charged_figure
 from dp_core.plan.quality_checks import countable, public_figures, reference_counts
+from dp_core.policies.stage_grant import StageGrant
 from dp_core.schema.grid import Coarsening
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.internal_inference import scores_or_reason, unheard, write_comparison

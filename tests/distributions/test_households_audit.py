@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import dp_core.kernel.curator as curator_module
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.household_values import stored_shares
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import QueryDistance
 from tests.choices import chances, loss

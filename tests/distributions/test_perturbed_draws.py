@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
@@ -26,7 +27,6 @@ from dp_core.kernel.extensions.column_draws import (
     drawn_asks,
     draws_event,
 )
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.privacy import Relation

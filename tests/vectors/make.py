@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dp_core.accounts.guarantee import implied, second, tightest
+from dp_core.accounts.largest_release import epsilon_of
+from dp_core.accounts.loss_distribution import tightest_epsilon
 from dp_core.kernel.coding.coding_rule import coding_rule
 from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.kernel.cost.currency import Currency, Kind, choice_event, largest_limit
 from dp_core.kernel.cost.curves import gaussian_epsilon, gaussian_limit, zcdp_epsilon
-from dp_core.kernel.cost.guarantee import implied, second, tightest
-from dp_core.kernel.cost.loss_distribution import tightest_epsilon
 from dp_core.kernel.document import NAME, check_document, document_hash
 from dp_core.kernel.document import VERSION as DOCUMENT_VERSION
 from dp_core.kernel.errors import BadInput
@@ -435,7 +436,7 @@ def account_case(
         "releases": listed,
         "used": used.to_json(),
         "fits": used.within(terms.limit),
-        "epsilon_of_used": _decimal(terms.epsilon_of(used)),
+        "epsilon_of_used": _decimal(epsilon_of(terms, used)),
     }
 
 

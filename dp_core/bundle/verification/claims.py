@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast, get_args
 
+from dp_core.accounts.guarantee import Guarantee
+from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
+from dp_core.accounts.signatures import is_signed
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
 from dp_core.bundle.statement.sections import MEASUREMENTS
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.analysed_values import with_analysed_values
 from dp_core.kernel.cost.currency import Currency, Kind
-from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.linked_columns import household_shares
 from dp_core.kernel.document import UNIT_KEYS, check_document, document_hash
@@ -26,9 +28,7 @@ from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.extensions import EXTENSIONS
 from dp_core.kernel.ledger.account_terms import unknown_terms
 from dp_core.kernel.ledger.entries import signed_message
-from dp_core.kernel.ledger.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.kernel.ledger.receipts import Receipt
-from dp_core.kernel.ledger.signatures import is_signed
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.privacy import Neighbours, Relation

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from dp_core.accounts.guarantee import PLD, Guarantee, shown
 from dp_core.bundle.statement.citation import suggested_citation
 from dp_core.bundle.statement.release_json import (
     STATEMENT,
@@ -39,7 +40,6 @@ from dp_core.bundle.verification.claims import (
 )
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
 from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.cost.guarantee import PLD, Guarantee, shown
 from dp_core.kernel.document import UNIT_KEYS
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.privacy import TABLE_STAGES

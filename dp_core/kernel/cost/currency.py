@@ -20,7 +20,6 @@ the total is converted to epsilon at the rest of the guarantee's delta.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -221,70 +220,6 @@ def largest_limit(kind: Kind, epsilon: Fraction, delta: Fraction) -> Fraction:
     if delta == 0:
         return Fraction(0)
     return zcdp_limit(epsilon, delta) if kind == "zcdp" else gaussian_limit(epsilon, delta)
-
-
-def choose_currency(
-    epsilon: Fraction,
-    delta: Fraction,
-    *,
-    noise: Noise | Literal["auto"],
-    statistics: Sequence[tuple[Fraction, int, int, float]],
-    choices: tuple[Fraction, int] | None = None,
-    choices_covered: bool = False,
-) -> Currency:
-    """Return the currency with the least expected absolute noise on the planned statistics. Public.
-
-    Args:
-        epsilon: Epsilon of the whole release.
-        delta: Delta of the whole release.
-        noise: `laplace` or `gaussian` restricts the choice; `auto` does not.
-        statistics: For each planned statistic: its fraction of the budget, L1 sensitivity, squared
-            L2 sensitivity, and weight (number of cells).
-        choices: Fraction of the budget for private choices, and their number; None (the default)
-            without any. The noise of each choice counts as much as that of one cell.
-        choices_covered: Whether every choice is certain to leave enough of the total for the
-            Gaussian curve (`Currency.allows`); otherwise choices exclude it.
-
-    Raises:
-        ValueError: if no currency allows this noise, epsilon and delta.
-    """
-    kinds: list[Kind] = []
-    if noise in ("auto", "laplace"):
-        kinds.append("pure")
-    if noise in ("auto", "gaussian") and delta > 0:
-        curve: Kind | None = "gaussian" if not choices else "mixed" if choices_covered else None
-        kinds += [curve, "zcdp"] if curve else ["zcdp"]
-    best: tuple[float, Currency] | None = None
-    for kind in kinds:
-        currency = Currency(kind, largest_limit(kind, epsilon, delta))
-        if currency.limit <= 0:
-            continue
-        error = sum(
-            weight
-            * currency.noise(share * currency.limit, l1=l1, l2_squared=l2_squared).mean_absolute
-            for share, l1, l2_squared, weight in statistics
-        )
-        if choices and choices[1]:
-            part = float(choices[0] * currency.limit) / choices[1]
-            # Scales of `choose` for scores of sensitivity 1: exponential (pure), else Gumbel noise.
-            # That of `mixed` is 6 % larger, which must not decide against the noise of all tables.
-            error += choices[1] * (2 / part if kind == "pure" else 2 / math.sqrt(8 * part))
-        if best is None or error < best[0]:
-            best = (error, currency)
-    if best is None:
-        raise ValueError("No currency allows this epsilon and delta.")
-    return best[1]
-
-
-def threshold_currency(epsilon: Fraction, delta: Fraction) -> Currency:
-    """Return the currency of a release with thresholds: pure, with the whole delta set aside.
-
-    Raises:
-        ValueError: if delta is not between 0 and 1.
-    """
-    if not 0 < delta < 1:
-        raise ValueError(f"A threshold needs a delta above 0 and below 1, not {delta}.")
-    return Currency("pure", epsilon, delta)
 
 
 def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyMaxEvent:

@@ -337,25 +337,6 @@ def release(
     return sparse_result(cells[kept], noisy[kept], sizes, capacity)
 
 
-def survival(scale: Fraction, threshold: int) -> Fraction:
-    """Return an upper bound on the probability that a cell of one record is kept.
-
-    The bound is the exact probability rounded up to 20 digits, in decimal arithmetic that gives the
-    same result on every machine.
-
-    Args:
-        scale: Scale of the discrete Laplace noise, records; positive.
-        threshold: Least noisy count that is kept, records; at least 1.
-
-    Raises:
-        ValueError: if an argument is outside its range.
-
-    >>> float(survival(Fraction(4), 35))
-    0.0001143851357313443
-    """
-    return kept_by_chance(scale, threshold, 1)
-
-
 def kept_by_chance(scale: Fraction, threshold: int, rows: int) -> Fraction:
     """Return an upper bound on the probability that a cell with one unit's records only is kept.
 

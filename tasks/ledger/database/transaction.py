@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dp_core.accounts.signatures import Signer
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
@@ -19,7 +20,6 @@ from dp_core.kernel.ledger.entries import Entry, make_entry, signed_message, uni
 from dp_core.kernel.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
 from dp_core.kernel.ledger.rules import judged
 from dp_core.kernel.ledger.running_totals import reservation_total
-from dp_core.kernel.ledger.signatures import Signer
 from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.database.ledger_place import Place
 from tasks.ledger.database.ledger_tables import APPEND_ONLY, ENTRIES, TOTALS, refusals

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from dp_core.accounts.ledger_position import Place, Total
 from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
@@ -22,7 +23,6 @@ from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.document import document_hash
-from dp_core.kernel.ledger.ledger_position import Place, Total
 from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_hash
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.grant import TABLE

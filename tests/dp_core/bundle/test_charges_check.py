@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from dp_core.accounts.guarantee import Guarantee
 from dp_core.bundle.verification.charges_check import check_charges
 from dp_core.bundle.verification.claims import currency, read_charge
 from dp_core.bundle.verification.statement_check import check_guarantee
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import A_ROW, document_hash
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, drawn_cells_asks

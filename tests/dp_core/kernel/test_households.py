@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency, largest_limit
@@ -33,7 +34,6 @@ from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.extensions.thresholds import threshold_table
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import MOST_ROWS, Privacy, Relation

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.cost.currency import Currency
@@ -16,7 +17,6 @@ from dp_core.kernel.extensions.cell_draws import CellDraws
 from dp_core.kernel.extensions.column_draws import ColumnDraws
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.thresholds import ThresholdTable
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear_questions import CellSums

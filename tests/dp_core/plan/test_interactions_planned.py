@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.analysis.planned.plan_values import stage_words
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import NoiseScale
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.questions.linear_questions import CellCounts, Interaction
 from dp_core.kernel.released import interactions_of
 from dp_core.methods.reconstruction.independent import Independent

@@ -11,7 +11,7 @@ from dp_core.errors import BudgetRefused, StageFailed
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.privacy import PAYING_STAGES, Relation
-from dp_core.kernel.stage_grant import PAYS
+from dp_core.policies.stage_grant import PAYS
 from tasks.ledger.ledger_session import LedgerSession
 from tests.ledgers import begin, set_lease, step, steps_of
 

@@ -19,12 +19,7 @@ from dp_core.kernel.extensions.column_draws import (
 )
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.mutual_information import MutualInformation
-from dp_core.kernel.extensions.thresholds import (
-    StabilityEvent,
-    kept_by_chance,
-    survival,
-    threshold_event,
-)
+from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance, threshold_event
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.privacy import MOST_ROWS, Relation
 from dp_core.kernel.questions.counting_queries import Cells
@@ -148,7 +143,9 @@ def test_a_threshold_of_one_row_is_what_it_was():
     for scale, threshold in ((Fraction(4), 35), (Fraction(1, 3), 2), (Fraction(77, 5), 300)):
         event = StabilityEvent(scale, 1, threshold)
         assert (
-            event.own_delta() == survival(scale, threshold) == kept_by_chance(scale, threshold, 1)
+            event.own_delta()
+            == kept_by_chance(scale, threshold, 1)
+            == kept_by_chance(scale, threshold, 1)
         )
         assert "rows" not in event.to_json()
     with pytest.raises(ValueError, match="at least 3, not 2"):
@@ -212,7 +209,7 @@ def test_the_delta_of_one_row_would_not_cover_a_person():
     # All a person's rows in cells of their own: 0 of them are on the other file.
     p, q = ratios(2.0, 6, (1, 1, 1), (0, 0, 0))
     excess = np.maximum(p - math.exp(3 / 2.0) * q, 0).sum()
-    assert float(survival(Fraction(2), 6)) < 0.5 * excess
+    assert float(kept_by_chance(Fraction(2), 6, 1)) < 0.5 * excess
     assert excess <= float(kept_by_chance(Fraction(2), 6, 3))
 
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.accounts.losses import MOST_MOVED, loss_of
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.losses import MOST_MOVED, loss_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import LARGEST, MOST_ENTRIES, CellCounts, Interaction
@@ -306,8 +306,8 @@ def test_the_loss_of_an_event_covers_every_change_within_its_sensitivity(neighbo
 
 
 def test_a_record_moves_no_more_entries_than_the_accounting_has_room_for(monkeypatch):
+    from dp_core.accounts.account_curve import CELLS_OF_A_CHARGE
     from dp_core.kernel import curator as curator_module
-    from dp_core.kernel.cost.account_curve import CELLS_OF_A_CHARGE
     from dp_core.kernel.cost.curves import MOST_CELLS
     from dp_core.plan.reading.spec_file import MAX_SETS
 

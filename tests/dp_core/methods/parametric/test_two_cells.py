@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import BinnedCounts
 from dp_core.kernel.questions.vetted import sensitivities

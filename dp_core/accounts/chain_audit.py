@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from dp_core.accounts.signatures import fingerprint, is_proven, is_signed, public_key_of
 from dp_core.kernel.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
 from dp_core.kernel.ledger.entries import (
@@ -30,7 +31,6 @@ from dp_core.kernel.ledger.receipts import (
     receipt_hash,
 )
 from dp_core.kernel.ledger.rules import Policy, judged
-from dp_core.kernel.ledger.signatures import fingerprint, is_proven, is_signed, public_key_of
 
 Totals = Sequence[tuple[str, str]]
 """Subjects and values of the running totals that were stored together with an entry."""

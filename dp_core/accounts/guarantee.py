@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
+from dp_core.accounts.loss_distribution import tightest_epsilon
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.loss_distribution import tightest_epsilon
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.privacy import Privacy, Relation
 

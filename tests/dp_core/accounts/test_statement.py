@@ -5,8 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.kernel.cost.currency import THEOREMS, Currency, largest_limit
-from dp_core.kernel.cost.guarantee import (
+from dp_core.accounts.guarantee import (
     PLD,
     SECOND_DELTA,
     Guarantee,
@@ -15,7 +14,8 @@ from dp_core.kernel.cost.guarantee import (
     shown,
     tightest,
 )
-from dp_core.kernel.cost.loss_distribution import tightest_epsilon
+from dp_core.accounts.loss_distribution import tightest_epsilon
+from dp_core.kernel.cost.currency import THEOREMS, Currency, largest_limit
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.guarantee import PLD, second, shown, tightest
+from dp_core.accounts.loss_distribution import tightest_epsilon
+from dp_core.accounts.losses import MOST_MOVED, Gaussian, Response, loss_of
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.cost.curves import MOST_CELLS
-from dp_core.kernel.cost.guarantee import PLD, second, shown, tightest
-from dp_core.kernel.cost.loss_distribution import tightest_epsilon
-from dp_core.kernel.cost.losses import MOST_MOVED, Gaussian, Response, loss_of
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
 from dp_core.kernel.counting.linked_columns import household_shares
 from dp_core.kernel.document import ProtectedUnit
