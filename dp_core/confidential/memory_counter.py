@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.counting.cell_counts import count_codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.counting.sparse_cells import observed_cells
+from dp_core.tables.table_plan import count_codes
 
 CACHED_BYTES = 1 << 28
 """Bytes of counts to keep, because methods with rounds ask for the same tables repeatedly."""

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.kernel.counting.cell_counts import count_codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.linked_columns import LinkedColumns
@@ -27,6 +26,7 @@ from dp_core.plan.procedure import carry_out, sample
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.table_plan import count_codes
 
 ROWS = 2000
 MIXED = (2, 3, 4, 5, 6)

@@ -9,7 +9,6 @@ from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.counting.cell_counts import plan_tables
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
@@ -22,6 +21,7 @@ from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear_questions import CellSums
 from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.vetted import sensitivities
+from dp_core.tables.table_plan import plan_tables
 
 DOMAIN = Domain(("a", "b", "n"), (3, 2, 1000))
 SUMS = CellSums(column="n", positions=1000)
