@@ -14,7 +14,6 @@ from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.currency import Currency, NoiseScale
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.counting.household_values import LARGEST, LARGEST_NOISE
 from dp_core.kernel.extensions.column_draws import LEAST_DRAW, draws_event
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.statistic import Statistic
@@ -39,6 +38,7 @@ from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.linked.possible_members import possible_household
 from dp_core.schema.rules.possible_codes import possible_record
+from dp_core.tables.stored_shares import LARGEST, LARGEST_NOISE
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7

@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.accounts.memory_session import MemorySession
-from dp_core.kernel.counting.coarse_counter import CoarseCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.household_rows import from_pair_rows
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.ledger.session import Session
@@ -50,6 +48,8 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.linked.possible_members import with_possible_members
 from dp_core.schema.rules.possible_codes import with_possible_values
 from dp_core.schema.structure.public_totals import decisive, parts_of
+from dp_core.tables.coarse_counter import CoarseCounter
+from dp_core.tables.linked_records import from_pair_rows
 
 FOLLOWED = 1.5
 """Sets of mode `shared` are made from the median tables of the posterior distribution if the noisy

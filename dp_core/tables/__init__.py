@@ -1,4 +1,6 @@
-"""Public values about codes, tables and records that the kernel does not need.
+"""Codes, tables and households beside the kernel: what it does not need to be right.
 
-Imports the kernel only. `table_plan` chooses which tables are counted.
+Imports the kernel only. `table_plan` chooses which tables are counted, and `coarse_counter` counts
+coarse codes with a counter of finer ones. `linked_records` and `stored_shares` find households and
+whole shares again in public values.
 """

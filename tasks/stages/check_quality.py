@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dp_core.kernel.counting.coarse_counter import CoarseCounter
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.questions.table_checks import TableChecks
@@ -19,6 +18,7 @@ from dp_core.metrics.quality_figures import charged_figure
 from dp_core.plan.quality_checks import countable, public_figures, reference_counts
 from dp_core.policies.stage_grant import StageGrant
 from dp_core.schema.grid import Coarsening
+from dp_core.tables.coarse_counter import CoarseCounter
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.internal_inference import scores_or_reason, unheard, write_comparison
 from tasks.run.release_run import Run

@@ -17,7 +17,7 @@ whole number of shares divided by the shares S of a household. (If households ha
 most, S is 1, and counts are whole numbers.) `scale` is that of the noise in
 shares divided by S, so that the variance of a count is in households squared. The file's metadata
 state S (`SHARES`). The whole number of shares that the ledger committed is the count times S,
-rounded (`dp_core.kernel.counting.household_values.stored_shares`); `verify` compares it with the
+rounded (`dp_core.tables.stored_shares`); `verify` compares it with the
 receipt.
 """
 

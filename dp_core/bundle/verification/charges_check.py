@@ -38,7 +38,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_values import scale_in_households, stored_shares
+from dp_core.kernel.counting.household_values import scale_in_households
 from dp_core.kernel.counting.sparse_cells import sparse_result
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
@@ -57,6 +57,7 @@ from dp_core.kernel.released import Answers, SparseTable, Totals
 from dp_core.kernel.step_names import interaction_step, set_of, step_name, table_step
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.reading.measurements_reader import MEASURING
+from dp_core.tables.stored_shares import stored_shares
 
 
 def check_charges(claims: Claims) -> str | tuple[str, ...]:

@@ -104,11 +104,3 @@ class LinkedColumns:
     def members_of(self, code: int) -> int:
         """Return the number of members that a code of `members` stands for."""
         return self.sizes[code]
-
-    def code_of(self, members: int) -> int:
-        """Return the code of `members` for a number of members.
-
-        Raises:
-            ValueError: if households of this size are not in the domain.
-        """
-        return self.sizes.index(members)

@@ -15,11 +15,10 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
-from dp_core.kernel.counting.coarse_counter import CoarseCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
-from dp_core.kernel.counting.household_values import in_households, stored_shares
+from dp_core.kernel.counting.household_values import in_households
 from dp_core.kernel.counting.linked_columns import MOST_MEMBERS, household_shares
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.document import ProtectedUnit
@@ -59,6 +58,8 @@ from dp_core.kernel.questions.table_distance import TableDistance
 from dp_core.kernel.questions.vetted import VETTED, asked_in_shares, bounds, required
 from dp_core.metrics.quality_figures import charged_figure
 from dp_core.schema.linked import linked_tables
+from dp_core.tables.coarse_counter import CoarseCounter
+from dp_core.tables.stored_shares import stored_shares
 from tests.dp_core.kernel.questions.neighbours import marginals
 from tests.household_files import (
     KINDS,
