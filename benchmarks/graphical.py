@@ -43,7 +43,6 @@ from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.released import Released
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.pgm import Pgm
@@ -52,6 +51,7 @@ from dp_core.methods.selection.mst import Mst
 from dp_core.methods.selection.mwem_pgm import MwemPgm
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import Released
 
 DELTA = Fraction("1e-9")
 METHODS: Mapping[str, tuple[Any, Any, Mapping[str, Fraction]]] = {

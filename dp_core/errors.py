@@ -8,17 +8,13 @@ import unicodedata
 from collections.abc import Iterable
 
 from dp_core.kernel.errors import (
-    AwaitsApproval,
     BadInput,
     BudgetRefused,
     DataRefused,
     Fault,
-    Held,
     LedgerCorrupt,
     ReleaseError,
     SchemaViolation,
-    StageFailed,
-    Unpublished,
 )
 
 __all__ = [
@@ -41,6 +37,29 @@ __all__ = [
     "nearest",
     "similar",
 ]
+
+
+class AwaitsApproval(BudgetRefused):
+    """The account runs approved plans only, and this one waits for a person; nothing was spent."""
+
+
+class StageFailed(ReleaseError):
+    """A stage failed for an outside reason; the release can be resumed."""
+
+    exit_code = 4
+
+
+class Held(ReleaseError):
+    """All is made, and the release waits for a person to publish or withdraw it: no failure."""
+
+    exit_code = 6
+
+
+class Unpublished(ReleaseError):
+    """The release ended without a bundle, by the thresholds of its own spec: no failure."""
+
+    exit_code = 7
+
 
 MOST_KNOWN = 1000
 """Known words among which a message suggests one."""

@@ -55,10 +55,11 @@ from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.noise import threaded_noise
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, SparseTable, Totals
+from dp_core.kernel.released import Measurement, Totals
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.steps import posterior_draws
+from dp_core.tables.results import SparseTable
 from tests.canary_files import (
     CANARY,
     ROWS,

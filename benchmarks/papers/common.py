@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.accounts.requested import Privacy
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.privacy import Neighbours, Noise, Privacy, Stage
-from dp_core.kernel.released import Released
+from dp_core.kernel.privacy import Neighbours, Noise, Stage
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import Model, Reconstructor
 from dp_core.methods.selection.selector import Selector
@@ -33,6 +33,7 @@ from dp_core.plan.reading.share_reader import resolve_shares
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import Released
 
 
 def versions() -> str:

@@ -8,9 +8,10 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 from dp_core.accounts.loss_distribution import tightest_epsilon
+from dp_core.accounts.requested import Privacy
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.mechanisms.event import Event
-from dp_core.kernel.privacy import Privacy, Relation
+from dp_core.kernel.privacy import Relation
 
 PLD = (
     "privacy loss distribution of the discrete noise of tables that were all planned beforehand"

@@ -86,29 +86,7 @@ class BudgetRefused(ReleaseError):
     exit_code = 3
 
 
-class AwaitsApproval(BudgetRefused):
-    """The account runs approved plans only, and this one waits for a person; nothing was spent."""
-
-
-class StageFailed(ReleaseError):
-    """A stage failed for an outside reason; the release can be resumed."""
-
-    exit_code = 4
-
-
 class LedgerCorrupt(ReleaseError):
     """The ledger's chain does not verify."""
 
     exit_code = 5
-
-
-class Held(ReleaseError):
-    """All is made, and the release waits for a person to publish or withdraw it: no failure."""
-
-    exit_code = 6
-
-
-class Unpublished(ReleaseError):
-    """The release ended without a bundle, by the thresholds of its own spec: no failure."""
-
-    exit_code = 7

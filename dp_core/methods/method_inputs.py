@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Measurement, Released
+from dp_core.kernel.released import Measurement
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import Released
 
 if TYPE_CHECKING:
     from dp_core.kernel.curator import Curator

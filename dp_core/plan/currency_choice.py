@@ -14,13 +14,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from dp_core.accounts.requested import PAYING_STAGES, Privacy
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.kernel.cost.covered_choices import covered
 from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.privacy import PAYING_STAGES, Noise, Privacy, Stage
+from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.table_checks import TableChecks

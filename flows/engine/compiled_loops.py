@@ -19,13 +19,13 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.linked_columns import LinkedColumns
-from dp_core.kernel.released import Table
 from dp_core.lab.field_scores.propensity import propensity
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.results import Table
 from dp_core.tables.table_plan import count_codes
 
 ROWS = 2000

@@ -30,8 +30,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from dp_core.accounts.requested import cost_unit
 from dp_core.errors import BadInput
-from dp_core.kernel.privacy import cost_unit
 from tasks.run.stage_table import stages_of
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.utilities.annotations import quote
 
+from dp_core.accounts.requested import cost_unit
 from dp_core.kernel.cost.composition import Amount
-from dp_core.kernel.privacy import cost_unit
 from dp_core.plan.plan import Plan
 from dp_core.policies.stage_grant import PAYS
 from flows.monitoring import log

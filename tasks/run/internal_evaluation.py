@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from dp_core.confidential.source import Source
     from dp_core.kernel.counting.dataset import Dataset
     from dp_core.kernel.counting.household_rows import HouseholdRows
-    from dp_core.kernel.released import Released
     from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.lab.measures.table_errors import PairRows
     from dp_core.plan.plan import Plan
     from dp_core.schema.definition import Schema
+    from dp_core.tables.results import Released
 
 MOST_ATTACKED = 20_000
 """Records of the file, half of them members, of an attack audit."""

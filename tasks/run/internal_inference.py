@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from dp_core.confidential.source import Source
     from dp_core.inference.combine import Rule
     from dp_core.kernel.counting.dataset import Dataset
-    from dp_core.kernel.released import Released
     from dp_core.lab.comparison.inference_page import Comparison
     from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.lab.measures.inference_agreement import Agreement
     from dp_core.schema.definition import Schema
+    from dp_core.tables.results import Released
 
 NAME = "inference"
 """Name of the files in the internal folder, without their suffixes."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from dp_core.errors import StageFailed
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.vetted import sum_from_json
-from dp_core.kernel.released import Records, Released
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.plan.steps import posterior_draws
 from dp_core.plan.steps.statistics_measurement import statistic_answers
 from dp_core.policies.stage_grant import StageGrant
+from dp_core.tables.results import Records, Released
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.release_run import Run
 from tasks.stages.measure_marginals import MARGINALS, read_selections

@@ -23,11 +23,12 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.linked_columns import with_members
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.released import Measurement, Released
+from dp_core.kernel.released import Measurement
 from dp_core.methods.selection.selector import Dependences, Selection
 from dp_core.plan.procedure import measure_basics as measured_basics
 from dp_core.plan.procedure import measure_selected, replicates, select
 from dp_core.policies.stage_grant import StageGrant
+from dp_core.tables.results import Released
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.earlier_releases import committed_tables, require_committed
 from tasks.run.release_run import Run

@@ -16,7 +16,6 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.released import Records
 from dp_core.methods import registry
 from dp_core.methods.parametric.column_histograms import ColumnHistograms
 from dp_core.methods.parametric.drawn_records import Modelling, measuring
@@ -25,6 +24,7 @@ from dp_core.plan.currency_choice import choose_currency
 from dp_core.plan.presets import PRESETS
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.results import Records
 from tests.full import some
 from tests.measured import NONE, method_inputs
 

@@ -16,9 +16,9 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions import EXTENSIONS
-from dp_core.kernel.released import tables_of
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import carry_out, sample
+from dp_core.tables.results import tables_of
 from tests.full import some
 
 BINARY = Domain(("a", "b", "c", "d"), (2, 2, 2, 2))

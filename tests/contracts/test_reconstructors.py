@@ -16,9 +16,9 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Records, ReleasedKind, SparseTable
 from dp_core.methods import registry
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.results import Records, ReleasedKind, SparseTable
 from tests.exact_tables import summed
 from tests.full import examples
 from tests.measured import NONE, noisy_answers, noisy_sums, noisy_table

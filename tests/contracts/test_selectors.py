@@ -22,12 +22,12 @@ from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import tables_of
 from dp_core.methods import registry
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.plan.currency_choice import threshold_currency
 from dp_core.plan.presets import PRESETS
+from dp_core.tables.results import tables_of
 from tests.full import pairwise, some
 from tests.measured import method_inputs
 

@@ -21,11 +21,12 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import cell_draws
-from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, draw_cells, urn_event
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, urn_event
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, draws_event
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import Grant, Step
+from dp_core.methods.drawn_answers import draw_cells
 
 pytestmark = pytest.mark.statistical
 

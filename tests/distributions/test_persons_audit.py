@@ -10,9 +10,10 @@ from dp_core.accounts.memory_session import MemorySession
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
-from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance, threshold_table
+from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import QueryDistance
+from dp_core.methods.drawn_answers import threshold_table
 from dp_core.plan.currency_choice import threshold_currency
 from tests.choices import chances, loss
 from tests.distributions.audited_files import Column

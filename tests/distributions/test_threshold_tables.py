@@ -18,7 +18,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import thresholds
-from dp_core.kernel.extensions.thresholds import threshold_table
+from dp_core.methods.drawn_answers import threshold_table
 from dp_core.plan.currency_choice import threshold_currency
 from tests.distributions.audited_files import Column
 from tests.full import some

@@ -22,6 +22,7 @@ import pyarrow as pa
 from dp_core.accounts.guarantee import implied, second, tightest
 from dp_core.accounts.largest_release import epsilon_of
 from dp_core.accounts.loss_distribution import tightest_epsilon
+from dp_core.accounts.requested import Privacy
 from dp_core.kernel.coding.coding_rule import coding_rule
 from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.cost.composition import Amount, Terms
@@ -37,7 +38,7 @@ from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
-from dp_core.kernel.privacy import Neighbours, Privacy, Relation
+from dp_core.kernel.privacy import Neighbours, Relation
 
 FOLDER = Path(__file__).parent
 VERSION = 1

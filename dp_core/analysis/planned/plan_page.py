@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dp_core.accounts.requested import Privacy, cost_unit
 from dp_core.analysis.planned.plan_values import plan_values
-from dp_core.kernel.privacy import Privacy, cost_unit
 from dp_core.plan.forecast.error_forecast import SetError
 from dp_core.plan.forecast.stage_pace import span
 from dp_core.plan.plan import Plan

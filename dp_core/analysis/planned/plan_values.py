@@ -7,9 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
+from dp_core.accounts.requested import PAYING_STAGES, unprotected
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
-from dp_core.kernel.privacy import PAYING_STAGES, Noise, unprotected
+from dp_core.kernel.privacy import Noise
 from dp_core.methods.bin_density.fitting import outer_bins
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.private_domain.questions import PlannedChoice

@@ -35,19 +35,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dp_core.accounts.requested import PAYING_STAGES
 from dp_core.bundle.files.parquet_file import write_parquet
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.sparse_cells import pack
-from dp_core.kernel.privacy import PAYING_STAGES
 from dp_core.kernel.questions.counting_queries import Cells, Parities, Queries
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.vetted import sum_from_json
-from dp_core.kernel.released import Answers, Measurement, Records, Released, SparseTable, Totals
+from dp_core.kernel.released import Answers, Measurement, Totals
 from dp_core.schema.definition import Schema
+from dp_core.tables.results import Records, Released, SparseTable
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {

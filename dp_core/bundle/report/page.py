@@ -50,13 +50,13 @@ from dp_core.bundle.statement.release_json import origin_of, statement
 from dp_core.bundle.statement.sections import analyses_statement, prior_statement
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.released import SparseTable, tables_of
 from dp_core.methods.reconstruction.estimates.functional_noise import cells
 from dp_core.methods.reconstruction.estimates.pooled_functionals import is_determined
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
+from dp_core.tables.results import SparseTable, tables_of
 from dp_core.text.pages.html_template import html_templates
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from dp_core.accounts.guarantee import Guarantee
 from dp_core.accounts.ledger_position import Adoption, Total
+from dp_core.accounts.requested import unprotected
 from dp_core.bundle.published import Published
 from dp_core.bundle.statement.citation import suggested_citation
 from dp_core.bundle.statement.sections import (
@@ -33,7 +34,7 @@ from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import ProtectedUnit
-from dp_core.kernel.privacy import Relation, unprotected
+from dp_core.kernel.privacy import Relation
 from dp_core.methods import registry
 from dp_core.plan.release_spec import plain_options
 from dp_core.schema.panel.panel_waves import Panel

@@ -53,10 +53,11 @@ from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.vetted import SUMS, required
-from dp_core.kernel.released import Answers, SparseTable, Totals
+from dp_core.kernel.released import Answers, Totals
 from dp_core.kernel.step_names import interaction_step, set_of, step_name, table_step
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.reading.measurements_reader import MEASURING
+from dp_core.tables.results import SparseTable
 from dp_core.tables.stored_shares import stored_shares
 
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.accounts.guarantee import PLD, Guarantee, shown
+from dp_core.accounts.requested import TABLE_STAGES
 from dp_core.bundle.statement.citation import suggested_citation
 from dp_core.bundle.statement.release_json import (
     STATEMENT,
@@ -42,7 +43,6 @@ from dp_core.inference.combining_rules import ORIGINS, inference_statement
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.document import UNIT_KEYS
 from dp_core.kernel.exact import exact_fraction
-from dp_core.kernel.privacy import TABLE_STAGES
 from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.plan.quality_checks import verdicts
 

@@ -135,17 +135,3 @@ def sparse_result(
     result[: len(values), :-1] = pack(cells.T, sizes, len(cells))
     result[: len(values), -1] = values
     return result
-
-
-def read_sparse_result(
-    result: NDArray[np.int64], sizes: Sequence[int]
-) -> tuple[Codes, NDArray[np.int64]]:
-    """Return the cells, shape (cells, columns), and noisy counts that `sparse_result` stored.
-
-    >>> cells = np.array([[0, 2], [1, 0]], np.uint16)
-    >>> stored = sparse_result(cells, np.array([7, 9]), [2, 3], capacity=4)
-    >>> [part.tolist() for part in read_sparse_result(stored, [2, 3])]
-    [[[0, 2], [1, 0]], [7, 9]]
-    """
-    kept = result[result[:, 0] >= 0]
-    return unpack(kept[:, :-1], sizes), kept[:, -1].copy()

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.drawn_question import DrawnQuestion
@@ -28,11 +27,10 @@ from dp_core.kernel.extensions.column_draws import (
 )
 from dp_core.kernel.mechanisms.event import ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
-from dp_core.kernel.privacy import Relation, Stage
-from dp_core.kernel.step_names import step_name
+from dp_core.kernel.privacy import Relation
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    pass
 
 URN_PARTS = 1 << 20
 """Number of virtual records of `PolyaUrnEvent`: a multiple of 1 / `URN_PARTS`."""
@@ -177,54 +175,6 @@ class CellDraws(DrawnQuestion):
             if each is not None:
                 codes[:, column] = np.searchsorted(each, codes[:, column], side="right") - 1
         return draw(codes, counts, self.binned(domain).sizes, grant)
-
-
-def draw_cells(
-    curator: Curator,
-    stage: Stage,
-    step: str,
-    clique: Clique,
-    cost: Fraction,
-    *,
-    records: int,
-    kind: Literal["independent", "urn"],
-    edges: Sequence[Sequence[int] | None] | None = None,
-    replicate: int = 0,
-) -> Dataset:
-    """Return records drawn from the cells of a table, each with added virtual records.
-
-    It visits records only, so the table may have any number of cells.
-
-    Args:
-        curator: The curator of the release.
-        stage: Stage that pays.
-        step: Name of the step, unique within its stage and replicate.
-        clique: Columns of the table.
-        cost: Budget of all records together, in the release's currency.
-        records: Number of records; public.
-        kind: `independent` or `urn`; see `CellDraws`.
-        edges: Bins of each column; see `CellDraws`. By default no column has bins. Public.
-        replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-
-    Returns:
-        Codes of the clique's columns; for a column with bins, the number of the bin.
-
-    Raises:
-        ValueError: if edges do not ascend from 0 to the number of codes, the currency is
-            `gaussian`, or the budget of one draw is too small.
-        BadInput: if households are the units.
-
-    Privacy:
-        One event of at most `cost`; see `PerturbedDrawsEvent`, `PolyaUrnEvent` and
-        `drawn_from_cells`.
-    """
-    bins = (None,) * len(clique) if edges is None else tuple(edges)
-    plain = tuple(None if each is None else tuple(map(int, each)) for each in bins)
-    asked = CellDraws(tuple(clique), records, kind, plain)
-    binned = asked.binned(curator.domain)
-    name = step_name(step, replicate, 0)
-    _, drawn = curator.draw(asked, stage, name, cost, batch=step, replicate=replicate)
-    return Dataset(binned, np.ascontiguousarray(drawn.T.astype(binned.code_type)))
 
 
 def drawn_cells_asks(

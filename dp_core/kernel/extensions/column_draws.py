@@ -16,18 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.drawn_question import DrawnQuestion
 from dp_core.kernel.extensions import DRAWN_RECORDS
 from dp_core.kernel.mechanisms.event import ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
-from dp_core.kernel.privacy import Relation, Stage
-from dp_core.kernel.step_names import step_name
+from dp_core.kernel.privacy import Relation
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    pass
 
 VIRTUAL_PARTS = 1024
 """Number of virtual records of `PerturbedDrawsEvent`: a multiple of 1 / `VIRTUAL_PARTS`."""
@@ -199,44 +197,6 @@ class ColumnDraws(DrawnQuestion):
         tables = [counts[clique].counts for clique in self.cliques]
         others = [domain.axes(clique[1:]) for clique in self.cliques]
         return draw(tables, others, self.sweeps, grant)
-
-
-def draw_records(
-    curator: Curator,
-    stage: Stage,
-    step: str,
-    cliques: Sequence[Clique],
-    cost: Fraction,
-    *,
-    records: int,
-    sweeps: int = 1,
-    replicate: int = 0,
-) -> Dataset:
-    """Return records drawn column by column from counts with added virtual records.
-
-    Args:
-        curator: The curator of the release.
-        stage: Stage that pays.
-        step: Name of the step, unique within its stage and replicate.
-        cliques: One for each column, in the domain's order: the column, then the columns that
-            it is drawn conditionally on.
-        cost: Budget of all records together, in the release's currency.
-        records: Number of records; public.
-        sweeps: Number of times each column of a record is drawn; 1 by default.
-        replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-
-    Raises:
-        ValueError: if the currency is `gaussian`, or the budget of one draw is too small.
-        BadInput: if households are the units.
-
-    Privacy:
-        One event of at most `cost`; see `PerturbedDrawsEvent` and `differing_draws`.
-    """
-    asked = ColumnDraws(tuple(map(tuple, cliques)), records, sweeps)
-    name = step_name(step, replicate, 0)
-    _, drawn = curator.draw(asked, stage, name, cost, batch=step, replicate=replicate)
-    domain = curator.domain
-    return Dataset(domain, np.ascontiguousarray(drawn.T.astype(domain.code_type)))
 
 
 def drawn_asks(cliques: Sequence[Sequence[str]], records: int, sweeps: int) -> dict[str, object]:

@@ -19,32 +19,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.canonical import digest
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.cost.currency import Currency, at_least, root_at_least
 from dp_core.kernel.cost.sensitivity import count_l1
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter
-from dp_core.kernel.counting.sparse_cells import read_sparse_result, sparse_result, words
+from dp_core.kernel.counting.sparse_cells import sparse_result, words
 from dp_core.kernel.drawn_question import DrawnQuestion
 from dp_core.kernel.extensions import SPARSE_TABLE
 from dp_core.kernel.mechanisms.event import ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.noise.exact_samplers import add_noise
-from dp_core.kernel.privacy import Relation, Stage
-from dp_core.kernel.released import SparseTable
-from dp_core.kernel.step_names import table_step
+from dp_core.kernel.privacy import Relation
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    pass
 
-Form = Literal["sharp", "text", "algorithm"]
-"""Formula for the threshold of continuous noise; see `continuous_threshold`."""
 
 _PRECISE = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
 """Decimal arithmetic whose operations, including `exp`, are exact to one unit of the 60th digit."""
@@ -223,65 +218,6 @@ class ThresholdTable(DrawnQuestion):
         return release(cells, counts, domain.project(self.clique).sizes, grant)
 
 
-def threshold_table(
-    curator: Curator,
-    stage: Stage,
-    clique: Clique,
-    cost: Fraction,
-    delta: Fraction,
-    *,
-    capacity: int,
-    least: int | None = None,
-    replicate: int = 0,
-    round: int = 0,
-) -> SparseTable:
-    """Return noisy counts of the observed cells that reach a threshold.
-
-    It visits records only, so the clique may have any number of cells.
-
-    Args:
-        curator: The curator of the release.
-        stage: Stage that pays.
-        clique: Columns of the table.
-        cost: Budget, in the release's currency.
-        delta: Part of the delta that the release sets aside.
-        capacity: Largest number of cells that are kept. Public, and fixed before the draw.
-        least: Threshold, records; by default the least that `delta` allows.
-        replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-        round: Number of the round, from 1; 0 (the default) if the method has no rounds.
-
-    Raises:
-        ValueError: if the currency is `gaussian`, or `least` is lower than `delta` allows.
-        BadInput: if households are the units.
-
-    Privacy:
-        One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
-    """
-    domain = curator.domain.project(clique)
-    asked = ThresholdTable(tuple(clique), capacity, delta, least)
-    name = table_step(clique, replicate, round)
-    batch = digest(list(clique))[:16]
-    grant, stored = curator.draw(
-        asked, stage, name, cost, batch=batch, replicate=replicate, round=round
-    )
-    event = grant.step.event
-    assert isinstance(event, StabilityEvent)
-    cells, values = read_sparse_result(stored, domain.sizes)
-    return SparseTable(
-        domain=domain,
-        cells=cells,
-        values=values,
-        threshold=event.threshold,
-        capacity=capacity,
-        noise="laplace",
-        scale=float(event.scale),
-        stage=stage,
-        replicate=replicate,
-        grant=grant.number,
-        round=round,
-    )
-
-
 def sparse_asks(domain: Domain, capacity: int) -> dict[str, object]:
     """Return `Step.asks` of a table with a threshold.
 
@@ -396,27 +332,6 @@ def threshold_for(scale: Fraction, delta: Fraction, rows: int = 1) -> int:
     while found > rows and kept_by_chance(scale, found - 1, rows) <= delta:
         found -= 1
     return found
-
-
-def continuous_threshold(scale: float, delta: float, form: Form) -> float:
-    """Return the threshold of continuous Laplace noise, records.
-
-    With Laplace noise of scale b a cell of one record reaches t = 1 + b log(c/delta) with
-    probability delta / (2c).
-
-    Args:
-        scale: Scale of the noise, records: sensitivity (2 if a record is replaced) over epsilon.
-        delta: Largest allowed probability that the cell is kept.
-        form: `sharp` (c = 1/2) uses delta exactly. `text` (c = 1) and `algorithm` (c = 2) are the
-            formulas of Li, Karwa, Slavkovic & Steorts (2018), section 2.2 and Algorithm 1; they use
-            a half and a quarter of delta.
-
-    >>> forms = ("algorithm", "text", "sharp")
-    >>> [round(continuous_threshold(4.0, 1e-4, form), 6) for form in forms]
-    [40.61395, 37.841361, 35.068773]
-    """
-    factor = {"sharp": 0.5, "text": 1.0, "algorithm": 2.0}[form]
-    return 1 + scale * math.log(factor / delta)
 
 
 def _power(exponent: Fraction) -> Decimal:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.released import Records, Released
 from dp_core.lab.attacks.attack_audit import attack_audit
 from dp_core.lab.evaluation.release_scores import COUNTED
 from dp_core.lab.field_scores.code_values import CodeValues, records_at
@@ -32,6 +31,7 @@ from dp_core.lab.measures.table_errors import (
     tables_in_own_units,
 )
 from dp_core.metrics.marginal_error import TRIPLES, Tally, batches, small_cliques, tvd, within_limit
+from dp_core.tables.results import Records, Released
 
 JOINT_CELLS = 1 << 22
 """Largest joint table, in cells, for which relative entropy is computed."""

@@ -13,13 +13,13 @@ import numpy as np
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.released import Records, Released
 from dp_core.methods import averaging, registry
 from dp_core.methods.averaging import check_models
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
+from dp_core.tables.results import Records, Released
 
 if TYPE_CHECKING:
     pass

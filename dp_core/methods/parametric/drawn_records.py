@@ -20,18 +20,19 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_bounds
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.extensions.cell_draws import draw_cells, urn_event
+from dp_core.kernel.extensions.cell_draws import urn_event
 from dp_core.kernel.extensions.column_draws import draws_event
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.vetted import sensitivities
-from dp_core.kernel.released import Records, Released, ReleasedKind, Table, tables_of
+from dp_core.methods.drawn_answers import draw_cells
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
 from dp_core.methods.selection.selector import Asked, Selection, Selector
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.results import Records, Released, ReleasedKind, Table, tables_of
 
 MOST_CELLS = 1_000_000
 """Largest number of cells of a table of all columns, with numeric columns in bins. With more, noise

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Released, Totals
+from dp_core.kernel.released import Totals
 from dp_core.schema.variables import Variables
+from dp_core.tables.results import Released
 
 if TYPE_CHECKING:
     from dp_core.kernel.curator import Curator

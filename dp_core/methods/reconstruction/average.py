@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, ReleasedKind, Table
 from dp_core.methods import averaging, registry
 from dp_core.methods.averaging import check_models
 from dp_core.methods.reconstruction.reconstructor import (
@@ -31,6 +30,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     step_of,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import Released, ReleasedKind, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

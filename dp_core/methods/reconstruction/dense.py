@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, ReleasedKind, Table, tables_of
 from dp_core.methods.reconstruction.estimates.consistency import consistent
 from dp_core.methods.reconstruction.estimates.raking import Margin, rake_among_zeros
 from dp_core.methods.reconstruction.joint.dense_answers import MOST_CELLS
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.methods.reconstruction.reconstructor import TABLES
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import Released, ReleasedKind, Table, tables_of
 
 _ROUNDS = 100  # of fitting, which stops earlier if no cell changes by more than .01 records
 

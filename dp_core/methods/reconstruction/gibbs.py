@@ -20,7 +20,6 @@ from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, ReleasedKind, SparseTable, Table
 from dp_core.methods.reconstruction.kernels.kept_conditional import KeptConditional
 from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew
 from dp_core.methods.reconstruction.sampling.kept_cells import (
@@ -33,6 +32,7 @@ from dp_core.methods.reconstruction.sampling.kept_cells import (
 )
 from dp_core.methods.reconstruction.sampling.start_states import Cells, start_states
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import Released, ReleasedKind, SparseTable, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

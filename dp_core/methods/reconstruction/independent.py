@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, ReleasedKind, Table, tables_of
 from dp_core.methods.reconstruction.estimates.consistency import column_tables
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin, possible_joint
 from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import Released, ReleasedKind, Table, tables_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

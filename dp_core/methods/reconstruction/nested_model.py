@@ -19,12 +19,12 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.linked_columns import LinkedColumns, pair_rows
 from dp_core.kernel.counting.nested_columns import NestedColumns
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Model, Sampler, in_series
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, WithListener, silent
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.linked_records import from_pair_rows
+from dp_core.tables.results import Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,6 @@ from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
 from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
-from dp_core.kernel.released import ReleasedKind, tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.selection.budget.chance import Chance
@@ -67,6 +66,7 @@ from dp_core.methods.selection.selector import (
     Terms,
     terms_of,
 )
+from dp_core.tables.results import ReleasedKind, tables_of
 
 _TRIPLE_PART = 0.05  # a triple's own deviation, relative to the mean of its pairs
 _LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to sampling

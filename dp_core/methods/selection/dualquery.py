@@ -27,7 +27,6 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.counting_queries import Cells
-from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.known_rows import (
     column_weights,
@@ -36,6 +35,7 @@ from dp_core.methods.selection.candidates.known_rows import (
 )
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import ReleasedKind
 
 if TYPE_CHECKING:
     from dp_core.kernel.privacy import Neighbours, Stage

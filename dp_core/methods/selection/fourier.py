@@ -18,10 +18,10 @@ from dp_core.kernel.privacy import Neighbours, Relation
 from dp_core.kernel.questions.counting_queries import Parities
 from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.vetted import sensitivities
-from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.mwem import check_binary, check_number, parities
 from dp_core.methods.selection.selector import Asked, Selection, Selector
+from dp_core.tables.results import ReleasedKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

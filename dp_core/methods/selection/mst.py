@@ -15,7 +15,6 @@ from typing import ClassVar
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Neighbours, Stage
-from dp_core.kernel.released import tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.workload import Allocation, shares
 from dp_core.methods.selection.candidates.model_errors import (
@@ -26,6 +25,7 @@ from dp_core.methods.selection.candidates.model_errors import (
 )
 from dp_core.methods.selection.candidates.pairs import MOST_CELLS
 from dp_core.methods.selection.selector import Selection, Selector
+from dp_core.tables.results import tables_of
 
 _WITHOUT_COLUMNS = (
     "`select: mst` compares pairs with what single columns imply; give the stage `one_way` a share."

@@ -11,13 +11,14 @@ import pytest
 from dp_core.accounts.guarantee import PLD, second, shown, tightest
 from dp_core.accounts.loss_distribution import tightest_epsilon
 from dp_core.accounts.losses import MOST_MOVED, Gaussian, Response, loss_of
+from dp_core.accounts.requested import Privacy
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.cost.curves import MOST_CELLS
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
 from dp_core.kernel.counting.linked_columns import household_shares
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
-from dp_core.kernel.privacy import Privacy, Relation
+from dp_core.kernel.privacy import Relation
 
 TABLE = {"name": "table"}
 RELATIONS = ("add-remove", "replace-one")

@@ -15,11 +15,12 @@ from dp_core.accounts.guarantee import (
     tightest,
 )
 from dp_core.accounts.loss_distribution import tightest_epsilon
+from dp_core.accounts.requested import Privacy
 from dp_core.kernel.cost.currency import THEOREMS, Currency, largest_limit
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
-from dp_core.kernel.privacy import Privacy, Relation
+from dp_core.kernel.privacy import Relation
 
 BILLIONTH = Fraction(1, 10**9)
 ONE = Fraction(1)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dp_core.accounts.ledger_position import Place, Total
+from dp_core.accounts.requested import Privacy
 from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
@@ -26,7 +27,7 @@ from dp_core.kernel.document import document_hash
 from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_hash
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.grant import TABLE
-from dp_core.kernel.privacy import Noise, Privacy
+from dp_core.kernel.privacy import Noise
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.kernel.step_names import interaction_step, table_step

@@ -17,7 +17,6 @@ from dp_core.kernel.cost.currency import NoiseScale
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.questions.linear_questions import CellCounts, Interaction
-from dp_core.kernel.released import interactions_of
 from dp_core.methods.reconstruction.independent import Independent
 from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.selection.fixed import Fixed
@@ -25,6 +24,7 @@ from dp_core.methods.selection.selector import Selection
 from dp_core.plan.plan import PlannedTable, _check_rows, make_plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.method_reader import check_mode, check_pair
+from dp_core.tables.results import interactions_of
 from flows.answers.forecast_answers import plan_answer
 from tasks.stages.measure_marginals import read_selections, write_selections
 from tests.measured import noisy_sums

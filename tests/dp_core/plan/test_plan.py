@@ -17,7 +17,6 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions import column_draws
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.released import Records, SparseTable
 from dp_core.methods.selection.budget.threshold_delta import planned_threshold
 from dp_core.plan import plan as plan_module
 from dp_core.plan.currency_choice import _with_noisy_scores, expected_error
@@ -25,6 +24,7 @@ from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import load_schema
+from dp_core.tables.results import Records, SparseTable
 from tests.schema_texts import read
 from tests.specs import FIXED, SCHEMA, plan_of, write_spec
 

@@ -35,12 +35,13 @@ from dp_core.kernel.cost.currency import NoiseScale
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Noise
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Released, Table, Totals, interactions_of
+from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.reconstruction.estimates.area_parts import AreaPart, Told, least_squares
 from dp_core.methods.reconstruction.estimates.consistency import Estimate, estimates
 from dp_core.methods.reconstruction.estimates.raking import margin, others
 from dp_core.methods.reconstruction.estimates.table_parts import beyond, interactions_by_clique
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import Released, Table, interactions_of
 
 _MOST_COLUMNS = 10
 """Largest number of columns of a table whose parts are computed."""

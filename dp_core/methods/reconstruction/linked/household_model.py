@@ -15,7 +15,6 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS, OTHER, LinkedColumns
-from dp_core.kernel.released import Table
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.estimates.raking import margin, rake
 from dp_core.methods.reconstruction.linked.counted_members import CountedMembers, with_counts
@@ -31,6 +30,7 @@ from dp_core.schema.linked.possible_members import households_with, with_donors
 from dp_core.schema.structure.households_with_members import codes_with_members, domain_with_members
 from dp_core.schema.structure.member_rules import MemberRule, broken_households
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import Table
 
 SWEEPS = 12
 """Most sweeps, each over all values of all members; more are made while a rule is broken."""

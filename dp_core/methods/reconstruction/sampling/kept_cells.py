@@ -11,8 +11,8 @@ from dp_core.errors import StageFailed
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, SparseTable
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import Released, SparseTable
 
 _WHAT_TO_DO = (
     "Abandon the release (what was charged stays spent), then use fewer columns, wider bins, a"

@@ -28,7 +28,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, Table
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.reconstruction.estimates.raking import rake
@@ -65,6 +64,7 @@ from dp_core.methods.replicates.posterior.public_predictions import (
 from dp_core.methods.replicates.posterior.shared_predictions import predictions
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.results import Released, Table
 
 SETS = 5
 """Default number of sets."""

@@ -21,8 +21,9 @@ from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import LARGEST, MOST_ENTRIES, CellCounts, Interaction
 from dp_core.kernel.questions.vetted import bounds
-from dp_core.kernel.released import Measurement, interactions_of, kind_of
+from dp_core.kernel.released import Measurement
 from dp_core.kernel.step_names import interaction_step, table_step
+from dp_core.tables.results import interactions_of, kind_of
 from tests.measured import noisy_sums
 
 RELATIONS = ["add-remove", "replace-one"]

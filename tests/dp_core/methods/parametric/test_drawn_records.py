@@ -17,7 +17,6 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
-from dp_core.kernel.released import Records
 from dp_core.methods.parametric import drawn_records
 from dp_core.methods.parametric.beta_binomial import BetaBinomial
 from dp_core.methods.parametric.drawn_records import edges_of, number_of_cells
@@ -25,6 +24,7 @@ from dp_core.methods.parametric.multinomial_dirichlet import MultinomialDirichle
 from dp_core.methods.parametric.smoothed_histogram import SmoothedHistogram
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.results import Records
 from tests.measured import curator_of, method_inputs, noisy_table
 from tests.memory_measurement import measure_in_memory
 from tests.statistical import FALSE_ALARM

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction import pgm
 from dp_core.methods.reconstruction.graphical.answers import Answers
 from dp_core.methods.reconstruction.graphical.junction_fit import fit_tree
@@ -23,6 +22,7 @@ from dp_core.methods.reconstruction.graphical.junction_tree import (
 from dp_core.methods.reconstruction.graphical.targets import targets
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.results import Table
 from tests.exact_tables import summed
 from tests.measured import NONE, noisy_table
 

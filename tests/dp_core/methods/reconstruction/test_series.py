@@ -7,7 +7,6 @@ import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.average import Average
 from dp_core.methods.reconstruction.estimates.implied_pairs import counted
 from dp_core.methods.reconstruction.gum import Gum
@@ -17,6 +16,7 @@ from dp_core.methods.reconstruction.reconstructor import in_series, piece_rows
 from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.results import Table
 from tests.exact_tables import summed
 from tests.measured import NONE, noisy_table
 
