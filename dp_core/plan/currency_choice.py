@@ -46,6 +46,7 @@ from dp_core.methods.selection.budget.wanted_shares import weighted_error
 from dp_core.methods.selection.budget.workload import shares as allocate
 from dp_core.methods.selection.selector import Expected, Selection, Terms
 from dp_core.plan.release_spec import ReleaseSpec
+from dp_core.tables.interactions import cell_stddev
 
 Planned: TypeAlias = tuple[Fraction, int, int, float]
 """Share of the budget, L1 and squared L2 sensitivity, and weight of a planned statistic."""
@@ -121,7 +122,7 @@ def currency_of(spec: ReleaseSpec) -> Currency:
             share, bounds, cells = shares["measure"] * weight / times, (l1, l2_squared), 1.0
             if clique in selection.interactions:
                 of = interaction_of(spec, clique)
-                bounds, cells = sensitivities(of, spec.privacy.relation), of.cell_stddev(1.0)
+                bounds, cells = sensitivities(of, spec.privacy.relation), cell_stddev(of, 1.0)
             planned.append((share, *bounds, cells * domain.size(clique)))
     elif shares["measure"]:
         asked = spec.selector.select_events(domain, spec.privacy.relation)

@@ -38,6 +38,7 @@ from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.linked.possible_members import possible_household
 from dp_core.schema.rules.possible_codes import possible_record
+from dp_core.tables.interactions import cell_stddev
 from dp_core.tables.stored_shares import LARGEST, LARGEST_NOISE
 
 PLAN_VERSION = 1
@@ -223,7 +224,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
             if clique in interactions:
                 of = interaction_of(spec, clique)
                 noise = noise_of(of, cost)
-                noise = NoiseScale(noise.kind, noise.scale * of.cell_stddev(1.0))
+                noise = NoiseScale(noise.kind, noise.scale * cell_stddev(of, 1.0))
             else:
                 noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
             cells = domain.size(clique)

@@ -18,6 +18,7 @@ from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods import registry
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.interactions import steps_of_a_record
 from dp_core.tables.results import Records, ReleasedKind, SparseTable
 from tests.exact_tables import summed
 from tests.full import examples
@@ -114,7 +115,7 @@ def beyond_the_columns():
     for number, clique in enumerate(pairs, start=5):
         of = Interaction(clique, sizes[clique])
         values = of.of_table(counts[clique].counts)
-        found.append(noisy_sums(of, values, scale=of.unit, grant=number))
+        found.append(noisy_sums(of, values, scale=steps_of_a_record(of), grant=number))
     return found
 
 

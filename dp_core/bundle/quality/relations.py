@@ -45,6 +45,7 @@ from dp_core.plan.release_spec import Mode
 from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.interactions import cell_variance, implied_table
 from dp_core.tables.results import Released, SparseTable, interactions_of, tables_of
 
 STANDARD_ERRORS = 3.0
@@ -314,12 +315,12 @@ def _with_columns(
         columns = [column for name in clique if (column := ones[name]) is not None]
         if len(columns) != len(clique) or len(clique) != 2 or domain.sizes != item.of.sizes:
             continue
-        values = item.of.spread(item.values)
+        values = implied_table(item.of, item.values)
         for axis, column in enumerate(columns):
             counts = column / domain.sizes[1 - axis]
             mean = counts.mean() / 2  # each column contributes half of the uniform table
             values = values + np.expand_dims(counts - mean, 1 - axis)
-        scale = math.sqrt(item.of.cell_variance(item.variance))
+        scale = math.sqrt(cell_variance(item.of, item.variance))
         found.append(
             Measurement(
                 domain,

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isqrt, prod, sqrt
-from typing import Any, ClassVar, Literal, Self
+from math import isqrt, prod
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -515,24 +515,14 @@ class CosineSums(Linear):
 
     def terms(self) -> tuple[Term]:
         rows = np.zeros((self.bins + self.missing, self.length), dtype=np.int64)
-        rows[: self.bins, : self.kept] = _first_cosines(self.bins, self.kept).T
+        rows[: self.bins, : self.kept] = first_cosines(self.bins, self.kept).T
         if self.missing:
             rows[-1, -1] = GRID
         return ((bins(self.column, self.edges if self.missing else self.edges[:-1], rows),),)
 
-    def histogram(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the histogram whose further coefficients are 0, from (noisy) entries. Public.
 
-        Args:
-            values: Entries as released, in units of 1/GRID record.
-        """
-        factors = np.full(self.kept, 2.0 / (self.bins * GRID))
-        factors[0] /= 2
-        table = _first_cosines(self.bins, self.kept)
-        return np.asarray((values[: self.kept] * factors) @ table / GRID)
-
-
-def _first_cosines(bins: int, kept: int) -> NDArray[np.int64]:
+def first_cosines(bins: int, kept: int) -> NDArray[np.int64]:
+    """Return what a record of each bin adds to the first coefficients; see `cosines`."""
     return _cosine_table(bins, -(-kept // 256) * 256)[:kept]
 
 
@@ -632,7 +622,7 @@ class Interaction(_OfColumns):
 
     def _blocks(self) -> Term:
         return tuple(
-            Block((column,), contrasts(_weights(size, len(self.sizes))), _own)
+            Block((column,), contrasts(contrast_weights(size, len(self.sizes))), _own)
             for column, size in zip(self.columns, self.sizes, strict=True)
         )
 
@@ -661,62 +651,8 @@ class Interaction(_OfColumns):
             raise ValueError(f"Counts of shape {counts.shape} for sizes {self.sizes}.")
         return cut(sum_of_table(self._blocks(), counts))
 
-    # -- public side: the table that noisy entries imply
 
-    @property
-    def unit(self) -> float:
-        """Steps of the entries that are one record: the product of the columns' K."""
-        return prod(sqrt(_squared_norm(size, len(self.sizes))) for size in self.sizes)
-
-    @property
-    def cells(self) -> int:
-        """Number of cells of the table."""
-        return prod(self.sizes)
-
-    def spread(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the table that the entries imply, shape `sizes`, in records.
-
-        It adds up to 0 along every axis. Of exact entries it is the orthogonal projection of the
-        counts: rows have the norms that they have, not K.
-
-        Args:
-            values: Entries, shape (length,). Public.
-        """
-        table = np.asarray(values, dtype=np.float64).reshape([size - 1 for size in self.sizes])
-        for axis, size in enumerate(self.sizes):
-            along = (-1, *[1] * (table.ndim - 1))
-            steps = np.arange(1, size).reshape(along)
-            weights = _weights(size, len(self.sizes)).reshape(along)
-            part = np.moveaxis(table, axis, 0) / (weights * steps * (steps + 1))
-            found = np.zeros((size, *part.shape[1:]))
-            found[:-1] = np.cumsum(part[::-1], axis=0)[::-1]
-            found[1:] -= steps * part
-            table = np.moveaxis(found, 0, axis)
-        return np.ascontiguousarray(table)
-
-    def cell_variance(self, variance: float) -> float:
-        """Return s^2, records squared, such that the noise of `spread` has covariance s^2 P.
-
-        P is the projection. So the interaction is known as from a whole table with noise of
-        variance s^2 in every cell.
-        A column's rows differ from the norm K by 1 in 64 at most, and those of two codes not at
-        all.
-
-        Args:
-            variance: Variance of the noise on each entry, in steps squared.
-        """
-        return variance / self.unit**2
-
-    def cell_stddev(self, stddev: float) -> float:
-        """Return the standard deviation of the noise in a cell of `spread`, records.
-
-        Args:
-            stddev: Standard deviation of the noise on each entry, in steps.
-        """
-        return stddev / self.unit * sqrt(self.length / self.cells)
-
-
-def _squared_norm(size: int, columns: int) -> int:
+def squared_norm(size: int, columns: int) -> int:
     """Return the square of the common norm K of a column's contrasts.
 
     K is 32 times the size or more, so that no weight is rounded by more than 1 in 64; of few
@@ -728,9 +664,9 @@ def _squared_norm(size: int, columns: int) -> int:
 
 
 @remembered(64)
-def _weights(size: int, columns: int) -> NDArray[np.int64]:
+def contrast_weights(size: int, columns: int) -> NDArray[np.int64]:
     """Return the weights of a column of `size` codes, one of so many columns."""
-    square = _squared_norm(size, columns)
+    square = squared_norm(size, columns)
     weights = ((isqrt(4 * square // (j * (j + 1))) + 1) // 2 for j in range(1, size))
     return frozen(np.fromiter(weights, dtype=np.int64, count=size - 1))
 

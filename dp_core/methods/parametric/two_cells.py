@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.released import Totals
 from dp_core.schema.variables import Variables
+from dp_core.tables.interactions import implied_table
 from dp_core.tables.results import Released
 
 if TYPE_CHECKING:
@@ -45,5 +46,5 @@ def counts_of(released: Sequence[Released], rows: int | None) -> NDArray[np.floa
     for item in released:
         if isinstance(item, Totals) and isinstance(item.of, Interaction):
             assert rows is not None
-            return rows / 2 + item.of.spread(item.values)
+            return rows / 2 + implied_table(item.of, item.values)
     return None

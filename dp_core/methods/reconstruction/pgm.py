@@ -37,6 +37,7 @@ from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.interactions import cell_variance
 from dp_core.tables.results import Released, ReleasedKind, Table, interactions_of, tables_of
 
 _LOG = logging.getLogger(__name__)
@@ -319,7 +320,7 @@ def _as_tables(wanted: Sequence[Target], released: Sequence[Released]) -> list[M
         columns = set(item.of.clique)
         target = next(each for each in wanted if set(each.domain.columns) == columns)
         values = np.rint(target.values).astype(np.int64)
-        scale = item.of.cell_variance(item.variance) ** 0.5
+        scale = cell_variance(item.of, item.variance) ** 0.5
         found.append(
             Measurement(
                 target.domain,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from dp_core.methods.selection.selector import Selection
 from dp_core.plan.plan import PlannedTable, _check_rows, make_plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.method_reader import check_mode, check_pair
+from dp_core.tables.interactions import cell_stddev
 from dp_core.tables.results import interactions_of
 from flows.answers.forecast_answers import plan_answer
 from tasks.stages.measure_marginals import read_selections, write_selections
@@ -81,8 +83,8 @@ def test_they_cost_their_weight_and_are_as_exact_as_planned(tmp_path, mode, priv
     for item in found:
         table = tables[item.of.clique]
         assert paid[item.grant] == table.cost
-        assert (table.noise.kind, table.cells) == (item.noise, item.of.cells)
-        assert table.noise.scale == pytest.approx(item.of.cell_stddev(item.scale))
+        assert (table.noise.kind, table.cells) == (item.noise, math.prod(item.of.sizes))
+        assert table.noise.scale == pytest.approx(cell_stddev(item.of, item.scale))
         curator = Curator(plan.spec.schema.domain, MemoryCounter(data_of(plan)), session)
         assert curator.statistic_noise(item.of, table.cost).scale == item.scale
 

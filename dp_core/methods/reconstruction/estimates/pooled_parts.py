@@ -6,7 +6,7 @@ is independent from cell to cell, so the errors of different parts are independe
 observed by every table that contains its columns and by a measured interaction of exactly these
 columns. Each observation has noise of covariance c P on the table over S, where P is the projection
 on the part. For a table of |T| cells with noise variance v, c is v |T| / |S|; for an interaction it
-is s^2 (`Interaction.cell_variance`). So the generalised least-squares estimate of a part is the
+is s^2 (`dp_core.tables.interactions`). So the generalised least-squares estimate of a part is the
 mean weighted by 1 / c, with covariance P / (sum of 1 / c). Spread over the cells of K it is divided
 by |K| / |S|, so that the parts add up to a variance in each cell of
 
@@ -41,6 +41,7 @@ from dp_core.methods.reconstruction.estimates.consistency import Estimate, estim
 from dp_core.methods.reconstruction.estimates.raking import margin, others
 from dp_core.methods.reconstruction.estimates.table_parts import beyond, interactions_by_clique
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.interactions import cell_variance
 from dp_core.tables.results import Released, Table, interactions_of
 
 _MOST_COLUMNS = 10
@@ -350,7 +351,7 @@ def pool(
         _fourth(
             domain,
             [
-                (item.of.clique, item.noise, item.of.cell_variance(item.variance))
+                (item.of.clique, item.noise, cell_variance(item.of, item.variance))
                 for item in interactions
                 if isinstance(item.of, Interaction)
             ],

@@ -18,6 +18,7 @@ from dp_core.methods.reconstruction.estimates.consistency import (
 from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
 from dp_core.methods.reconstruction.graphical.junction_fit import Target
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.interactions import cell_variance
 from dp_core.tables.results import Table
 
 _LEAST_PENALTY = 1e-3  # records; keeps the log factor of an empty target cell finite
@@ -58,7 +59,7 @@ def targets(
     for item in interactions:
         clique = tuple(name for name in domain.columns if name in item.of.clique)
         assert isinstance(item.of, Interaction)
-        noise = item.of.cell_variance(item.variance)
+        noise = cell_variance(item.of, item.variance)
         variance[clique] = 1 / (1 / noise + 1 / variance.get(clique, np.inf))
     if shrink or interactions:
         tables, total = shrunk(

@@ -17,6 +17,7 @@ from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared, in_share
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.vetted import asked_in_shares, sensitivities
+from dp_core.tables.interactions import cell_stddev
 
 # A pair of p x q levels is measured with its margins if (1 - 1/p)(1 - 1/q) is above `_TABLE_FROM`;
 # a column of p levels, whose margin is the number of records, if 1 - 1/p is above `_COLUMN_FROM`.
@@ -105,7 +106,7 @@ class Costs:
             asked_in_shares(asked, self.relation)  # refuses what the curator would refuse
             l1, l2_squared = sensitivities(asked, self.relation)
             stddev = self._variance(l1=l1, l2_squared=l2_squared) ** 0.5
-            self._known[key] = float(asked.cell_stddev(stddev) ** 2)
+            self._known[key] = float(cell_stddev(asked, stddev) ** 2)
         return self._known[key]
 
 

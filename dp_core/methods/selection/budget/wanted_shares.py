@@ -47,6 +47,7 @@ from dp_core.methods.selection.budget.workload import (
     worths,
 )
 from dp_core.methods.selection.selector import Certain, Selection, Selector, Terms
+from dp_core.tables.interactions import cell_variance
 
 MOST_PARTS = 1500
 """Largest number of parts of all wanted tables together, each of which may be one charge."""
@@ -166,7 +167,7 @@ def told_by(selection: Selection, domain: Domain, terms: Terms) -> list[Told]:
             l1, l2_squared = sensitivities(of, relation)
             noise = terms.currency.noise(cost, l1=l1, l2_squared=l2_squared)
             variance = noise_variance(noise.kind, noise.scale)
-            found.append(Told(clique, of.cell_variance(variance), alone=True))
+            found.append(Told(clique, cell_variance(of, variance), alone=True))
         else:
             l1, l2_squared = count_l1(relation), count_l2_squared(relation)
             noise = terms.currency.noise(cost, l1=l1, l2_squared=l2_squared)

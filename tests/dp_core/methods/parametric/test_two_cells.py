@@ -20,6 +20,7 @@ from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.interactions import implied_table
 from tests.measured import NONE, method_inputs
 
 ONE = Variables((Variable(name="x", size=2),))
@@ -52,7 +53,7 @@ def test_one_count_is_asked_at_the_whole_budget_and_half_of_the_table_s_scale(me
     table = BinnedCounts(columns=("x",), sizes=(2,), edges=(None,))
     l1_of_table, _ = sensitivities(table, Relation("replace-one"))
     # The noise of one count, which is half the difference, in records.
-    scale = found.of.spread(np.array([found.scale])).ravel()[0]
+    scale = implied_table(found.of, np.array([found.scale])).ravel()[0]
     assert abs(scale) == pytest.approx(1.0)
     assert l1_of_table == 2  # so the table has scale 2 on each of its counts
     assert counts_of((found,), 100).sum() == pytest.approx(100)

@@ -13,6 +13,7 @@ from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import GumModel
 from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.interactions import steps_of_a_record
 from tests.measured import NONE, noisy_sums, noisy_table
 
 SMALL = Domain(tuple("abcde"), (2, 3, 2, 4, 2))
@@ -48,7 +49,9 @@ def test_a_rule_over_many_columns_counts_among_what_the_model_has_to_hold():
 def test_a_model_is_restored_by_the_method_that_made_it(domain, kind):
     released = tables_of(domain, list(itertools.combinations("abcde", 2)))
     of = Interaction(("a", "b"), domain.sizes[:2])
-    released.append(noisy_sums(of, np.zeros(of.length, dtype=np.int64), scale=of.unit, grant=2))
+    released.append(
+        noisy_sums(of, np.zeros(of.length, dtype=np.int64), scale=steps_of_a_record(of), grant=2)
+    )
     method = AutoReconstruction()
     model = fitted(domain, released)
     again = method.restore(domain, model.tables, rows=model.rows, zeros=NONE, released=released)
@@ -79,7 +82,9 @@ def test_what_was_measured_beyond_its_margins_counts_among_what_the_model_has_to
     for pair in itertools.combinations("abcde", 2):
         of = Interaction(pair, LARGE.project(pair).sizes)
         values = np.zeros(of.length, dtype=np.int64)
-        released.append(noisy_sums(of, values, scale=of.unit, grant=len(released) + 1))
+        released.append(
+            noisy_sums(of, values, scale=steps_of_a_record(of), grant=len(released) + 1)
+        )
     assert isinstance(fitted(LARGE, released), GumModel)
 
 
