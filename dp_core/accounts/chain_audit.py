@@ -10,18 +10,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from dp_core.accounts.signatures import fingerprint, is_proven, is_signed, public_key_of
+from dp_core.accounts.ledger_version import not_known, version_of
+from dp_core.accounts.signatures import (
+    fingerprint,
+    is_proven,
+    is_signed,
+    public_key_of,
+    signed_message,
+)
 from dp_core.kernel.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
-from dp_core.kernel.ledger.entries import (
-    Entry,
-    charge_key,
-    entry_link,
-    not_known,
-    signed_message,
-    unique_key,
-    version_of,
-)
+from dp_core.kernel.ledger.entries import Entry, charge_key, entry_link, unique_key
 from dp_core.kernel.ledger.receipts import (
     PUBLISHED,
     START,

@@ -13,6 +13,27 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.privacy import Relation
 
+THEOREMS = {
+    "pure": "basic composition of pure differential privacy (Dwork et al. 2006)",
+    "zcdp": "zero-concentrated composition, converted by Canonne, Kamath & Steinke (2020)",
+    "gaussian": (
+        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), the exact"
+        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
+    ),
+    "mixed": (
+        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), to which"
+        " bounded-range choices that leave enough of it are added by convex order, the exact"
+        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
+    ),
+}
+
+
+OWN_DELTA = (
+    "; the probabilities with which thresholds fail are summed beside it (Dwork et al. 2006)"
+)
+"""Appended to the theorem if a delta is set aside."""
+
+
 PLD = (
     "privacy loss distribution of the discrete noise of tables that were all planned beforehand"
     " (dominating pairs compose: Zhu, Dong & Wang 2022), rounded up"
@@ -45,6 +66,11 @@ class Guarantee:
     theorem: str
 
 
+def theorem_of(currency: Currency) -> str:
+    """Return name and source of the theorem by which a total implies the guarantee."""
+    return THEOREMS[currency.kind] + (OWN_DELTA if currency.own_delta else "")
+
+
 def implied(currency: Currency, privacy: Privacy) -> Guarantee:
     """Return the guarantee that the reserved total implies.
 
@@ -59,7 +85,7 @@ def implied(currency: Currency, privacy: Privacy) -> Guarantee:
     delta = currency.own_delta if currency.kind == "pure" else privacy.delta
     # Conversions round up; the requested epsilon was enforced and holds in any case.
     epsilon = min(currency.epsilon(currency.limit, delta), privacy.epsilon)
-    return Guarantee(epsilon=epsilon, delta=delta, theorem=currency.theorem)
+    return Guarantee(epsilon=epsilon, delta=delta, theorem=theorem_of(currency))
 
 
 def tightest(currency: Currency, privacy: Privacy, charges: Charges) -> Guarantee:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from dp_core.accounts.guarantee import Guarantee, implied
+from dp_core.accounts.guarantee import Guarantee, implied, theorem_of
 from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.accounts.requested import Privacy
 from dp_core.kernel.cost.currency import Currency
@@ -134,7 +134,7 @@ class Published:
         return Guarantee(
             epsilon=self.privacy.epsilon,
             delta=self.privacy.delta,
-            theorem=self.currency.theorem,
+            theorem=theorem_of(self.currency),
         )
 
     @property

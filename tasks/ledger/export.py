@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dp_core.accounts.ledger_version import not_known, version_of
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.ledger.entries import Entry, not_known, version_of
+from dp_core.kernel.ledger.entries import Entry
 
 FORMAT_NAME = "dp-release ledger"
 _LONGEST_LINE = 1 << 26

@@ -15,7 +15,7 @@ from typing import Any, cast, get_args
 
 from dp_core.accounts.guarantee import Guarantee
 from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
-from dp_core.accounts.signatures import is_signed
+from dp_core.accounts.signatures import is_signed, signed_message
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
 from dp_core.bundle.statement.sections import MEASUREMENTS
 from dp_core.errors import BadInput
@@ -27,7 +27,6 @@ from dp_core.kernel.document import UNIT_KEYS, check_document, document_hash
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.extensions import EXTENSIONS
 from dp_core.kernel.ledger.account_terms import unknown_terms
-from dp_core.kernel.ledger.entries import signed_message
 from dp_core.kernel.ledger.receipts import Receipt
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.event_reading import event_from_json

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from dp_core.accounts.guarantee import PLD, Guarantee, shown
+from dp_core.accounts.guarantee import PLD, Guarantee, shown, theorem_of
 from dp_core.accounts.requested import TABLE_STAGES
 from dp_core.bundle.statement.citation import suggested_citation
 from dp_core.bundle.statement.release_json import (
@@ -152,7 +152,7 @@ def _remade(
     yield ("release", "cite_as"), suggested_citation(document)
 
     epsilon, delta = claims.enforced
-    enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.payer.currency.theorem)
+    enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=theorem_of(claims.payer.currency))
     guarantees = enforced, claims.tightest, claims.also
     for name, value in guaranteed_json(
         claims.relation,
@@ -269,7 +269,7 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
         pair = claim.epsilon, claim.delta
         words = f"epsilon {float(claim.epsilon):.6g} at delta {float(claim.delta):.3g}"
         implied = pair == claims.enforced or reserved.implies(*pair)
-        if claim.theorem == reserved.theorem and implied:
+        if claim.theorem == theorem_of(reserved) and implied:
             sentences.append(f"The reserved total implies {words}.")
         elif claim.theorem == PLD and _noise_implies(claims, *pair):
             undecided = bool(unknown)

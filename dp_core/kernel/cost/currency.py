@@ -40,25 +40,6 @@ from dp_core.kernel.privacy import Noise
 
 Kind = Literal["pure", "zcdp", "gaussian", "mixed"]
 
-THEOREMS = {
-    "pure": "basic composition of pure differential privacy (Dwork et al. 2006)",
-    "zcdp": "zero-concentrated composition, converted by Canonne, Kamath & Steinke (2020)",
-    "gaussian": (
-        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), the exact"
-        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
-    ),
-    "mixed": (
-        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), to which"
-        " bounded-range choices that leave enough of it are added by convex order, the exact"
-        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
-    ),
-}
-
-OWN_DELTA = (
-    "; the probabilities with which thresholds fail are summed beside it (Dwork et al. 2006)"
-)
-"""Appended to the theorem if a delta is set aside."""
-
 
 @dataclass(frozen=True, slots=True)
 class NoiseScale:
@@ -200,11 +181,6 @@ class Currency:
     def to_json(self) -> dict[str, str]:
         """Return the currency as plans and receipts record it, with exact numbers as text."""
         return {"kind": self.kind, "limit": str(self.limit), "own_delta": str(self.own_delta)}
-
-    @property
-    def theorem(self) -> str:
-        """Name and source of the theorem by which the sum of costs implies the guarantee."""
-        return THEOREMS[self.kind] + (OWN_DELTA if self.own_delta else "")
 
 
 def largest_limit(kind: Kind, epsilon: Fraction, delta: Fraction) -> Fraction:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import sqlalchemy as sa
 
+from dp_core.accounts.ledger_version import LEDGER_VERSION, not_known
 from dp_core.accounts.signatures import Signer
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
-from dp_core.kernel.ledger.entries import LEDGER_VERSION, not_known
 from tasks.ledger.database.ledger_place import place_of
 from tasks.ledger.database.ledger_tables import METADATA
 from tasks.ledger.database.transaction import Transaction

@@ -12,11 +12,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dp_core.accounts.signatures import Signer
+from dp_core.accounts.signatures import Signer, signed_message
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
-from dp_core.kernel.ledger.entries import Entry, make_entry, signed_message, unique_key
+from dp_core.kernel.ledger.entries import Entry, make_entry, unique_key
 from dp_core.kernel.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
 from dp_core.kernel.ledger.rules import judged
 from dp_core.kernel.ledger.running_totals import reservation_total

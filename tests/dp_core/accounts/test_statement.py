@@ -8,6 +8,7 @@ import pytest
 from dp_core.accounts.guarantee import (
     PLD,
     SECOND_DELTA,
+    THEOREMS,
     Guarantee,
     implied,
     second,
@@ -16,7 +17,7 @@ from dp_core.accounts.guarantee import (
 )
 from dp_core.accounts.loss_distribution import tightest_epsilon
 from dp_core.accounts.requested import Privacy
-from dp_core.kernel.cost.currency import THEOREMS, Currency, largest_limit
+from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounts.guarantee import implied, tightest
+from dp_core.accounts.guarantee import implied, theorem_of, tightest
 from dp_core.accounts.requested import Privacy
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance, threshold_for
@@ -114,4 +114,4 @@ def test_a_release_with_a_threshold_is_stated_with_its_delta():
     assert (stated.epsilon, stated.delta) == (1, MICRO)
     assert stated == implied(currency, privacy)
     assert "thresholds" in stated.theorem
-    assert "thresholds" not in Currency("pure", Fraction(1)).theorem
+    assert "thresholds" not in theorem_of(Currency("pure", Fraction(1)))
