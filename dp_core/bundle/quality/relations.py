@@ -45,6 +45,7 @@ from dp_core.plan.release_spec import Mode
 from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import cliques_of
 from dp_core.tables.interactions import cell_variance, implied_table
 from dp_core.tables.results import Released, SparseTable, interactions_of, tables_of
 
@@ -91,7 +92,7 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
         mode: How the sets were made.
     """
     tables, _ = measured_cliques(released)
-    groups = list(schema.domain.cliques(2))
+    groups = list(cliques_of(schema.domain, 2))
     missing = unmeasured_groups(groups, tables, schema.domain.nested)
     posterior = missing and mode == "posterior"
     limited = {*undrawn_pairs(schema.domain, released)} if posterior else set()

@@ -23,6 +23,7 @@ from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Model, Sampler, in_series
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, WithListener, silent
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import cliques_of
 from dp_core.tables.linked_records import from_pair_rows
 from dp_core.tables.results import Table
 
@@ -209,7 +210,7 @@ def drawn_column(domain: Domain, tables: Sequence[Table]) -> str:
     nested = domain.nested
     assert nested is not None
     held = {frozenset(table.clique) for table in tables}
-    others = [pair for pair in domain.cliques(2) if nested.columns[0] in pair]
+    others = [pair for pair in cliques_of(domain, 2) if nested.columns[0] in pair]
     for name in reversed(nested.columns):
         pairs = (
             frozenset(name if each == nested.columns[0] else each for each in pair)

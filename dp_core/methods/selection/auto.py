@@ -66,6 +66,7 @@ from dp_core.methods.selection.selector import (
     Terms,
     terms_of,
 )
+from dp_core.tables.cliques import cliques_of, number_of_cliques
 from dp_core.tables.results import ReleasedKind, tables_of
 
 _TRIPLE_PART = 0.05  # a triple's own deviation, relative to the mean of its pairs
@@ -191,7 +192,7 @@ class Auto(Selector):
         """Return whether a forest of pairs may be chosen instead of scoring all pairs."""
         if not self.adaptive or self.candidates != "auto":
             return self.adaptive and self.candidates == "forest"
-        return domain.number_of_cliques(2) > _MOST_SCORED
+        return number_of_cliques(domain, 2) > _MOST_SCORED
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return pairs_up_to(domain, _MOST_PAIR_CELLS) if self.adaptive else ()
@@ -444,7 +445,7 @@ class Auto(Selector):
         )
         served |= kind_weights(domain, dependence)
         implied = sum((served[pair] - 1) * dependence[pair] for pair in forest)
-        others = domain.number_of_cliques(2) - len(dependence)
+        others = number_of_cliques(domain, 2) - len(dependence)
         apart = max(typical - implied / max(others, 1), 0.0)
         unlisted_pairs = others * math.hypot(apart, chance.mean_pair)
         triples, unlisted = self._triples(domain, dependence, chance, typical)
@@ -497,15 +498,15 @@ class Auto(Selector):
         self, domain: Domain, dependence: dict[Clique, float], chance: Chance, typical: float
     ) -> tuple[dict[Clique, float], float]:
         """Return the deviation of each triple to consider, and the sum over the other triples."""
-        number = domain.number_of_cliques(3)
+        number = number_of_cliques(domain, 3)
         apart = self.basis == "tables" or domain.nested is not None
         if self.order < 3 or apart or number > _MOST_LISTED:
-            others = domain.number_of_cliques(2) - len(dependence)
+            others = number_of_cliques(domain, 2) - len(dependence)
             mean = (sum(dependence.values()) + others * typical) / max(len(dependence) + others, 1)
             return {}, number * math.hypot(_TRIPLE_PART * mean, chance.mean_triple)
         found: dict[Clique, float] = {}
         seen: dict[Clique, float] = {}
-        for clique in domain.cliques(3):
+        for clique in cliques_of(domain, 3):
             pairs = [dependence.get(pair, typical) for pair in itertools.combinations(clique, 2)]
             deviation = _TRIPLE_PART * sum(pairs) / 3
             seen[clique] = math.hypot(deviation, chance.triple(clique))

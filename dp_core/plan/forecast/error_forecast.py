@@ -36,6 +36,7 @@ from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, Range
 from dp_core.plan.plan import Plan
 from dp_core.plan.release_spec import Mode
 from dp_core.plan.steps.statistics_measurement import declared_pieces
+from dp_core.tables.cliques import cliques_of
 
 SUPPOSED_ROWS = (1_000, 10_000, 100_000)
 """Numbers of rows for which the error is forecast if the schema has no `rows_about`."""
@@ -172,7 +173,7 @@ def _drawing_error(domain: Domain, rows: int) -> Expected:
         rows: Number of records drawn.
     """
     chance = Chance.of(domain, typical_columns(domain.sizes, rows), rows)
-    pairs = list(domain.cliques(2))
+    pairs = list(cliques_of(domain, 2))
     two = sum(chance.pair(pair) for pair in pairs) / len(pairs)
     return Expected(two / (2 * rows), math.hypot(two, chance.mean_triple) / (2 * rows))
 
@@ -319,7 +320,7 @@ def planned_error(
             if not table.interaction:
                 own *= math.prod(1 - 1 / size for size in domain.project(pair).sizes if size > 1)
             of_pair[pair] = of_pair.get(pair, 0.0) + 1 / own
-    others = [pair for pair in domain.cliques(2) if pair not in of_pair]
+    others = [pair for pair in cliques_of(domain, 2) if pair not in of_pair]
     triples = math.comb(len(domain), 3) * math.hypot(_TRIPLE_PART * typical, chance.mean_triple)
     cliques = [*((name,) for name in domain.columns), *of_pair]
     parts = Parts(

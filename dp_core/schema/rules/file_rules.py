@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from dp_core.kernel.coding.coding_rule import CodingRule, coding_rule
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns, nestings
+from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.kernel.document import ProtectedUnit, file_hash, protected_unit
 from dp_core.schema.compiled import file_document
 from dp_core.schema.definition import Schema
@@ -25,6 +25,7 @@ from dp_core.schema.rules.column_rules import CONDITIONS, ColumnRule, Condition,
 from dp_core.schema.rules.row_rules import Between, Impossible, RowRule, Within
 from dp_core.schema.structure.member_rules import MemberRule
 from dp_core.schema.structure.structural_zeros import Rule
+from dp_core.tables.cliques import nestings
 
 
 @dataclass(frozen=True, slots=True)
