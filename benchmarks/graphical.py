@@ -43,6 +43,7 @@ from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.pgm import Pgm
@@ -77,7 +78,9 @@ def ours(data: Dataset, method: str, epsilon: Fraction, seed: int) -> tuple[Data
     """Return records, and how many tables they were made from."""
     select, reconstruct, shares = METHODS[method]
     currency = Currency("zcdp", largest_limit("zcdp", epsilon, DELTA))
-    curator = Curator(data.domain, MemoryCounter(data), MemorySession(currency, "add-remove"))
+    curator = Curator(
+        Kernel(data.domain, MemoryCounter(data), MemorySession(currency, "add-remove"))
+    )
     costs = {stage: share * currency.limit for stage, share in shares.items()}
     measure_cost = currency.limit - sum(costs.values())
     known: list[Released] = []

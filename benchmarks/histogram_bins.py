@@ -23,6 +23,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -102,9 +103,11 @@ def main() -> None:
                         rng = np.random.default_rng(seed)
                         data = file_of(variables, rows, rng)
                         curator = Curator(
-                            variables.domain,
-                            MemoryCounter(data),
-                            MemorySession(Currency("pure", epsilon), "add-remove"),
+                            Kernel(
+                                variables.domain,
+                                MemoryCounter(data),
+                                MemorySession(Currency("pure", epsilon), "add-remove"),
+                            )
                         )
                         released = method.measure(
                             MethodInputs(

@@ -59,6 +59,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.methods.parametric.laplace_sanitizer import buy_edges
 from dp_core.methods.private_domain.quantile_tree import (
     equal_cuts,
@@ -111,7 +112,7 @@ def chosen(codes, currency, cost, rng) -> tuple[tuple[int, ...], Pieces]:  # noq
     """Return cuts of the exponential mechanism, each paid for."""
     session = MemorySession(currency, "add-remove")
     curator = Curator(
-        DOMAIN, MemoryCounter(Dataset(DOMAIN, codes[None].astype(np.uint16))), session
+        Kernel(DOMAIN, MemoryCounter(Dataset(DOMAIN, codes[None].astype(np.uint16))), session)
     )
     variable = Variable(name="income", size=POSITIONS, positions=POSITIONS, low=0.0, high=HIGH)
     return buy_edges(curator, "edges", variable, BINS - 1, cost, replicate=0), ()

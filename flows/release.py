@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prefect import State, Task, flow
 from prefect.states import Completed
 
-from dp_core.errors import BadInput, DataRefused, SchemaViolation
+from dp_core.errors import BadInput, SchemaViolation
 from dp_core.plan.plan import Plan, make_plan
 from flows.engine.engine_failures import without_data
 from flows.monitoring import log
@@ -21,8 +21,11 @@ from flows.monitoring.prefect_artifacts import ReleaseArtifacts
 from flows.monitoring.prefect_runs import tag_flow_run
 from flows.monitoring.stage_clock import follow_stages
 from flows.releases.opening import Opening, forget_lost, give_back, needs_data
+from tasks.confidential import connection
+from tasks.confidential.client import Client
+from tasks.confidential.connection import Connection
+from tasks.confidential.public_run import PublicRun
 from tasks.ledger.reservations import Charge
-from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.earlier_releases import load_plan, load_release
 from tasks.run.last_stop import stop_noted
 from tasks.run.release_run import Progress, silent
@@ -45,7 +48,7 @@ from tasks.stages.reconstruct import reconstruct
 from tasks.stages.stage_task import StageResult
 from tasks.stages.synthesize import synthesize
 from tasks.stages.validate_schema import discretize, validate_schema
-from tasks.support.dask_cluster import dask_client
+from tasks.support.dask_cluster import check_address, dask_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,20 +57,30 @@ _PROGRESS: ContextVar[Progress] = ContextVar("progress", default=silent)
 _PLAN: ContextVar[Plan | None] = ContextVar("plan", default=None)
 
 
+_CONNECTION: ContextVar[Connection | None] = ContextVar("connection", default=None)
+
+
 @contextmanager
-def called_with(progress: Progress, plan: Plan | None = None) -> Iterator[None]:
+def called_with(
+    progress: Progress,
+    plan: Plan | None = None,
+    confidential: Connection | None = None,
+) -> Iterator[None]:
     """Pass values to the flow that are not parameters, because Prefect stores parameters.
 
     Args:
         progress: Called with the name of a stage and the part of it that is done, 0 to 1.
         plan: Plan of the spec, if the caller has made it; by default the flow makes it.
+        confidential: Connection to the process that may see the data, if the caller has started it;
+            by default the flow starts it.
     """
-    tokens = _PROGRESS.set(progress), _PLAN.set(plan)
+    tokens = _PROGRESS.set(progress), _PLAN.set(plan), _CONNECTION.set(confidential)
     try:
         yield
     finally:
         _PROGRESS.reset(tokens[0])
         _PLAN.reset(tokens[1])
+        _CONNECTION.reset(tokens[2])
 
 
 def plan_of_caller() -> Plan | None:
@@ -152,7 +165,7 @@ def carry_out(
     dask: str | None = None,
     keep_confidential: bool = False,
     perform: Perform = Task.__call__,
-) -> ConfidentialRun:
+) -> PublicRun:
     """Make a release, or continue one that stopped, and return its run.
 
     If bad input stops the release before anything was charged, its reservation is returned.
@@ -174,12 +187,21 @@ def carry_out(
     # Noted once the lease is free: what stops a second process is no stop of the first.
     with stop_noted(plan.spec.release), ExitStack() as until_the_end:
         # A cluster that cannot be used is refused before anything is reserved.
-        client = until_the_end.enter_context(dask_client(dask, plan.spec.dask))
+        started = _CONNECTION.get()
+        confidential = Client(connection.connect if started is None else lambda: started)
+        until_the_end.callback(confidential.close)
+        client = None
+        if dask is not None or plan.spec.dask is not None:
+            check_address(dask)
+            where, security = confidential.cluster(dask, spec.absolute())
+            joined = dask_client(where, plan.spec.dask if dask is None else None, security)
+            client = until_the_end.enter_context(joined)
         opening = Opening(
             plan,
             spec,
             out,
             until_the_end,
+            confidential,
             keep_confidential=keep_confidential,
             progress=_PROGRESS.get(),
         )
@@ -194,9 +216,6 @@ def carry_out(
         try:
             make_release(run, reserved, log.with_log_lines(perform))
         except BadInput as error:
-            if run.began_attempt and not isinstance(error, DataRefused):
-                # Of an attempt that another process began, it is not known what was seen.
-                run.judge("unreadable")
             if give_back(run) and isinstance(error, SchemaViolation):
                 raise SchemaViolation(
                     f"{error.message} Nothing was spent.", row="data-do-not-fit"
@@ -205,9 +224,7 @@ def carry_out(
     return run
 
 
-def make_release(
-    run: ConfidentialRun, reserved: StageResult, perform: Perform = Task.__call__
-) -> None:
+def make_release(run: PublicRun, reserved: StageResult, perform: Perform = Task.__call__) -> None:
     """Run every stage that is not done yet, then publish if that is allowed.
 
     Each task takes the results that it waits for, so Prefect draws them as its graph. The ledger
@@ -269,7 +286,7 @@ def make_release(
     tidy(run)
 
 
-def _tell_committed(run: ConfidentialRun, charges: Sequence[Charge]) -> None:
+def _tell_committed(run: PublicRun, charges: Sequence[Charge]) -> None:
     log.log_commit(run, charges)
     log.say_commit(run, charges)
 

@@ -273,3 +273,27 @@ def says(request: pytest.FixtureRequest) -> Iterator[Callable[[ReleaseError | st
 
     yield check
     assert heard, "What was provoked was not compared with the runbook."
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_in_this_process() -> Iterator[None]:
+    """Let releases read their data in the process of the test, which patches what they use."""
+    from tasks.confidential import connection
+
+    def connect() -> Any:
+        from tests.confidential_side import InThisProcess
+
+        return InThisProcess()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "connect", connect)
+        yield
+
+
+@pytest.fixture
+def data_in_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let releases read their data in a process of its own, as they do outside tests."""
+    from tasks.confidential import connection
+    from tasks.confidential.process import start
+
+    monkeypatch.setattr(connection, "connect", lambda: connection.ProcessConnection(start()))

@@ -15,6 +15,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.schema.linked.linked_tables import LinkedTables
 
 NO_MEMBER = NO_OTHER = 2
@@ -90,4 +91,4 @@ def counter_of(file, most=3, least=0):
 def curator_of(file, currency, neighbours="add-remove", most=3):
     """Return the curator of a file, and its session."""
     session = MemorySession(currency, neighbours, shares=linked(most).shares)
-    return Curator(domain(most), counter_of(file, most), session), session
+    return Curator(Kernel(domain(most), counter_of(file, most), session)), session

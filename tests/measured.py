@@ -14,6 +14,7 @@ from dp_core.kernel.cost.currency import Currency, Kind
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.counting_queries import Queries
 from dp_core.kernel.questions.statistic import Sum
@@ -58,7 +59,7 @@ def curator_of(
 ) -> tuple[Curator, MemorySession]:
     """Return a curator of records in memory, and the session that pays up to `limit` for it."""
     session = MemorySession(Currency(kind, limit), neighbours)
-    return Curator(data.domain, MemoryCounter(data), session), session
+    return Curator(Kernel(data.domain, MemoryCounter(data), session)), session
 
 
 def select_in_memory(

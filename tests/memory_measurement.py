@@ -10,6 +10,7 @@ from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.methods.method_inputs import MethodInputs
 from tests.measured import NONE
 
@@ -34,7 +35,7 @@ def measure_in_memory(
     """
     session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
     inputs = MethodInputs(
-        curator=Curator(variables.domain, MemoryCounter(data), session),
+        curator=Curator(Kernel(variables.domain, MemoryCounter(data), session)),
         domain=variables.domain,
         measure_cost=Fraction(epsilon),
         rng=np.random.default_rng(seed),

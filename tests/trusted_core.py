@@ -36,9 +36,9 @@ CONFIDENTIAL = ("dp_core.confidential", "tasks.inputs", "tasks.validation", "tas
 """Rooms that hold rows or exact counts."""
 HANDLES = (
     "dp_core.kernel.counting.marginal",
-    "tasks.run.confidential_run",
-    "tasks.run.internal_evaluation",
-    "tasks.run.internal_inference",
+    "tasks.confidential.confidential_run",
+    "tasks.confidential.internal_evaluation",
+    "tasks.confidential.internal_inference",
 )
 """Modules whose objects reach rows or exact counts, or whose functions take an opened file: a
 module that imports one may hold them."""

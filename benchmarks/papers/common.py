@@ -22,6 +22,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Neighbours, Noise, Stage
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import Model, Reconstructor
@@ -198,7 +199,7 @@ def models(plan: Plan, data: Dataset, *, public_rows: bool = True) -> list[Model
 
 def _curator(plan: Plan, data: Dataset) -> Curator:
     session = MemorySession(plan.currency, plan.spec.privacy.neighbours)
-    return Curator(plan.spec.schema.domain, MemoryCounter(data), session)
+    return Curator(Kernel(plan.spec.schema.domain, MemoryCounter(data), session))
 
 
 def synthetic(plan: Plan, data: Dataset, *, public_rows: bool = True) -> list[Dataset]:

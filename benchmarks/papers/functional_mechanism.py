@@ -34,6 +34,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.regressions.features import Features
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
@@ -124,7 +125,7 @@ def released(data: Dataset, variables: Variables, epsilon: str, **options: objec
     method = SequentialRegression(**options)  # type: ignore[arg-type]
     cost = Fraction(epsilon)
     session = MemorySession(Currency("pure", cost), "replace-one")
-    curator = KnownRows(variables.domain, MemoryCounter(data), session)
+    curator = KnownRows(Kernel(variables.domain, MemoryCounter(data), session))
     zeros = StructuralZeros()
     answers = method.measure(
         MethodInputs(

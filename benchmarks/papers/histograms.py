@@ -34,6 +34,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.methods import registry
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.column_histograms import (
@@ -78,7 +79,7 @@ def asked(counts: Counts, epsilon: str) -> tuple[Curator, Variables, Fraction]:
     cost = Fraction(epsilon)
     session = MemorySession(Currency("pure", cost), "add-remove")
     counter = MemoryCounter(Dataset(variables.domain, codes))
-    return Curator(variables.domain, counter, session), variables, cost
+    return Curator(Kernel(variables.domain, counter, session)), variables, cost
 
 
 def plain(counts: Counts, epsilon: str) -> Floats:

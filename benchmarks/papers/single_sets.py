@@ -17,6 +17,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Neighbours
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Synthesizer
@@ -84,4 +85,5 @@ def known_rows(
         def public_rows(self) -> int | None:
             return rows
 
-    return KnownRows(domain, counter, MemorySession(Currency("pure", epsilon), neighbours))
+    session = MemorySession(Currency("pure", epsilon), neighbours)
+    return KnownRows(Kernel(domain, counter, session))

@@ -22,6 +22,7 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.document import ProtectedUnit
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.plan.plan import Plan
@@ -231,5 +232,5 @@ def _check(plan: Plan, session: AuditedSession, seed: int) -> None:
     references = tuple(
         rng.integers(0, 9, domain.project(table).sizes, dtype=np.int64) for table in tables
     )
-    curator = Curator(domain, counter, session)
+    curator = Curator(Kernel(domain, counter, session))
     curator.check("distances", TableChecks(tables, references), cost)

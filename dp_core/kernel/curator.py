@@ -1,11 +1,7 @@
-"""The curator: the only module that turns confidential counts into public values.
+"""The curator: whom methods ask about the confidential file. Public values only.
 
-A curator holds the counter of the confidential file and the release's session with the ledger.
-Every result is charged, drawn once, stored and committed before it is returned.
-
-Where households are the units, the counter counts in shares (`HouseholdCounter`): events are
-calibrated, charged and drawn in shares, and the ledger stores whole numbers of shares. The curator
-returns them, and the scale of their noise, divided by the number of shares: in households.
+It makes a request of each question, and returns the answer as a released value. The kernel answers:
+in this process, or in the one that holds the data.
 """
 
 from __future__ import annotations
@@ -17,65 +13,49 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.currency import Currency, NoiseScale, choice_event
-from dp_core.kernel.cost.sensitivity import Bounds, count_l1, count_l2_squared, in_shares
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.household_values import in_households, scale_in_households
-from dp_core.kernel.counting.marginal import Counter
-from dp_core.kernel.drawn_question import DrawnQuestion, rebuilt_extension
-from dp_core.kernel.errors import BadInput
-from dp_core.kernel.ledger.session import Session
-from dp_core.kernel.mechanisms import additive_noise, private_choice
+from dp_core.kernel.drawn_question import DrawnQuestion
+from dp_core.kernel.kernel import Answering
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
-from dp_core.kernel.mechanisms.grant import Grant, Step
-from dp_core.kernel.noise.threaded_noise import add_in_pieces
+from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Neighbours, Noise, Relation, Stage
 from dp_core.kernel.questions.counting_queries import Queries
-from dp_core.kernel.questions.descriptions import of_type
-from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
+from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
-from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic, check_codes
+from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic
 from dp_core.kernel.questions.table_checks import TableChecks
-from dp_core.kernel.questions.vetted import Asked, asked_in_shares, bounds, rebuilt
+from dp_core.kernel.questions.vetted import Asked
 from dp_core.kernel.released import Answers, Charged, Measurement, Totals
-from dp_core.kernel.step_names import batch_name, interaction_step, step_name, table_step
+from dp_core.kernel.requests import Choices, Drawn, Interactions, Noisy, Tables, plain_cliques
 
 
 class Curator:
-    """Answers questions about the confidential file, each against a grant."""
+    """Asks questions about the confidential file, each against a grant.
 
-    def __init__(self, domain: Domain, counter: Counter, session: Session) -> None:
-        """Create the curator of one release.
+    Where households are the units, it returns values, and the scale of their noise, in households.
+    """
+
+    def __init__(self, kernel: Answering) -> None:
+        """Ask a kernel.
 
         Args:
-            domain: All columns of the file and their numbers of codes.
-            counter: Exact counts of the confidential file.
-            session: The release's open reservation, which pays for every answer.
-
-        Raises:
-            ValueError: if the counter counts in other units than the session charges for.
+            kernel: Answers the requests of one release.
         """
-        # privacy: a unit changes counts in shares by S; with the sensitivity of records the noise
-        # would be S times too small.
-        if getattr(counter, "shares", 1) != session.relation.shares:
-            raise ValueError(
-                f"The counter counts in 1/{getattr(counter, 'shares', 1)} of a record, and the"
-                f" session charges for counts in 1/{session.relation.shares}."
-            )
-        self._domain = domain
-        self._counter = counter
-        self._session = session
+        self._kernel = kernel
+        self._facts = kernel.facts
 
     @property
     def domain(self) -> Domain:
         """All columns of the file and their numbers of codes."""
-        return self._domain
+        return self._facts.domain
 
     @property
     def relation(self) -> Relation:
         """The neighbouring relation of the release, with the largest number of rows of a unit."""
-        return self._session.relation
+        return self._facts.relation
 
     @property
     def neighbours(self) -> Neighbours:
@@ -88,7 +68,7 @@ class Curator:
     @property
     def currency(self) -> Currency:
         """The currency of the release, with its total."""
-        return self._session.currency
+        return self._facts.currency
 
     def count_noise(self, cost: Fraction) -> NoiseScale:
         """Return the noise on each cell of a table of counts, in records or households. Public.
@@ -96,7 +76,7 @@ class Curator:
         Args:
             cost: Budget of the table, in the release's currency.
         """
-        return self._noise(cost, self._count_bounds())
+        return self._noise(cost, self._facts.count_bounds())
 
     def statistic_noise(self, statistic: Statistic, cost: Fraction) -> NoiseScale:
         """Return the noise on each entry of a statistic, in the statistic's unit. Public.
@@ -108,8 +88,8 @@ class Curator:
         Raises:
             BadInput: if the statistic cannot be asked of linked tables.
         """
-        asked = self._asked(Statistic, statistic)  # type: ignore[type-abstract]
-        return self._noise(cost, self._bounds_in_shares(asked))
+        asked = self._facts.asked(Statistic, statistic)  # type: ignore[type-abstract]
+        return self._noise(cost, self._facts.bounds_in_shares(asked))
 
     def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
         """Return the scale of the noise that `choose` adds, in units of the scores. Public.
@@ -121,8 +101,8 @@ class Curator:
         Raises:
             BadInput: if the statistic cannot be asked of linked tables.
         """
-        asked = self._asked(Statistic, statistic)  # type: ignore[type-abstract]
-        scale = choice_event(self.currency, cost, self._bounds_in_shares(asked)[0]).scale
+        asked = self._facts.asked(Statistic, statistic)  # type: ignore[type-abstract]
+        scale = choice_event(self.currency, cost, self._facts.bounds_in_shares(asked)[0]).scale
         return scale_in_households(scale, self.relation.shares)
 
     def measure(
@@ -154,29 +134,13 @@ class Curator:
             one cell of a table, so its sensitivity is that of a histogram. So is each share of a
             household; see `in_shares`.
         """
-        _, l1, l2_squared = self._count_bounds()
-        cliques = _plain_cliques(cliques)
-        steps = [
-            Step(
-                stage=stage,
-                name=table_step(clique, replicate, round),
-                cost=cost,
-                event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
-                shape=self._domain.project(clique).sizes,
-            )
-            for clique, cost in zip(cliques, costs, strict=True)
-        ]
-
-        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            counts = self._counter.count(cliques)
-            return add_in_pieces(
-                additive_noise.add, [counts[clique].counts for clique in cliques], grants
-            )
-
-        results = self._session.perform(batch_name(stage, replicate, round), steps, draw)
+        cliques = plain_cliques(cliques)
+        results = self._kernel.answer(
+            Tables(stage=stage, replicate=replicate, round=round, cliques=cliques, costs=costs)
+        )
         return tuple(
             Measurement(
-                domain=self._domain.project(clique),
+                domain=self.domain.project(clique),
                 values=self._in_units(values),
                 **self._paid(grant, replicate, round),
             )
@@ -213,36 +177,13 @@ class Curator:
             Each is one event of exactly its cost, at the interaction's own L1 and L2 sensitivities;
             see `Interaction`.
         """
-        cliques = _plain_cliques(cliques)
-        asked = [Interaction(clique, self._domain.project(clique).sizes) for clique in cliques]
-        # privacy: a record changes all entries, and the accounting allows this many in each set.
-        if sum(of.length for of in asked) > MOST_ENTRIES:
-            raise ValueError(
-                f"Interactions that are measured together have at most {MOST_ENTRIES:,} entries."
+        cliques = plain_cliques(cliques)
+        asked = [Interaction(clique, self.domain.project(clique).sizes) for clique in cliques]
+        results = self._kernel.answer(
+            Interactions(
+                stage=stage, replicate=replicate, round=round, cliques=cliques, costs=costs
             )
-        steps = []
-        for of, cost in zip(asked, costs, strict=True):
-            _, l1, l2_squared = self._bounds(asked_in_shares(of, self.relation))
-            steps.append(
-                Step(
-                    stage=stage,
-                    name=interaction_step(of.clique, replicate, round),
-                    cost=cost,
-                    event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
-                    shape=(of.length,),
-                    asks=of.to_json(),
-                )
-            )
-
-        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            counts = self._counter.count(cliques)
-            # privacy: the sensitivities are proven for whole numbers, not for floats.
-            exact = [of.of_table(counts[of.clique].counts) for of in asked]
-            return add_in_pieces(additive_noise.add, exact, grants)
-
-        # `measure` may have a batch in the same stage, set and round.
-        batch = f"{batch_name(stage, replicate, round)}-interactions"
-        results = self._session.perform(batch, steps, draw)
+        )
         return tuple(
             Totals(
                 of=of,
@@ -358,27 +299,17 @@ class Curator:
         Privacy:
             One event of at most `cost`, with the extension's proof.
         """
-        asked = rebuilt_extension(question)
-        # privacy: the proofs of these mechanisms are for counts of records.
-        if self.relation.shares > 1:
-            raise BadInput(
-                f"{asked.WHAT} is not possible where households are the units of privacy:"
-                f" {asked.INSTEAD}."
+        ((grant, stored),) = self._kernel.answer(
+            Drawn(
+                stage=stage,
+                replicate=replicate,
+                round=round,
+                question=question,
+                name=name,
+                cost=cost,
+                batch=batch,
             )
-        planned = Step(
-            stage=stage,
-            name=name,
-            cost=cost,
-            event=asked.event(self.currency, cost, self.relation),
-            shape=asked.shape(self._domain),
-            asks=asked.asks(self._domain),
         )
-
-        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            return [asked.draw(self._counter, self._domain, grants[0])]
-
-        whole = f"{batch_name(stage, replicate, round)}-{batch}"
-        ((grant, stored),) = self._session.perform(whole, [planned], draw)
         return grant, stored
 
     def perturb(
@@ -497,33 +428,12 @@ class Curator:
                 pays in `gaussian`, which cannot pay for a choice.
             BadInput: if the statistic cannot be asked of linked tables.
         """
-        asked = self._asked(TableStatistic, statistic)  # type: ignore[type-abstract]
-        sensitivity = self._bounds(asked)[0]
-        name, several = step_name(step, replicate, 0), len(costs) > 1
-        events = {cost: choice_event(self.currency, cost, sensitivity) for cost in set(costs)}
-        # The receipt identifies the list of candidates, so that the index is never applied to
-        # another list after a change of the program.
-        asks = {**asked.to_json(), "among": digest([*map(list, asked.cliques)])}
-        steps = [
-            Step(
-                stage=stage,
-                name=f"{name}, choice {number}" if several else name,
-                cost=cost,
-                event=events[cost],
-                shape=(1,),
-                asks=asks,
+        drawn = self._kernel.answer(
+            Choices(
+                stage=stage, replicate=replicate, question=statistic, step=step, costs=tuple(costs)
             )
-            for number, cost in enumerate(costs, start=1)
-        ]
-
-        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            exact = asked.exact(self._counter)
-            return [
-                np.array([private_choice.choose(exact, grant)], dtype=np.int64) for grant in grants
-            ]
-
-        batch = f"{batch_name(stage, replicate, 0)}-{step}"
-        return tuple(int(value[0]) for _, value in self._session.perform(batch, steps, draw))
+        )
+        return tuple(int(value[0]) for _, value in drawn)
 
     def _perturb(
         self,
@@ -537,46 +447,12 @@ class Curator:
         round: int,
     ) -> tuple[Asked, Grant, NDArray[np.int64]]:
         """Return what was asked, the grant, and the noisy values as stored: in shares."""
-        asked = self._asked(kind, question)
-        _, l1, l2_squared = self._bounds(asked)
-        planned = Step(
-            stage=stage,
-            name=step_name(step, replicate, round),
-            cost=cost,
-            event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
-            shape=(asked.length,),
-            asks=asked.to_json(),
+        asked = self._facts.asked(kind, question)
+        request = Noisy(
+            stage=stage, replicate=replicate, round=round, question=question, step=step, cost=cost
         )
-
-        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            exact = asked.exact(self._counter)
-            # privacy: the sensitivities are proven for whole numbers, not for floats.
-            assert exact.dtype == np.int64
-            return add_in_pieces(additive_noise.add, [exact], grants)
-
-        batch = f"{batch_name(stage, replicate, round)}-{step}"
-        ((grant, values),) = self._session.perform(batch, [planned], draw)
+        ((grant, values),) = self._kernel.answer(request)
         return asked, grant, values
-
-    def _asked(self, kind: type[Asked], question: Statistic) -> Asked:
-        """Return a question as it is put to the counter: in shares, if a unit has several."""
-        # privacy: from here on nothing of the object that a method brought is used.
-        return asked_in_shares(rebuilt(kind, question), self.relation)
-
-    def _bounds(self, asked: Statistic) -> Bounds:
-        """Return the proven sensitivities of a statistic of the counter's counts. Public."""
-        # privacy: the sensitivities are proven for the codes that the statistic claims.
-        found = self._bounds_in_shares(asked)
-        check_codes(asked, self._domain)
-        return found
-
-    def _bounds_in_shares(self, asked: Statistic) -> Bounds:
-        return in_shares(self.relation, bounds(asked, self.relation))
-
-    def _count_bounds(self) -> Bounds:
-        """Return the sensitivities of a table of the counter's counts."""
-        l1, l2_squared = count_l1(self.relation), count_l2_squared(self.relation)
-        return in_shares(self.relation, (1, l1, l2_squared))
 
     def _noise(self, cost: Fraction, found: Bounds) -> NoiseScale:
         """Return noise for sensitivities in shares, in households."""
@@ -597,21 +473,7 @@ class Curator:
 
         Where households are the units, it is the number of households.
         """
-        # privacy: under replace-one a person can be replaced by one with fewer rows, so the number
-        # of rows is public only if a unit is one row. A household is one record of S shares,
-        # whatever its members are.
-        if not self.relation.rows_public:
-            return None
-        total = int(self._counter.count([()])[()].counts)
-        # With another remainder than 0 a household would have lost pair rows.
-        assert total % self.relation.shares == 0
-        return total // self.relation.shares
-
-
-def _plain_cliques(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
-    # privacy: a name of another type could claim to be one column, and be written as another.
-    found: tuple[Clique, ...] = of_type(tuple[Clique, ...], [*map(list, cliques)])
-    return found
+        return self._kernel.public_rows()
 
 
 class _PaidFields(TypedDict):

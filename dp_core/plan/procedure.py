@@ -19,6 +19,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.ledger.session import Session
 from dp_core.kernel.privacy import Stage
 from dp_core.kernel.released import Measurement, Totals
@@ -105,13 +106,13 @@ def ask_all(plan: Plan, counter: Counter, session: Session) -> Answered:
         ReleaseError: if the budget or the domain does not allow it.
     """
     bought: tuple[Released, ...] = ()
-    stored = Curator(plan.spec.schema.stored.domain, counter, session)
+    stored = Curator(Kernel(plan.spec.schema.stored.domain, counter, session))
     if plan.spec.schema.private:
         bought = choose_domain(plan, stored)
         plan = resolved_plan(plan, choose(plan.spec.schema, bought))
     if plan.spec.schema.recoded:
         counter = CoarseCounter(counter, recoding(plan.spec.schema))
-    curator = Curator(plan.spec.schema.domain, counter, session)
+    curator = Curator(Kernel(plan.spec.schema.domain, counter, session))
     basics = tuple(
         item for replicate in replicates(plan) for item in measure_basics(plan, curator, replicate)
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dp_core.lab.comparison.cells import Cell, CellStore, Declaration, Result, document
-from flows.processes.child_process import environment
+from tasks.support.process_environment import environment
 
 _LOOK = 0.02
 """Seconds between polls of the running processes."""

@@ -18,7 +18,8 @@ from typing import Any
 
 from dp_core import errors
 from dp_core.errors import StageFailed
-from flows.processes.child_process import environment, interrupt, stop
+from flows.processes.child_process import interrupt, stop
+from tasks.support.process_environment import environment
 
 CHILD = "flows.notebook.child"
 """Makes the release of a job, and is interrupted if its caller ends."""

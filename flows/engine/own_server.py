@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from flows.engine.forked_server import ForkedServer, can_fork, end_with_parent
+from flows.engine.forked_server import ForkedServer
 from flows.engine.prefect_tables import lay_tables, need_whole_server
 from flows.engine.site_settings import (
     EPHEMERAL,
@@ -39,6 +39,7 @@ from flows.engine.site_settings import (
     prefect_settings,
     prefects_home,
 )
+from tasks.support.forked_process import can_fork, end_with_parent
 
 if TYPE_CHECKING:
     from prefect.settings import Settings

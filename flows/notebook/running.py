@@ -20,7 +20,8 @@ from dp_core.errors import ReleaseError, StageFailed
 from dp_core.text.pages.page import Page, Sentence
 from dp_core.text.pages.printed import Printed
 from dp_core.text.pages.python_words import in_python
-from flows.processes.child_process import environment, stop
+from flows.processes.child_process import stop
+from tasks.support.process_environment import environment
 
 CHILD = "flows.notebook.child"
 INTERRUPTED = "The release was interrupted; nothing is lost. Call `run` again, or `resume(NAME)`."

@@ -12,10 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import Any
-
-from tasks.support.process_environment import python_environment
 
 PATIENCE = 60.0
 """Seconds that an interrupted process gets to stop by itself."""
@@ -27,13 +24,6 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
-
-
-def environment() -> dict[str, str]:
-    """Return the environment: UTF-8, and a PYTHONPATH on which the process finds this program."""
-    root = str(Path(__file__).parents[2])
-    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    return {**python_environment(), "PYTHONPATH": os.pathsep.join(dict.fromkeys([*known, root]))}
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:

@@ -18,20 +18,21 @@ from flows.monitoring import log
 from flows.monitoring.prefect_events import tell_release
 from flows.monitoring.prefect_runs import end_dead_runs
 from flows.releases.start_check import check_start, is_publishing, require_known_results
+from tasks.confidential.client import Client
+from tasks.confidential.public_run import PublicRun
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
-from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.earlier_releases import keep_plan
 from tasks.run.home import home, home_id, open_ledger
 from tasks.run.home_notes import remove_stop
+from tasks.run.public_files import read_released, synthetic_codes, synthetic_files
 from tasks.run.release_run import Progress, Run, silent
 from tasks.run.stage_table import CONFIDENTIAL_STAGES
 from tasks.stages.choose_domain import read_domain
 from tasks.stages.measure_analyses import read_analyses
 from tasks.stages.measure_marginals import read_selections
-from tasks.stages.reconstruct import read_released, restored_models
-from tasks.stages.synthesize import synthetic_codes, synthetic_files
+from tasks.stages.reconstruct import restored_models
 from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Opening:
         spec: Path of its spec.
         out: Folder of the bundle.
         until_the_end: Gives up the lease when the flow ends.
+        confidential: Client of the process that may see the data.
         keep_confidential: Keep the confidential folder (codes, and rows copied from a database or
             panel) when the release is finished; False by default.
         progress: Called with a stage's name and the part of it that is done; by default nothing.
@@ -56,9 +58,10 @@ class Opening:
     spec: Path
     out: Path
     until_the_end: ExitStack
+    confidential: Client
     keep_confidential: bool = False
     progress: Progress = silent
-    _run: ConfidentialRun | None = field(default=None, init=False)
+    _run: PublicRun | None = field(default=None, init=False)
 
     @property
     def folder(self) -> RunFolder:
@@ -66,7 +69,7 @@ class Opening:
         return RunFolder(home(), self.plan.spec.release)
 
     @property
-    def run(self) -> ConfidentialRun:
+    def run(self) -> PublicRun:
         """The run, once it is open."""
         assert self._run is not None
         return self._run
@@ -97,7 +100,7 @@ class Opening:
         folder.begin(spec=spec, out=out)
         remove_stop(folder)
         keep_plan(folder, self.plan.document())
-        self._run = ConfidentialRun(
+        self._run = PublicRun(
             planned=self.plan,
             spec_path=spec,
             out=out,
@@ -107,6 +110,7 @@ class Opening:
             reservation=reservation,
             keep_confidential=self.keep_confidential,
             progress=self.progress,
+            confidential=self.confidential,
         )
         log.say_opening(self._run)
 
@@ -162,11 +166,11 @@ def give_back(run: Run) -> bool:
     return True
 
 
-def forget_lost(run: ConfidentialRun) -> None:
+def forget_lost(run: PublicRun) -> None:
     """Mark finished stages as not done if their result is still needed and cannot be read."""
     if run.folder.facts_of("publish") is not None:
         return
-    products: dict[str, Callable[[ConfidentialRun], object]] = {
+    products: dict[str, Callable[[PublicRun], object]] = {
         "domain": read_domain,
         "select": read_selections,
         "measure": read_released,
@@ -177,11 +181,12 @@ def forget_lost(run: ConfidentialRun) -> None:
     }
     for stage, read in products.items():
         _forget_unless(read, run, stage)
-    if needs_data(run):
-        _forget_unless(_open_codes, run, "discretize")
+    coded = run.folder.facts_of("discretize") is not None
+    if coded and needs_data(run) and not run.confidential.readable(run):
+        run.folder.forget("discretize")
 
 
-def needs_data(run: ConfidentialRun) -> bool:
+def needs_data(run: PublicRun) -> bool:
     """Return whether a stage that reads the confidential data is not done yet."""
     if run.reuses:
         return False
@@ -189,9 +194,7 @@ def needs_data(run: ConfidentialRun) -> bool:
     return any(run.folder.facts_of(stage) is None for stage in stages)
 
 
-def _forget_unless(
-    read: Callable[[ConfidentialRun], object], run: ConfidentialRun, stage: str
-) -> None:
+def _forget_unless(read: Callable[[PublicRun], object], run: PublicRun, stage: str) -> None:
     if run.folder.facts_of(stage) is None:
         return
     try:
@@ -200,21 +203,17 @@ def _forget_unless(
         run.folder.forget(stage)
 
 
-def _open_codes(run: ConfidentialRun) -> None:
-    _open_chunks(run.stored)
-
-
-def _open_sets(run: ConfidentialRun) -> None:
+def _open_sets(run: PublicRun) -> None:
     import pyarrow.parquet as pq
 
     for number in range(1, run.spec.sets + 1):
-        _open_chunks(synthetic_codes(run, number))
+        _require_chunks(synthetic_codes(run, number))
         for file in synthetic_files(run, number):
             with pq.ParquetFile(file):
                 pass
 
 
-def _open_chunks(store: CodeStore) -> None:
-    """Read every chunk of a store, so that a missing or damaged file raises an error."""
+def _require_chunks(store: CodeStore) -> None:
+    """Read every chunk of a set's codes, so that a missing or damaged file raises an error."""
     for chunk in range(store.chunks):
         store.read(chunk)

@@ -108,6 +108,23 @@ def acquire(book: Transaction, release: str, holder: Holder) -> Lease:
     return Lease(release, fence, holder)
 
 
+def held(book: Transaction, release: str, fence: int) -> Lease:
+    """Return the lease of a release that another process of this run took.
+
+    Args:
+        book: The ledger.
+        release: Name of the release.
+        fence: Fence of the lease.
+
+    Raises:
+        StageFailed: if another process took over.
+    """
+    found = _find(book, release)
+    if found is None or found.fence != fence:
+        raise _taken_over(release)
+    return Lease(release, fence, _holder(release, found.holder))
+
+
 def require(book: Transaction, lease: Lease) -> None:
     """Check that no other process took over the lease; an expired lease passes the check.
 
@@ -115,11 +132,15 @@ def require(book: Transaction, lease: Lease) -> None:
         StageFailed: if another process took over.
     """
     if not _is_current(book, lease):
-        raise StageFailed(
-            f"Another process took over release {lease.release!r} while this one did not respond,"
-            f" so this one stops. `dp-release status {lease.release}` shows the state.",
-            row="taken-over",
-        )
+        raise _taken_over(lease.release)
+
+
+def _taken_over(release: str) -> StageFailed:
+    return StageFailed(
+        f"Another process took over release {release!r} while this one did not respond, so this"
+        f" one stops. `dp-release status {release}` shows the state.",
+        row="taken-over",
+    )
 
 
 def renew(book: Transaction, lease: Lease) -> None:

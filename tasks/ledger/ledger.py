@@ -15,6 +15,7 @@ from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.plan.plan import Plan
 from dp_core.policies.all_policies import POLICIES
+from tasks.ledger import leases
 from tasks.ledger.account_decisions import Decisions
 from tasks.ledger.anchors.adoption import Adopted, adopt
 from tasks.ledger.database.ledger_database import Damaged
@@ -80,6 +81,19 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
             StageFailed: if another process has the lease.
         """
         return leased(self._database, release, home)
+
+    def joined(self, release: str, fence: int) -> ReleaseWriter:
+        """Return a writer under the lease that another process of the same run holds and renews.
+
+        Args:
+            release: Name of the release.
+            fence: Fence of the lease.
+
+        Raises:
+            StageFailed: if the lease has another fence.
+        """
+        with self._database.reading() as book:
+            return ReleaseWriter(self._database, leases.held(book, release, fence))
 
     def adopt(self, *, by: str, reason: str) -> Adopted:
         """Accept this ledger although its anchor refuses it, after checking every entry.

@@ -1,7 +1,7 @@
 """One run of one release: its plan, its folder, its reservation, and what its stages share.
 
 A `Run` has no handle to the confidential data. Stages that read the data take a `ConfidentialRun`
-(`tasks.run.confidential_run`).
+(`tasks.confidential.confidential_run`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dp_core.kernel.released import Totals
 from dp_core.plan import procedure
 from dp_core.policies.stage_grant import StageGrant
-from tasks.run.confidential_run import ConfidentialRun
+from tasks.confidential.public_run import PublicRun
 from tasks.run.release_run import Run
 from tasks.stages.stage_task import granted_stage
 
@@ -15,7 +15,7 @@ DOMAIN = "domain.parquet"
 
 
 @granted_stage("domain")
-def choose_domain(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, object]:
+def choose_domain(run: PublicRun, grant: StageGrant) -> Mapping[str, object]:
     """Measure noisy counts for the private bins and levels, and choose them.
 
     After a crash, committed results are read back: that costs nothing, and the choice is the same.
@@ -23,7 +23,7 @@ def choose_domain(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
     from dp_core.bundle.files.marginals_file import write_marginals
     from dp_core.plan.chosen_domain import choose
 
-    released = procedure.choose_domain(run.planned, run.stored_curator(grant))
+    released = procedure.choose_domain(run.planned, run.curator(grant, "stored"))
     schema = run.planned.spec.schema
     write_marginals(run.folder.public / DOMAIN, released, schema)
     choices = choose(schema, released)

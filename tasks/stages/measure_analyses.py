@@ -13,10 +13,11 @@ from dp_core.plan.steps import posterior_draws
 from dp_core.plan.steps.statistics_measurement import statistic_answers
 from dp_core.policies.stage_grant import StageGrant
 from dp_core.tables.results import Records, Released
-from tasks.run.confidential_run import ConfidentialRun
+from tasks.confidential.public_run import PublicRun
+from tasks.run.public_files import MARGINALS, read_released
 from tasks.run.release_run import Run
-from tasks.stages.measure_marginals import MARGINALS, read_selections
-from tasks.stages.reconstruct import read_released, require_own_dependences
+from tasks.stages.measure_marginals import read_selections
+from tasks.stages.reconstruct import require_own_dependences
 from tasks.stages.stage_task import granted_stage
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ STAGE = "analyses"
 
 
 @granted_stage(STAGE)
-def measure_analyses(run: ConfidentialRun, grant: StageGrant) -> None:
+def measure_analyses(run: PublicRun, grant: StageGrant) -> None:
     """Measure the declared analyses, and add their sums to the file of all noisy results."""
     from dp_core.bundle.files.marginals_file import write_marginals
 
@@ -44,7 +45,7 @@ def measure_analyses(run: ConfidentialRun, grant: StageGrant) -> None:
     charged = _charged_questions(run)
     found = posterior_draws.measure_analyses(
         run.plan,
-        run.stored_curator(grant),
+        run.curator(grant, "stored"),
         before,
         selections,
         rows=rows if public and isinstance(rows, int) else None,

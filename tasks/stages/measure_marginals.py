@@ -11,7 +11,6 @@ import io
 import json
 from collections.abc import Mapping
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ import numpy as np
 from dp_core.errors import StageFailed
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.counting.linked_columns import with_members
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.released import Measurement
 from dp_core.methods.selection.selector import Dependences, Selection
@@ -29,17 +26,18 @@ from dp_core.plan.procedure import measure_basics as measured_basics
 from dp_core.plan.procedure import measure_selected, replicates, select
 from dp_core.policies.stage_grant import StageGrant
 from dp_core.tables.results import Released
-from tasks.run.confidential_run import ConfidentialRun
+from tasks.confidential.public_run import PublicRun
 from tasks.run.earlier_releases import committed_tables, require_committed
+from tasks.run.public_files import MARGINALS
 from tasks.run.release_run import Run
 from tasks.stages.choose_domain import read_domain
 from tasks.stages.stage_task import granted_stage, stage
 from tasks.support.run_folder import RunFolder, write_atomically
 
-SELECTION, ROUNDS, MARGINALS = "selection.json", "rounds.parquet", "marginals.parquet"
+SELECTION, ROUNDS = "selection.json", "rounds.parquet"
 
 
-def basics(run: ConfidentialRun, curator: Curator) -> tuple[Measurement, ...]:
+def basics(run: PublicRun, curator: Curator) -> tuple[Measurement, ...]:
     """Return the noisy number of rows and the one-way tables, if the plan pays for them.
 
     Committed results are read back, so a second call costs nothing.
@@ -52,20 +50,16 @@ def basics(run: ConfidentialRun, curator: Curator) -> tuple[Measurement, ...]:
 
 
 @granted_stage("count")
-def count_marginals(run: ConfidentialRun, _grant: StageGrant) -> None:
+def count_marginals(run: PublicRun, _grant: StageGrant) -> None:
     """Count, in one pass, the tables that are needed whatever the selection chooses.
 
     After a crash they are counted again, which costs no privacy.
     """
-    cliques = certain_cliques(run)
-    if run.schema.linked is not None:
-        # The weights of pair rows need the number of members (`HouseholdCounter`).
-        cliques = tuple(dict.fromkeys(map(with_members, cliques)))
-    run.row_counter.count(cliques, partial(run.progress, "count"))
+    run.confidential.work(run, "count")
 
 
 @granted_stage("basics")
-def measure_basics(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, object]:
+def measure_basics(run: PublicRun, grant: StageGrant) -> Mapping[str, object]:
     """Measure the number of rows and the one-way tables."""
     curator = run.curator(grant)
     basics(run, curator)
@@ -73,7 +67,7 @@ def measure_basics(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, obje
 
 
 @granted_stage("select")
-def select_marginals(run: ConfidentialRun, grant: StageGrant) -> None:
+def select_marginals(run: PublicRun, grant: StageGrant) -> None:
     """Choose the tables to measure with the selection's share of the budget.
 
     A selection that works in rounds also measures its tables here.
@@ -84,7 +78,7 @@ def select_marginals(run: ConfidentialRun, grant: StageGrant) -> None:
 
 
 @granted_stage("measure")
-def measure_marginals(run: ConfidentialRun, grant: StageGrant) -> None:
+def measure_marginals(run: PublicRun, grant: StageGrant) -> None:
     """Measure the selected tables, and write all noisy tables to the run's public folder."""
     from dp_core.bundle.files.marginals_file import write_marginals
 
@@ -167,13 +161,6 @@ def _read_dependences(found: Mapping[str, Any] | None) -> Dependences | None:
     # Runs of earlier versions lack the last two keys.
     unit, added = found.get("unit", 1), tuple(found.get("added", ()))
     return Dependences(pairs, tuple(found["values"]), found["stddev"], unit, added)
-
-
-def certain_cliques(run: Run) -> tuple[Clique, ...]:
-    """Return the cliques that are counted whatever the selection chooses."""
-    cliques: list[Clique] = [table.clique for table in run.plan.tables]
-    cliques += run.spec.selector.needs(run.spec.schema.domain)
-    return tuple(dict.fromkeys(cliques))
 
 
 def _read_records(run: Run, number: int) -> Dataset:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.errors import StageFailed
+from tasks.run.public_files import read_released, synthetic_place
 from tasks.run.release_cleanup import remove_unpublished
 from tasks.run.release_run import Run
 from tasks.stages.check_quality import records, tally_sets
 from tasks.stages.measure_marginals import read_selections
-from tasks.stages.reconstruct import read_released
 from tasks.stages.stage_task import stage
-from tasks.stages.synthesize import synthetic_place
 
 _TALLIED, _WRITTEN = 0.2, 0.7
 """Parts of the stage, roughly, after the sets are counted and after the bundle is written."""

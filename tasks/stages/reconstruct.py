@@ -19,11 +19,12 @@ from dp_core.methods.selection.candidates.pairs import DISTANCES, INDIF
 from dp_core.methods.selection.selector import Selection
 from dp_core.plan import procedure
 from dp_core.plan.procedure import fits, model_numbers, replicates
-from dp_core.tables.results import Records, Released, Table
+from dp_core.tables.results import Records, Table
 from tasks.ledger.reservations import Charge, Reservation
 from tasks.ledger.stored_result import read_result, require_as_committed, result_path
+from tasks.run.public_files import read_released
 from tasks.run.release_run import Run
-from tasks.stages.measure_marginals import MARGINALS, SELECTION, read_selections
+from tasks.stages.measure_marginals import SELECTION, read_selections
 from tasks.stages.stage_task import stage
 from tasks.support.run_folder import RunFolder, write_atomically
 
@@ -70,13 +71,6 @@ def require_own_dependences(run: Run, selections: Sequence[Selection]) -> None:
     require_committed_dependences(
         selections, folder.noisy, reservation, charges, file, shares=shares
     )
-
-
-def read_released(run: Run) -> tuple[Released, ...]:
-    """Return all noisy results of the run's stage `measure`."""
-    from dp_core.bundle.files.marginals_file import read_marginals
-
-    return read_marginals(run.folder.public / MARGINALS)
 
 
 def _read_records(run: Run) -> tuple[Records, ...]:

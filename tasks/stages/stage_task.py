@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import ParamSpec, TypeAlias, TypeVar
 
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 
-from dp_core.errors import DataRefused, ReleaseError, SchemaViolation, StageFailed
+from dp_core.errors import StageFailed
 from dp_core.kernel.canonical import digest
 from dp_core.policies.stage_grant import PAYS, StageGrant
 from tasks.run.release_run import Run
-from tasks.support.run_folder import disk_errors, where_kept
+from tasks.run.stage_failures import attempt
 
 P = ParamSpec("P")
 ResultT = TypeVar("ResultT")
 RunT = TypeVar("RunT", bound=Run)
-"""`Run`, or `ConfidentialRun` for a stage that reads the data."""
+"""`Run`, or `PublicRun` for a stage that asks the confidential process."""
 
 Facts: TypeAlias = "Mapping[str, object] | None"
 """Public facts that a stage stores for later stages; None for none."""
@@ -134,66 +132,8 @@ def _once(name: str, run: Run, work: Callable[[], Facts]) -> StageResult:
     """Do a stage's work unless it is done; return its public result."""
     if run.folder.facts_of(name) is None:
         run.progress(name, 0.0)
-        failure = _attempt(name, work, run)
-        if failure is not None:
-            raise failure
+        ended = attempt(name, lambda: run.folder.finish(name, work()), run)
+        if ended is not None:
+            raise ended
         run.progress(name, 1.0)
     return StageResult(name, run.folder.facts_of(name) or {})
-
-
-def _attempt(name: str, work: Callable[[], Facts], run: Run) -> ReleaseError | None:
-    """Run the stage; return its error, if any, as a new one that holds no data."""
-    try:
-        # A process that lost its lease must not read the data again.
-        run.writer.require()
-        with disk_errors(f"stage {name!r}"):
-            run.folder.finish(name, work())
-    except DataRefused as error:
-        return _refusal(name, run, error)
-    except ReleaseError as error:
-        _keep_detail(name, run, error.internal or "")
-        return error.without_detail()
-    except Exception as error:
-        kept = _keep_detail(name, run, traceback.format_exc())
-        return StageFailed(
-            f"Stage {name!r} of release {run.spec.release!r} failed ({type(error).__name__});"
-            f" the detail, which may be confidential, {where_kept(kept)}."
-            f" Repair the cause, then continue with `dp-release resume {run.spec.release}`.",
-            row="stage-failed",
-        )
-    except BaseException as stop:
-        # privacy: Prefect may log what is chained to an exception that stops the process.
-        stop.__cause__ = stop.__context__ = None
-        raise
-    return None
-
-
-def _refusal(name: str, run: Run, refused: DataRefused) -> ReleaseError:
-    """Return the error by which others learn that the confidential data refused.
-
-    Privacy:
-        The refusal is an answer about the data. So the ledger counts it before anybody is told, and
-        the sentence that Prefect and the log keep names no rule and no column.
-    """
-    try:
-        run.judge("refused")
-    except ReleaseError as error:
-        # It was not counted, so it is not told: the next attempt finds it again.
-        return error.without_detail()
-    _keep_detail(name, run, refused.internal or "")
-    if not isinstance(refused, SchemaViolation):
-        return refused.without_detail()
-    kept = run.folder.keep_refusal(refused.message)
-    return SchemaViolation(
-        f"The confidential data of release {run.spec.release!r} do not fit its schema. The ledger"
-        f" counts the refused attempt; what does not fit {where_kept(kept)}. `dp-release schema"
-        " check SCHEMA FILE` shows all of it and is not counted.",
-        row="data-do-not-fit",
-    )
-
-
-def _keep_detail(name: str, run: Run, detail: str) -> Path | None:
-    """Write the detail of an error to the internal folder; return its path, None if that failed."""
-    text = f"Stage {name!r} of release {run.spec.release!r}.\n\n{detail}"
-    kept = run.folder.keep_detail(text)
-    return kept and run.folder.internal_name / kept.name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +13,13 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.reconstruction.sampling.drawing_progress import step_of
 from dp_core.plan.procedure import decode_piece, piece_sizes, tables_of_set
 from tasks.drawing.drawn_pieces import Drawn, drawn_pieces
+from tasks.run.public_files import codes_folder, synthetic_codes, synthetic_files
 from tasks.run.release_run import Run
 from tasks.stages.reconstruct import restored_models
 from tasks.stages.stage_task import stage
 
 if TYPE_CHECKING:
-    from dp_core.confidential.code_store import CodeStore
+    pass
 
 _DRAWN = 0.98  # part of the stage after all pieces are drawn
 
@@ -45,34 +45,6 @@ def synthesize(run: Run) -> Mapping[str, object]:
     return {**facts, "persons": persons} if run.spec.schema.linked else facts
 
 
-def synthetic_place(run: Run, number: int) -> Path:
-    """Return the file of a set in the run's public folder; sets are numbered from 1.
-
-    Of linked tables, it is the folder with the files of the two tables.
-    """
-    name = f"set-{number}" if run.spec.schema.linked else f"set-{number}.parquet"
-    return run.folder.public / "synthetic" / name
-
-
-def synthetic_files(run: Run, number: int) -> tuple[Path, ...]:
-    """Return the files of a set: one, or those of households and of persons."""
-    place, linked = synthetic_place(run, number), run.spec.schema.linked
-    if linked is None:
-        return (place,)
-    return tuple(place / f"{name}.parquet" for name in (linked.households, linked.persons))
-
-
-def synthetic_codes(run: Run, number: int) -> CodeStore:
-    """Return the code store of a set; sets are numbered from 1."""
-    from dp_core.confidential.code_store import CodeStore
-
-    return CodeStore(_codes_folder(run, number), run.spec.schema.domain)
-
-
-def _codes_folder(run: Run, number: int) -> Path:
-    return run.folder.public / "codes" / f"set-{number}"
-
-
 def _write_set(
     run: Run, number: int, pieces: Iterable[Drawn], size: int
 ) -> tuple[float | None, int | None]:
@@ -95,10 +67,10 @@ def _write_set(
     schema = run.spec.schema
     paths = synthetic_files(run, number)
     paths[0].parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _codes_folder(run, number).parent.mkdir(mode=0o700, exist_ok=True)
+    codes_folder(run, number).parent.mkdir(mode=0o700, exist_ok=True)
 
     def store_pieces() -> Iterator[Any]:
-        with StoreWriter(_codes_folder(run, number), schema.domain) as store:
+        with StoreWriter(codes_folder(run, number), schema.domain) as store:
             for piece, values in pieces:
                 store.append(list(piece.codes))
                 yield values

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
@@ -257,14 +257,19 @@ def _is_address(address: str) -> bool:
 
 @contextmanager
 def dask_client(
-    address: str | None, asked: CountingCluster | None = None
+    address: str | None,
+    asked: CountingCluster | None = None,
+    security: Mapping[str, Any] | None = None,
 ) -> Iterator[Client | None]:
     """Connect to a cluster during a block.
 
     Args:
         address: `tls://host:port` of a running scheduler, or `tcp://host:port` on this machine;
             Dask's own configuration names the certificates. None for no running cluster.
-        asked: Cluster to start if there is no address; None (the default) for none.
+        asked: Cluster to start if there is no address, or the one that was started there; None (the
+            default) for none.
+        security: Options of the connection to a cluster that another process started; by default
+            Dask's own configuration.
 
     Yields:
         A client of the cluster; None without one.
@@ -276,7 +281,7 @@ def dask_client(
     check_address(address)
     place: AbstractContextManager[Any]
     if address is not None:
-        place, asked = nullcontext(address), None
+        place = nullcontext(address)
     elif asked is not None:
         place = start_cluster(asked)
     else:
@@ -284,10 +289,11 @@ def dask_client(
         return
     complete("dask")
     with place as cluster:
-        from distributed import Client
+        from distributed import Client, Security
 
+        own = {"security": Security(**security)} if security else {}
         try:
-            client = Client(cluster, set_as_default=False, timeout=ANSWER)
+            client = Client(cluster, set_as_default=False, timeout=ANSWER, **own)
         except (OSError, ValueError, TypeError) as error:
             told = address or cluster.scheduler_address
             raise StageFailed(

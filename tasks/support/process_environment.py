@@ -14,6 +14,7 @@ import os
 import re
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from dp_core.errors import BadInput
@@ -80,6 +81,13 @@ def python_environment() -> dict[str, str]:
     return {name: text for name, text in os.environ.items() if name not in without} | {
         "PYTHONUTF8": "1"
     }
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a process of this program: UTF-8, and where to find the program."""
+    root = str(Path(__file__).parents[2])
+    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {**python_environment(), "PYTHONPATH": os.pathsep.join(dict.fromkeys([*known, root]))}
 
 
 def restart_in_utf8() -> None:

@@ -23,6 +23,7 @@ from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.methods import registry
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.one_way import OneWay
@@ -37,22 +38,20 @@ OPTIONS = {"fixed": {"cliques": (("a", "b"),)}, "dualquery": {"records": 3}}
 LIMIT = largest_limit("zcdp", Fraction(1), Fraction("1e-9"))
 
 
-class Noting(Curator):
-    """A curator that notes every statistic it is asked for, with all its public parameters."""
+class Noting(Kernel):
+    """A kernel that notes every request, with all its public values."""
 
     asked: list[object]
 
-    def _bounds(self, asked):
-        self.asked.append(
-            [
-                type(asked).__name__,
-                *(_plain(getattr(asked, each.name)) for each in dataclasses.fields(asked)),
-            ]
-        )
-        return super()._bounds(asked)
+    def answer(self, request):
+        self.asked.append(_plain(request))
+        return super().answer(request)
 
 
 def _plain(value):
+    if dataclasses.is_dataclass(value):
+        fields = (_plain(getattr(value, each.name)) for each in dataclasses.fields(value))
+        return [type(value).__name__, *fields]
     if isinstance(value, np.ndarray):
         return (value.dtype.str, value.shape, value.tobytes())
     return [_plain(each) for each in value] if isinstance(value, tuple | list) else repr(value)
@@ -83,18 +82,18 @@ def both(selector, data, currency, neighbours):
     session = MemorySession(currency, neighbours)
     domain, limit = data.domain, currency.limit
     planned = OneWay().fixed_selection(domain)
-    first = Curator(domain, MemoryCounter(data), session)
+    first = Curator(Kernel(domain, MemoryCounter(data), session))
     known = (
         *first.measure("total", [()], [limit / 20]),
         *first.measure("one_way", planned.cliques, [limit / 20 * each for each in planned.weights]),
     )
     found = []
     for file in (data, unlike(data, neighbours=neighbours)):
-        curator = Noting(domain, MemoryCounter(file), session)
-        curator.asked = []
+        kernel = Noting(domain, MemoryCounter(file), session)
+        kernel.asked = []
         selection = selector.select(
             method_inputs(
-                curator,
+                Curator(kernel),
                 domain,
                 known=known,
                 select_cost=limit / 20 if selector.adaptive else Fraction(0),
@@ -103,7 +102,7 @@ def both(selector, data, currency, neighbours):
                 replicate=1 if selector.rounds else 0,
             )
         )
-        found.append((selection, curator.asked, len(session.charges)))
+        found.append((selection, kernel.asked, len(session.charges)))
     return found, session
 
 

@@ -16,6 +16,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.methods import registry
 from dp_core.methods.parametric.column_histograms import ColumnHistograms
 from dp_core.methods.parametric.drawn_records import Modelling, measuring
@@ -100,7 +101,7 @@ def release(
         pytest.skip(str(refusal))
     session = session or session_of(method, epsilon, delta, neighbours)
     data = file_of(variables) if data is None else data
-    curator = Curator(variables.domain, MemoryCounter(data), session)
+    curator = Curator(Kernel(variables.domain, MemoryCounter(data), session))
     selection = half.select(
         method_inputs(
             curator,
@@ -151,7 +152,7 @@ def test_an_average_can_tell_by_the_round_what_a_model_measured():
         if method.draws or method.chooses or name == "average":
             continue
         session = session_of(method, "1", "0", "add-remove")
-        curator = Curator(variables.domain, MemoryCounter(file_of(variables)), session)
+        curator = Curator(Kernel(variables.domain, MemoryCounter(file_of(variables)), session))
         inputs = method_inputs(curator, variables.domain, measure_cost=Fraction(1), round=7)
         assert {item.round for item in method.measure(inputs, variables)} == {7}, name
 
@@ -292,7 +293,7 @@ def test_a_method_may_ask_for_several_tables():
 
     variables = COLUMNS["levels"]
     session = session_of(TwoTables(), "4", "0")
-    curator = Curator(variables.domain, MemoryCounter(file_of(variables)), session)
+    curator = Curator(Kernel(variables.domain, MemoryCounter(file_of(variables)), session))
     released = TwoTables().measure(
         method_inputs(curator, variables.domain, measure_cost=Fraction(4), replicate=2),
         variables,

@@ -20,6 +20,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods import registry
@@ -110,7 +111,7 @@ class Trial:
         self.cost = limit / 20 if self.selector.adaptive else Fraction(0)
         self.measure_cost = limit * 15 / 20
         planned = OneWay().fixed_selection(self.domain)
-        curator = Curator(self.domain, MemoryCounter(self.data), self.session)
+        curator = Curator(Kernel(self.domain, MemoryCounter(self.data), self.session))
         self.known = (
             *curator.measure("total", [()], [limit / 20]),
             *curator.measure(
@@ -125,7 +126,7 @@ class Trial:
         counter = OnlyNeeds(self.data, announced) if announced else MemoryCounter(self.data)
         selection = self.selector.select(
             method_inputs(
-                Curator(self.domain, counter, self.session),
+                Curator(Kernel(self.domain, counter, self.session)),
                 self.domain,
                 known=self.known,
                 select_cost=self.cost / part,

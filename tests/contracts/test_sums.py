@@ -20,6 +20,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Neighbours, Relation
 from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import (
@@ -424,7 +425,7 @@ def test_its_noise_is_that_of_its_bounds_and_of_its_charge(monkeypatch, example,
         MemoryCounter(Dataset(domain, codes)),
         MemorySession(Currency(kind, cost), neighbours),
     )
-    curator = Curator(domain, counter, session)
+    curator = Curator(Kernel(domain, counter, session))
     found = []
 
     def ask():

@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 from dp_core.accounts.memory_session import MemorySession
-from dp_core.kernel import curator as curator_module
+from dp_core.kernel import requests as requests_module
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.curves import zcdp_epsilon
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import QueryDistance
 from dp_core.kernel.questions.table_distance import TableDistance
@@ -42,7 +43,7 @@ REPETITIONS = 15_000
 def measured(currency, neighbours, cost, counts):
     """Return one noisy one-way table."""
     domain = Domain(("a",), counts.shape)
-    curator = Curator(domain, Tables({("a",): counts}), MemorySession(currency, neighbours))
+    curator = Curator(Kernel(domain, Tables({("a",): counts}), MemorySession(currency, neighbours)))
     return curator.measure("measure", [("a",)], [cost])[0].values
 
 
@@ -93,7 +94,7 @@ def test_tables_under_laplace_noise_keep_the_epsilon_they_were_charged(neighbour
 
 @pytest.mark.full
 def test_the_audit_finds_the_sensitivity_of_the_other_neighbours(monkeypatch):
-    monkeypatch.setattr(curator_module, "count_l1", lambda _: 1)
+    monkeypatch.setattr(requests_module, "count_l1", lambda _: 1)
     assert laplace_audit("replace-one", Fraction(1)) > 1.5
 
 
@@ -198,7 +199,7 @@ def test_a_private_choice_keeps_the_epsilon_it_was_charged(halved, kind, told, m
     files = [Tables(dict(zip(CANDIDATES, tables, strict=True))) for tables in RIVALS]
     found = loss(
         *(
-            chances(monkeypatch, Curator(COLUMNS, file, session), InDif(CANDIDATES), cost)
+            chances(monkeypatch, Curator(Kernel(COLUMNS, file, session)), InDif(CANDIDATES), cost)
             for file in files
         )
     )
@@ -232,7 +233,7 @@ def test_opendp_states_no_more_than_is_charged(neighbours, cost):
         ("pure", dp.max_divergence()),
         ("zcdp", dp.zero_concentrated_divergence()),
     ):
-        event = curator_module.choice_event(Currency(kind, cost), cost, change)
+        event = requests_module.choice_event(Currency(kind, cost), cost, change)
         make = dp.m.make_noisy_max(
             domain, dp.linf_distance(T="i64"), measure, scale=float(event.scale)
         )
@@ -295,7 +296,7 @@ def by_distance(kind, neighbours, rivals, patch, halved):
     cost = epsilon if kind == "pure" else epsilon**2 / 8
     session = PaysAlways(Currency(kind, cost), neighbours)
     files = [of_file(table) for table in (NEAR, NEXT[neighbours])]
-    return epsilon, cost, [Curator(Domain(PAIR, (2, 2)), file, session) for file in files]
+    return epsilon, cost, [Curator(Kernel(Domain(PAIR, (2, 2)), file, session)) for file in files]
 
 
 @pytest.mark.parametrize(("kind", "neighbours", "rivals"), RIVALS_BY_DISTANCE)

@@ -26,7 +26,7 @@ from dp_core.confidential import coding, person_rows
 from dp_core.confidential.linked import linked_source
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.errors import StageFailed
-from dp_core.kernel import curator as curator_module
+from dp_core.kernel import requests as requests_module
 from dp_core.kernel.cost import sensitivity
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.household_counter import HouseholdCounter
@@ -96,7 +96,7 @@ def charged_for(patch, weaker):
     of_unit, in_shares = sensitivity.of_unit, sensitivity.in_shares
     for module in (sensitivity, vetted):
         patch.setattr(module, "of_unit", lambda relation, rows: of_unit(weaker(relation), rows))
-    for module in (curator_module, vetted, losses, costs, charges_check):
+    for module in (requests_module, vetted, losses, costs, charges_check):
         patch.setattr(
             module, "in_shares", lambda relation, found: in_shares(weaker(relation), found)
         )

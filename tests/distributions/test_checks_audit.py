@@ -11,6 +11,7 @@ from dp_core.accounts.memory_session import MemorySession
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.table_checks import TableChecks
 from tests.added_noise import handed_over, loss
@@ -30,7 +31,7 @@ DISTANCES = {"add-remove": (13, 14), "replace-one": (21, 23)}
 
 def asked(session, cost, counts, length):
     """Return the noisy distances of so many copies of a table."""
-    curator = Curator(Domain(TABLE, (2,)), Column(counts), session)
+    curator = Curator(Kernel(Domain(TABLE, (2,)), Column(counts), session))
     statistic = TableChecks((TABLE,) * length, (REFERENCE,) * length)
     return np.array([each.distance for each in curator.check("distances", statistic, cost)])
 

@@ -23,6 +23,7 @@ from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import cell_draws
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, urn_event
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, draws_event
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import Grant, Step
@@ -205,7 +206,7 @@ EDGES = (None, (0, 4, 8, 9))
 
 def curator_of(neighbours="add-remove", data=DATA, epsilon=1):
     session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
-    return Curator(data.domain, MemoryCounter(data), session), session
+    return Curator(Kernel(data.domain, MemoryCounter(data), session)), session
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
@@ -265,7 +266,7 @@ def test_records_that_were_paid_for_are_given_back_and_not_drawn_again(kind, mon
     with monkeypatch.context() as patched:
         patched.delattr(cell_draws, "draw")
         again = draw_cells(
-            Curator(DOMAIN, MemoryCounter(DATA), session),
+            Curator(Kernel(DOMAIN, MemoryCounter(DATA), session)),
             "measure",
             "x",
             DOMAIN.columns,

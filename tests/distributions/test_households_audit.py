@@ -7,13 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import dp_core.kernel.curator as curator_module
+import dp_core.kernel.requests as requests_module
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import QueryDistance
 from dp_core.tables.stored_shares import stored_shares
@@ -68,7 +69,7 @@ def curator_of(households, currency, neighbours="add-remove", weights=None):
     tables, pairs = linked(households.shape[1], least=1), PairRows(households)
     counter = Weighted(pairs, weights) if weights else HouseholdCounter(pairs, tables)
     session = MemorySession(currency, neighbours, shares=tables.shares)
-    return Curator(Domain(("a",), (len(households),)), counter, session)
+    return Curator(Kernel(Domain(("a",), (len(households),)), counter, session))
 
 
 def audited(neighbours, weights=None):
@@ -113,7 +114,7 @@ def test_a_household_whose_pair_rows_all_weigh_a_whole_household_is_found(neighb
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_a_sensitivity_of_records_is_found(neighbours, monkeypatch):
-    monkeypatch.setattr(curator_module, "in_shares", lambda _, found: found)
+    monkeypatch.setattr(requests_module, "in_shares", lambda _, found: found)
     assert audited(neighbours) > 1.2
 
 
@@ -161,5 +162,5 @@ def test_a_choice_keeps_its_epsilon_for_a_household_with_its_members(neighbours,
     told = choices(monkeypatch, neighbours, Fraction(2))
     assert 0.5 < told <= 2
     # A sensitivity made for one share.
-    monkeypatch.setattr(curator_module, "in_shares", lambda _, found: found)
+    monkeypatch.setattr(requests_module, "in_shares", lambda _, found: found)
     assert choices(monkeypatch, neighbours, Fraction(2)) > 2

@@ -17,6 +17,7 @@ from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.f_score import FScore
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.r_score import RScore
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import SignedQueries
 from tests.choices import chances, loss
@@ -52,7 +53,7 @@ def told(patch, kind, neighbours, statistic, files, domain):
     session = PaysAlways(Currency(kind, cost), neighbours)
     return loss(
         *(
-            chances(patch, Curator(domain, Tables(tables), session), statistic, cost)
+            chances(patch, Curator(Kernel(domain, Tables(tables), session)), statistic, cost)
             for tables in files
         )
     )

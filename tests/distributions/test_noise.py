@@ -18,6 +18,7 @@ from dp_core.kernel.cost.currency import Currency, choice_event
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms import private_choice
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.noise.threaded_noise import PIECE_CELLS
@@ -47,7 +48,7 @@ def noise_of(kind, cost, *, sizes=(CELLS,), neighbours="add-remove", count=7):
     """Return the noise of one-way tables measured in one call, and the scale they state."""
     domain = Domain(tuple("abcdef"[: len(sizes)]), sizes)
     session = MemorySession(Currency(kind, cost * len(sizes)), neighbours)
-    curator = Curator(domain, Constant(domain, count), session)
+    curator = Curator(Kernel(domain, Constant(domain, count), session))
     found = curator.measure("measure", [(name,) for name in domain.columns], [cost] * len(sizes))
     return [table.values - count for table in found], found[0].scale
 

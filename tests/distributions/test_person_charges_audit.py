@@ -20,6 +20,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.methods.private_domain.questions import ask
@@ -56,14 +57,14 @@ def answers(column, counts, currency, relation):
     """Return the noisy counts of the stage `domain`, coarsest first, and what was charged."""
     schema = schema_of(column)
     session = MemorySession(currency, relation.neighbours, max_rows=relation.max_rows)
-    curator = Curator(schema.stored.domain, Column(counts), session)
+    curator = Curator(Kernel(schema.stored.domain, Column(counts), session))
     return ask(curator, schema, currency.limit), session.charges
 
 
 def checked(counts, reference, tables, currency, relation):
     """Return the noisy distances of so many equal tables, and what was charged."""
     session = MemorySession(currency, relation.neighbours, max_rows=relation.max_rows)
-    curator = Curator(Domain(("x",), (len(counts),)), Column(counts), session)
+    curator = Curator(Kernel(Domain(("x",), (len(counts),)), Column(counts), session))
     statistic = TableChecks((("x",),) * tables, (np.array(reference, np.int64),) * tables)
     figures = curator.check("distances", statistic, currency.limit)
     return np.array([figure.distance for figure in figures]), session.charges
@@ -137,7 +138,9 @@ def test_of_a_person_with_many_rows_no_more_is_told_than_of_k(
         session = MemorySession(
             Currency("pure", Fraction(1)), neighbours, max_rows=schema.unit.max_rows
         )
-        curator = Curator(schema.domain, MemoryCounter(Dataset(schema.domain, codes)), session)
+        curator = Curator(
+            Kernel(schema.domain, MemoryCounter(Dataset(schema.domain, codes)), session)
+        )
         (table,) = curator.measure("measure", [("x",)], [Fraction(1)])
         return table.values.reshape(experiments, 2)
 

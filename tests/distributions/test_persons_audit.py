@@ -5,12 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import dp_core.kernel.curator as curator_module
+import dp_core.kernel.requests as requests_module
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import QueryDistance
 from dp_core.methods.drawn_answers import threshold_table
@@ -28,7 +29,7 @@ RELATIONS = ["add-remove", "replace-one"]
 
 def curator_of(counts, currency, neighbours, max_rows=K):
     session = MemorySession(currency, neighbours, max_rows=max_rows)
-    return Curator(Domain(("a",), (len(counts),)), Column(counts), session), session
+    return Curator(Kernel(Domain(("a",), (len(counts),)), Column(counts), session)), session
 
 
 def tables(neighbours, epsilon, rows=K):
@@ -51,7 +52,7 @@ def test_a_table_keeps_its_epsilon_for_all_rows_of_a_person(neighbours, monkeypa
     assert 0.5 < tables(neighbours, epsilon) <= 1
     assert tables(neighbours, epsilon, rows=2 * K) > 1.2
     wrong = 1 if neighbours == "add-remove" else 2
-    monkeypatch.setattr(curator_module, "count_l1", lambda _: wrong)
+    monkeypatch.setattr(requests_module, "count_l1", lambda _: wrong)
     assert tables(neighbours, epsilon) > 2
 
 
@@ -121,5 +122,5 @@ def choices(patch, neighbours, epsilon):
 def test_a_choice_keeps_its_epsilon_for_all_rows_of_a_person(neighbours, told, monkeypatch):
     assert choices(monkeypatch, neighbours, Fraction(2)) == pytest.approx(told)
     # A sensitivity made for one row.
-    monkeypatch.setattr(curator_module, "bounds", lambda *_: (1, 2, 2))
+    monkeypatch.setattr(requests_module, "bounds", lambda *_: (1, 2, 2))
     assert choices(monkeypatch, neighbours, Fraction(2)) == pytest.approx(3 * told)

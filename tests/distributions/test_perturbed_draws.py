@@ -27,6 +27,7 @@ from dp_core.kernel.extensions.column_draws import (
     drawn_asks,
     draws_event,
 )
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.privacy import Relation
@@ -178,7 +179,7 @@ def test_few_records_of_a_large_file_follow_it():
     session = MemorySession(Currency("pure", Fraction(2)), "add-remove")
     selection = Pegs(given=CLIQUES, records=500).select(
         MethodInputs(
-            curator=Curator(DOMAIN, MemoryCounter(data), session),
+            curator=Curator(Kernel(DOMAIN, MemoryCounter(data), session)),
             domain=DOMAIN,
             select_cost=Fraction(0),
             measure_cost=Fraction(2),

@@ -23,6 +23,7 @@ from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.extensions.quantile import Quantile
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear import Linear
@@ -185,7 +186,7 @@ def told(patch, name, kind, cost, times=1):
     domain = REGRESSED
     if isinstance(statistic, (Linear, Products)):
         domain = WAVES if isinstance(statistic, CosineSums) else COUNTED
-    curators = [Curator(domain, Observed(file), session) for file in files]
+    curators = [Curator(Kernel(domain, Observed(file), session)) for file in files]
     with patch.context() as fault:
         right = type(statistic).total
         fault.setattr(type(statistic), "total", lambda self, *file: times * right(self, *file))
@@ -273,7 +274,7 @@ def test_scores_and_queries_keep_what_they_were_charged(name, kind, halved, monk
     session = PaysAlways(Currency(kind, cost), neighbours)
     sizes = (3, 3) if ask == "perturb" else (2, 2, 2)
     domain = Domain(("a", "b", "c")[: len(sizes)], sizes)
-    curators = [Curator(domain, Tables(tables), session) for tables in files]
+    curators = [Curator(Kernel(domain, Tables(tables), session)) for tables in files]
 
     def asked(curator):
         if ask == "perturb":
@@ -326,7 +327,7 @@ def test_interactions_keep_what_they_were_charged(neighbours, kind, rows, times,
     monkeypatch.setattr(Interaction, "of_table", lambda self, counts: times * right(self, counts))
     session = PaysAlways(Currency(kind, cost), Relation(neighbours, rows))
     domain = Domain(of.columns, of.sizes)
-    curators = [Curator(domain, Tables({of.columns: counts}), session) for counts in files]
+    curators = [Curator(Kernel(domain, Tables({of.columns: counts}), session)) for counts in files]
     found = added_noise.loss(
         monkeypatch,
         *(lambda c=c: c.interactions("measure", [of.columns], [cost])[0].values for c in curators),
@@ -386,7 +387,7 @@ def test_a_choice_keeps_the_epsilon_it_was_charged(kind, neighbours, name, monke
         return choices.loss(
             *(
                 choices.chances(
-                    monkeypatch, Curator(domain, column(counts), session), statistic, cost
+                    monkeypatch, Curator(Kernel(domain, column(counts), session)), statistic, cost
                 )
                 for counts in files[neighbours]
             )

@@ -18,6 +18,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import thresholds
+from dp_core.kernel.kernel import Kernel
 from dp_core.methods.drawn_answers import threshold_table
 from dp_core.plan.currency_choice import threshold_currency
 from tests.distributions.audited_files import Column
@@ -37,7 +38,7 @@ def kept(counts, neighbours, epsilon, delta, *, least=None, kind="pure"):
         currency = Currency("zcdp", Fraction(epsilon) ** 2 / 2, Fraction(delta))
     session = MemorySession(currency, neighbours)
     domain = Domain(("a",), (len(counts),))
-    curator = Curator(domain, Column(counts), session)
+    curator = Curator(Kernel(domain, Column(counts), session))
     table = threshold_table(
         curator,
         "measure",

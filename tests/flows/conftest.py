@@ -318,11 +318,11 @@ def command(
 def work_done(monkeypatch):
     """Count how often each stage's work is begun."""
     done = Counter()
-    attempt = stage_module._attempt
+    attempt = stage_module.attempt
 
     def counting(name, work, run):
         done[name] += 1
         return attempt(name, work, run)
 
-    monkeypatch.setattr(stage_module, "_attempt", counting)
+    monkeypatch.setattr(stage_module, "attempt", counting)
     return done

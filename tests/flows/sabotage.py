@@ -85,7 +85,7 @@ class Sabotage:
     def install(self) -> None:
         from tasks.stages import stage_task
 
-        attempt = stage_task._attempt
+        attempt = stage_task.attempt
 
         def following(name: str, work: Any, run: Any) -> Any:
             self.stage = name
@@ -94,7 +94,7 @@ class Sabotage:
             finally:
                 self.stage = None
 
-        stage_task._attempt = following
+        stage_task.attempt = following
         for path in dict.fromkeys(PLACES.values()):
             owner, name = _owner(path)
             setattr(owner, name, self._failing(path, getattr(owner, name)))

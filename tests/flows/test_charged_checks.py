@@ -11,6 +11,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import Held, Unpublished
 from dp_core.kernel.canonical import digest
 from flows.cli.actions import publication_decisions
+from tests.confidential_side import confidential_run
 from tests.flows.conftest import plainly
 from tests.flows.corpus import lent
 from tests.full import some
@@ -25,7 +26,7 @@ def exact_distances(project, run):
     from dp_core.confidential.code_store import CodeStore
 
     schema = run.spec.schema
-    codes = CodeStore(run.codes, schema.domain)
+    codes = CodeStore(confidential_run(run).codes, schema.domain)
     file = np.concatenate(
         [np.stack([np.asarray(c) for c in codes.read(i)]) for i in range(codes.chunks)], axis=1
     )
@@ -74,14 +75,14 @@ def exact_distances(project, run):
 def test_without_noise_they_are_the_distances_and_the_bundle_verifies(
     project, monkeypatch, method, more
 ):
-    from dp_core.kernel import curator
+    from dp_core.kernel.mechanisms import additive_noise
 
-    real = curator.additive_noise.add
+    real = additive_noise.add
 
     def exactly_for_checks(exact, grant):
         return exact if grant.step.stage == "checks" else real(exact, grant)
 
-    monkeypatch.setattr(curator.additive_noise, "add", exactly_for_checks)
+    monkeypatch.setattr(additive_noise, "add", exactly_for_checks)
     project.write_spec(CHECKS + more, method=method, privacy="{epsilon: 2, delta: 1e-6}")
     monkeypatch.setattr("flows.release.tidy", lambda _run: None)
     run = project.release()

@@ -185,7 +185,7 @@ def test_an_evaluation_deletes_what_it_read_after_an_error_and_an_interruption(
         return broken
 
     for error, code in ((MemoryError(), 0), (KeyboardInterrupt(), 130)):
-        monkeypatch.setattr("tasks.run.internal_evaluation._published_set", stopped(error))
+        monkeypatch.setattr("tasks.confidential.internal_evaluation._published_set", stopped(error))
         assert command("release", "evaluate", published.out).code == code
         assert "evaluated" in seen.pop()
         assert confidential(published) is None

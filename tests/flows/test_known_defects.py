@@ -6,8 +6,10 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from tasks.ledger.ledger_session import LedgerSession
+from tests.confidential_side import InThisProcess
 from tests.flows.conftest import plainly
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -30,10 +32,17 @@ def begun(project):
     from dp_core.plan.plan import make_plan
     from dp_core.plan.reading.spec_file import load_spec
     from flows.releases.opening import Opening
+    from tasks.confidential.client import Client
     from tasks.stages.identify import identify
 
     with ExitStack() as opened:
-        opening = Opening(make_plan(load_spec(project.spec)), project.spec, project.out, opened)
+        opening = Opening(
+            make_plan(load_spec(project.spec)),
+            project.spec,
+            project.out,
+            opened,
+            Client(InThisProcess),
+        )
         opening.open()
         plainly(identify, opening.run)
         opening.run.writer.judge(opening.run.reservation, "fits")
@@ -45,7 +54,7 @@ def curator_of(run, counter):
     ledger_session = LedgerSession(
         run.writer, run.reservation, Relation("add-remove"), run.folder.noisy, grant
     )
-    return Curator(run.spec.schema.domain, counter, ledger_session)
+    return Curator(Kernel(run.spec.schema.domain, counter, ledger_session))
 
 
 def begun_counter(run):

@@ -12,6 +12,7 @@ from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.composition import Terms
 from dp_core.tables.results import tables_of
 from flows.cli.actions.publication_decisions import abandon
+from tests.confidential_side import confidential_run
 from tests.flows.conftest import as_csv, plainly, stopping, survey
 from tests.full import some
 from tests.ledgers import set_lease
@@ -41,7 +42,8 @@ def test_codes_of_one_input_are_never_counted_for_another_account(project):
             answer = plainly(other, other_run, *given)
             if other.name == "discretize":
                 # Its work was begun before it was taken over, and goes on to its end.
-                write_codes(run.source, run.spec.schema, run.codes, lambda _done: None)
+                side = confidential_run(run)
+                write_codes(side.source, run.spec.schema, side.codes, lambda _done: None)
             return answer
 
         project.write_spec(

@@ -43,12 +43,12 @@ from tasks.stages import stage_task
 from tests.plain_judge import install
 install()
 
-attempt = stage_task._attempt
+attempt = stage_task.attempt
 def failing(name, work, run):
     def broken():
         raise ValueError("{canary}")
     return attempt(name, broken if name == {fails!r} and not ended else work, run)
-stage_task._attempt = failing
+stage_task.attempt = failing
 
 # Both commands in one process: to import Prefect and to start its server takes most of the time.
 import json
@@ -411,7 +411,7 @@ def test_a_run_that_is_stopped_in_the_pages_stops_before_its_next_task_and_goes_
     from flows import release as module
     from tasks.stages import stage_task
 
-    attempt, pressed = stage_task._attempt, []
+    attempt, pressed = stage_task.attempt, []
 
     def press(name, work, run):
         if name == "count" and not pressed:
@@ -421,7 +421,7 @@ def test_a_run_that_is_stopped_in_the_pages_stops_before_its_next_task_and_goes_
             pressed.append(flow_run.id)
         return attempt(name, work, run)
 
-    monkeypatch.setattr(stage_task, "_attempt", press)
+    monkeypatch.setattr(stage_task, "attempt", press)
     monkeypatch.setenv("PREFECT_API_URL", "a server with pages")
     with pytest.raises(Paused if pause else Abort):
         module.release(spec=str(town.spec), out=str(town.out))

@@ -15,6 +15,7 @@ from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.composition import NOTHING, Amount
 from flows.cli.actions.publication_decisions import abandon
 from tasks.ledger.release_writer import ReleaseWriter
+from tasks.run.home import home_key
 from tests.flows.conftest import ROWS, as_csv, plainly, stopping, survey
 from tests.full import some
 
@@ -137,13 +138,13 @@ def test_every_preset_goes_from_schema_to_a_bundle_that_verifies(
             assert table.num_rows == ROWS
     assert len({str(table.to_pydict()) for table in tables}) == 3
     assert not run.folder.confidential.exists()
-    assert run.ledger.verify(run.key).entries == len(run.ledger.entries())
+    assert run.ledger.verify(home_key(run.home, run.ledger)).entries == len(run.ledger.entries())
 
 
 def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(project, monkeypatch):
-    from dp_core.kernel import curator
+    from dp_core.kernel.mechanisms import additive_noise
 
-    monkeypatch.setattr(curator.additive_noise, "add", lambda exact, _grant: exact + 3)
+    monkeypatch.setattr(additive_noise, "add", lambda exact, _grant: exact + 3)
     for name, seed in (("one", 7), ("two", 7), ("three", 8)):
         project.write_spec(
             f"synthesize: {{sets: 2, seed: {seed}}}\n",
@@ -162,11 +163,11 @@ def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(proj
 def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
     project, monkeypatch, method
 ):
-    from dp_core.kernel import curator
+    from dp_core.kernel.mechanisms import additive_noise
     from dp_core.methods.reconstruction import reconstructor
     from tasks.drawing import drawn_pieces
 
-    monkeypatch.setattr(curator.additive_noise, "add", lambda exact, _grant: exact + 3)
+    monkeypatch.setattr(additive_noise, "add", lambda exact, _grant: exact + 3)
     monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 5 * 70)
     for name, threads in (("one", 1), ("four", 4)):
         monkeypatch.setattr(drawn_pieces, "threads", lambda threads=threads: threads)

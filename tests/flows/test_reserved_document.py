@@ -6,7 +6,7 @@ import pytest
 
 from dp_core.errors import StageFailed
 from dp_core.schema.definition import Schema
-from tasks.run import confidential_run
+from tasks.confidential import confidential_run
 from tests.flows.conftest import SCHEMA
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -21,6 +21,7 @@ from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tasks.inputs import open_input as input_module
 from tasks.inputs.open_input import open_input
 from tasks.run.release_run import Run
+from tests.confidential_side import confidential_run
 from tests.flows.conftest import SCHEMA, as_csv, make_project, plainly, survey
 from tests.flows.linked_project import linked_project
 from tests.flows.test_panel_release import opened as panel_project
@@ -173,7 +174,8 @@ def test_a_fault_in_the_schema_changes_no_count_or_ends_the_release(case, tmp_pa
             wrong = replace(run.spec, schema=fault(run.spec.schema))
             monkeypatch.setattr(Run, "spec", property(lambda _: wrong))
         if task.name == "count":
-            found.append(tables_of(run.counter, run.store.domain))
+            side = confidential_run(run)
+            found.append(tables_of(side.counter, side.store.domain))
             raise Ended("counted")
         return plainly(task, run, *given)
 
@@ -195,12 +197,13 @@ def test_codes_made_by_another_schema_are_not_read(case, tmp_path):
 
     def perform(task, run, *given):
         if task.name == "count":
-            assert run.stored.rows
+            side = confidential_run(run)
+            assert side.stored.rows
             try:
-                write_codes(open_input(spec, wrong, tmp_path / "copy"), wrong.stored, run.codes)
+                write_codes(open_input(spec, wrong, tmp_path / "copy"), wrong.stored, side.codes)
             except Exception:  # its own rules refuse the file, or name other columns
                 raise Ended("refused") from None
-            read.append(run.stored)
+            read.append(side.stored)
         return plainly(task, run, *given)
 
     with pytest.raises(StageFailed) as ended:
@@ -224,7 +227,7 @@ def test_a_fault_in_the_guarantee_changes_no_relation(tmp_path, home, monkeypatc
             assert wrong.privacy.relation != right
             monkeypatch.setattr(Run, "spec", property(lambda _: wrong))
         if task.name == "count":
-            relations.append(run.relation)
+            relations.append(confidential_run(run).relation)
             raise Ended("counted")
         return plainly(task, run, *given)
 

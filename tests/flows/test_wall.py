@@ -25,7 +25,6 @@ from dp_core.audit.configurations import (
 from dp_core.audit.report import HOUSEHOLDS, UNITS
 from dp_core.audit.tiny_files import FEMALE, MALE
 from dp_core.errors import Held, ReleaseError, Unpublished
-from dp_core.kernel import curator
 from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.counting.sparse_cells import sparse_result
 from dp_core.kernel.extensions import cell_draws, column_draws, thresholds
@@ -417,7 +416,7 @@ def test_files_that_differ_in_one_household_leave_equal_files(
         assert values.shape == exact.shape
         return SHARES * values.astype(np.int64)
 
-    monkeypatch.setattr(curator.additive_noise, "add", noisy)
+    monkeypatch.setattr(additive_noise, "add", noisy)
     found = linked_tables()
     others = (another_household(found, neighbours, vacant=vacant) for vacant in (False, True))
     made = partial(make_linked, configuration=configuration, neighbours=neighbours)

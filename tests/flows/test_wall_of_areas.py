@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dp_core.kernel.mechanisms import additive_noise
 from tests.flows.linked_project import SCHEMA as LINKED
 from tests.flows.linked_project import linked_project, write_linked_spec, write_tables
 from tests.flows.test_wall import (
@@ -17,7 +18,6 @@ from tests.flows.test_wall import (
     Terms,
     another_household,
     assert_alike,
-    curator,
     frozen,  # noqa: F401 (a fixture)
     linked_tables,
     make_project,
@@ -98,7 +98,7 @@ def test_nothing_outside_depends_on_a_household_with_areas_totals_and_counted_me
         drawn = np.random.default_rng(grant.number).integers(0, 40, size=grant.step.shape)
         return SHARES * drawn.astype(np.int64)
 
-    monkeypatch.setattr(curator.additive_noise, "add", noisy)
+    monkeypatch.setattr(additive_noise, "add", noisy)
     every = linked_tables()
     adult = every["people"].age.astype(int) >= 18
     homes_with = adult.groupby(every["people"].home_id).any()

@@ -75,6 +75,22 @@ def kind_of(name: object) -> type[Statistic]:
     return found
 
 
+def kind_of_question(name: object, about: object = None) -> type[Any]:
+    """Return the class of a question that a request may hold: a statistic, or one that is drawn.
+
+    Args:
+        name: Name of the question.
+        about: Its field `about`; None (the default) if it has none.
+
+    Raises:
+        ValueError: if no question of that name is on the list.
+    """
+    if type(name) is str and name in extensions.DRAWN:
+        drawn: type[Any] = extensions.extension(name)
+        return drawn
+    return _kind(name, about)
+
+
 Asked = TypeVar("Asked", bound=Statistic)
 
 

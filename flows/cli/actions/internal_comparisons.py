@@ -23,16 +23,16 @@ from flows.comparison.comparison_request import (
     codes_of_column,
     refuse_records_only,
 )
-from tasks.ledger.input_seals import is_sealed
-from tasks.run.earlier_releases import load_plan, load_release
-from tasks.run.home import home_key
-from tasks.run.internal_evaluation import (
+from tasks.confidential.internal_evaluation import (
     AskedEvaluation,
     file_sections,
     linked_sections,
     write_evaluation,
 )
-from tasks.run.internal_inference import write_comparison
+from tasks.confidential.internal_inference import write_comparison
+from tasks.ledger.input_seals import is_sealed
+from tasks.run.earlier_releases import load_plan, load_release
+from tasks.run.home import home_key
 from tasks.run.release_cleanup import kept_files, reading_folder
 from tasks.support.run_folder import RunFolder
 

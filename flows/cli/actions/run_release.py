@@ -20,8 +20,8 @@ from dp_core.plan.plan import Plan
 from flows.cli.command_parts import existing_ledger
 from flows.cli.missing_packages import require_pipeline
 from flows.processes.child_process import Interrupted
+from tasks.confidential import connection
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, home_id, open_ledger
 from tasks.run.home_notes import calibrate
 from tasks.run.last_stop import stop_noted
@@ -65,72 +65,75 @@ def make(
     # Faults of spec, schema, paths, budget, disk and servers are found at once, without Prefect.
     plan = _opening(spec, out, release, options.get("dask"), verbose=verbose)
     made = plan.spec.release
-    reservation = open_ledger(home()).reservation(made)
-    unfinished = reservation if reservation and reservation.outcome is None else None
-    if release is None and unfinished and unfinished.plan == plan.hash:
-        click.echo(
-            f"Resuming release {made!r}, which is not finished. Its bundle goes to {out}.", err=True
-        )
-    with _refusals_logged(made):
-        server = start_own_server()
-        settings = prefect_settings()
-        require_quiet_settings(settings)
-        if server is None:
-            require_a_server(settings)
-            require_server(settings.api.url)
-    quiet = as_json or log.is_on_terminal()
-    shown = StageProgress(quiet=quiet, expected=expected_seconds(plan, home()))
-    with contextlib.closing(shown) as progress, ticking(progress.tick):
-        progress.wait("Start Prefect", "its own server takes some seconds")
-        from prefect.exceptions import Pause, PrefectSignal
+    # The process that may see the data loads while Prefect does, and shares what was imported.
+    with contextlib.closing(connection.connect()) as confidential:
+        reservation = open_ledger(home()).reservation(made)
+        unfinished = reservation if reservation and reservation.outcome is None else None
+        if release is None and unfinished and unfinished.plan == plan.hash:
+            click.echo(
+                f"Resuming release {made!r}, which is not finished. Its bundle goes to {out}.",
+                err=True,
+            )
+        with _refusals_logged(made):
+            server = start_own_server()
+            settings = prefect_settings()
+            require_quiet_settings(settings)
+            if server is None:
+                require_a_server(settings)
+                require_server(settings.api.url)
+        quiet = as_json or log.is_on_terminal()
+        shown = StageProgress(quiet=quiet, expected=expected_seconds(plan, home()))
+        with contextlib.closing(shown) as progress, ticking(progress.tick):
+            progress.wait("Start Prefect", "its own server takes some seconds")
+            from prefect.exceptions import Pause, PrefectSignal
 
-        from flows.answers.release_answers import published_release
-        from flows.release import called_with
-        from flows.release import release as flow
+            from flows.answers.release_answers import published_release
+            from flows.release import called_with
+            from flows.release import release as flow
 
-        with called_with(progress.update, plan), collect_outcomes() as outcomes:
-            try:
-                if server is not None:
-                    _load_meanwhile(plan, reservation)
-                    server.wait()
-                    with _refusals_logged(made):
-                        require_working_variables(variables_of_site("PREFECT_"))
-                flow(spec=str(spec), out=str(out), **options)
-            except (Held, Unpublished):
-                raise
-            except KeyboardInterrupt:
-                raise Interrupted(
-                    f"Release {made!r} was interrupted; nothing is lost. `dp-release resume {made}`"
-                    f" continues it, and `dp-release status {made}` shows the stages done."
-                ) from None
-            except PrefectSignal as stop:
-                progress.close()
-                how = "paused" if isinstance(stop, Pause) else "cancelled"
-                raise click.Abort from Interrupted(
-                    f"A person {how} release {made!r} in Prefect's pages; nothing is lost."
-                    f" `dp-release resume {made}` continues it."
-                )
-            except ReleaseError as error:
-                progress.close()
-                # privacy: the person at a terminal runs the release and may see the file. Output
-                # that is kept, such as a service's log, gets the fixed sentence only.
-                at_terminal = not as_json and _on_terminal()
-                if isinstance(error, SchemaViolation):
-                    if show_values or at_terminal:
-                        _show_internal(made, REFUSAL)
-                        _show_refusals(plan.spec.account)
-                    if show_values:
-                        # The detail of the failure is the same text, after its first lines.
+            with called_with(progress.update, plan, confidential), collect_outcomes() as outcomes:
+                try:
+                    if server is not None:
+                        server.wait()
+                        with _refusals_logged(made):
+                            require_working_variables(variables_of_site("PREFECT_"))
+                    flow(spec=str(spec), out=str(out), **options)
+                except (Held, Unpublished):
+                    raise
+                except KeyboardInterrupt:
+                    raise Interrupted(
+                        f"Release {made!r} was interrupted; nothing is lost. `dp-release resume"
+                        f" {made}` continues it, and `dp-release status {made}` shows the stages"
+                        " done."
+                    ) from None
+                except PrefectSignal as stop:
+                    progress.close()
+                    how = "paused" if isinstance(stop, Pause) else "cancelled"
+                    raise click.Abort from Interrupted(
+                        f"A person {how} release {made!r} in Prefect's pages; nothing is lost."
+                        f" `dp-release resume {made}` continues it."
+                    )
+                except ReleaseError as error:
+                    progress.close()
+                    # privacy: the person at a terminal runs the release and may see the file.
+                    # Output that is kept, such as a service's log, gets the fixed sentence only.
+                    at_terminal = not as_json and _on_terminal()
+                    if isinstance(error, SchemaViolation):
+                        if show_values or at_terminal:
+                            _show_internal(made, REFUSAL)
+                            _show_refusals(plan.spec.account)
+                        if show_values:
+                            # The detail of the failure is the same text, after its first lines.
+                            _show_internal(made, FAILURE)
+                    elif show_values or (at_terminal and error.row == "columns-differ"):
                         _show_internal(made, FAILURE)
-                elif show_values or (at_terminal and error.row == "columns-differ"):
-                    _show_internal(made, FAILURE)
-                raise
-            except Exception as error:
-                # Prefect or its server failed; the flow catches its own failures.
-                raise stopped_outside(made, error) from None
-        if outcomes and outcomes[-1].waits is not None:
-            # The flow run succeeded, but the release waits for a person.
-            raise outcomes[-1].waits
+                    raise
+                except Exception as error:
+                    # Prefect or its server failed; the flow catches its own failures.
+                    raise stopped_outside(made, error) from None
+            if outcomes and outcomes[-1].waits is not None:
+                # The flow run succeeded, but the release waits for a person.
+                raise outcomes[-1].waits
     seconds = time.monotonic() - started
     # Measure the machine after the release, so that the next `plan` knows it.
     calibrate(home())
@@ -153,17 +156,6 @@ def resume(release: str, stage: str | None, **options: Any) -> CommandAnswer:
         forget_from(home(), existing_ledger(), release, stage)
     with stop_noted(release):
         return make(spec, out, release=release, **options)
-
-
-def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
-    """Import what the first stage needs while the server loads; it takes seconds."""
-    from tasks.stages.validate_schema import validate_schema
-    from tasks.validation.suite_judge import load_great_expectations
-
-    name = plan.spec.release
-    folder = None if reservation is None else RunFolder(home(), name, reservation.link)
-    if folder is None or folder.facts_of(validate_schema.name) is None:
-        load_great_expectations()
 
 
 def _opening(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from dp_core.policies.stage_grant import StageGrant
+from tasks.confidential.public_run import PublicRun
 from tasks.ledger.stored_result import require_as_committed
 from tasks.run.release_run import Run
 from tasks.stages.gates.gate_task import gate
@@ -32,9 +33,9 @@ def reserve(opening: Opening) -> StageResult:
 
 
 @gate("grant", "grant {stage}")
-def grant(run: Run, stage: str, *after: object) -> StageGrant:  # noqa: ARG001 (edges of the graph)
+def grant(run: PublicRun, stage: str, *after: object) -> StageGrant:  # noqa: ARG001 (edges of the graph)
     """Check the lease, the reservation, the plan and what is left for a stage; see `StageGrant`."""
-    given = run.writer.grant(run.reservation, run.planned.hash, stage)
+    given = run.confidential.grant(run, stage)
     run.granted(given)
     return given
 

@@ -6,11 +6,11 @@ from dp_core.bundle.statement.release_json import file_record
 from dp_core.errors import Held, StageFailed, Unpublished
 from dp_core.plan.quality_checks import verdicts
 from dp_core.policies.approval import Cause
+from tasks.run.public_files import synthetic_files
 from tasks.run.publication_refusals import failed_sentence, waiting_sentence
 from tasks.run.release_cleanup import mark_waiting, remove_unpublished
 from tasks.run.release_run import Run
 from tasks.stages.publish import published_checks
-from tasks.stages.synthesize import synthetic_files
 
 
 def require_approval(run: Run) -> None:

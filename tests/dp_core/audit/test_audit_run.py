@@ -17,16 +17,16 @@ from dp_core.confidential import person_rows
 from dp_core.confidential.linked import key_links
 from dp_core.confidential.panel import person_records
 from dp_core.confidential.panel.person_records import PersonRecords
-from dp_core.kernel import curator as curator_module
+from dp_core.kernel import requests as requests_module
 from dp_core.kernel.coding import stored_texts
 from dp_core.kernel.cost import sensitivity
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.household_counter import HouseholdCounter
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import cell_draws, column_draws, thresholds
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.thresholds import threshold_for
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms import additive_noise
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions import vetted
@@ -204,11 +204,11 @@ def look_for_free(patch):
     def public_rows(self):
         return int(self._counter.count([()])[()].counts)
 
-    patch.setattr(Curator, "public_rows", public_rows)
+    patch.setattr(Kernel, "public_rows", public_rows)
 
 
 def count_a_household_as_one_share(patch):
-    patch.setattr(curator_module, "in_shares", lambda _relation, found: found)
+    patch.setattr(requests_module, "in_shares", lambda _relation, found: found)
 
 
 def weigh_every_pair_row_like_a_household(patch):
@@ -479,7 +479,7 @@ def test_every_vetted_statistic_has_a_release_that_asks_it():
 
 @pytest.mark.parametrize("name", some(sorted({*ASKED_BY} - NEVER_NEAR), lambda _name: False))
 def test_half_of_the_bounds_of_any_statistic_is_too_small(name, monkeypatch):
-    right = curator_module.bounds
+    right = requests_module.bounds
 
     def halved(statistic, relation):
         found = right(statistic, relation)
@@ -487,7 +487,7 @@ def test_half_of_the_bounds_of_any_statistic_is_too_small(name, monkeypatch):
             return found
         return tuple(max(1, bound // 2) for bound in found)
 
-    monkeypatch.setattr(curator_module, "bounds", halved)
+    monkeypatch.setattr(requests_module, "bounds", halved)
     units = ROWS if name == "mutual-information" else PERSONS
     findings = audit("full", chosen=named(ASKED_BY[name]), units=units)
     found = [sentence for sentence in findings.violations if sentence.startswith(f"{name} (")]

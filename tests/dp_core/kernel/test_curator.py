@@ -19,6 +19,7 @@ from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import cell_draws, column_draws, thresholds
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.quantile import Quantile
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.questions.counting_queries import Cells
@@ -37,7 +38,7 @@ def curator_of(kind="pure", neighbours="add-remove", *, rows=50, limit=None, max
     counter = DatasetCounter(Dataset(DOMAIN, codes), [])
     limit = limit or largest_limit(kind, Fraction(1), Fraction("1e-9"))
     session = MemorySession(Currency(kind, limit), neighbours, max_rows=max_rows)
-    return Curator(DOMAIN, counter, session), counter, session
+    return Curator(Kernel(DOMAIN, counter, session)), counter, session
 
 
 @pytest.mark.usefixtures("no_noise")
@@ -232,7 +233,7 @@ def test_no_two_tables_have_the_same_step_whatever_columns_are_called():
     domain = Domain(columns, (2,) * len(columns))
     data = Dataset(domain, np.zeros((len(columns), 4), dtype=np.uint16))
     session = MemorySession(Currency("pure", Fraction(2)), "add-remove")
-    curator = Curator(domain, DatasetCounter(data, []), session)
+    curator = Curator(Kernel(domain, DatasetCounter(data, []), session))
     cliques = [(), ("a", "b"), *((column,) for column in columns)]
     for replicate in (0, 1):
         curator.measure("measure", cliques, [Fraction(1, 10)] * 10, replicate=replicate)
@@ -256,7 +257,7 @@ def test_a_marginal_shows_no_counts_and_is_not_pickled():
 def test_noise_refuses_a_grant_for_another_mechanism():
     _, _, session = curator_of("pure")
     curator = Curator(
-        DOMAIN, DatasetCounter(Dataset(DOMAIN, np.zeros((3, 2), np.uint16)), []), session
+        Kernel(DOMAIN, DatasetCounter(Dataset(DOMAIN, np.zeros((3, 2), np.uint16)), []), session)
     )
     curator.measure("measure", [("a",)], [Fraction(1)])
     (grant,) = session.charges

@@ -31,6 +31,7 @@ from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.extensions.r_score import RScore
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import MOST_ROWS, Relation
@@ -491,10 +492,10 @@ def test_a_counter_in_other_units_than_the_session_charges_for_is_refused(of_cou
     counter = types.SimpleNamespace(shares=of_counter)
     session = MemorySession(Currency("pure", Fraction(1)), "add-remove", shares=of_session)
     with pytest.raises(ValueError, match=f"1/{of_counter} of a record.*1/{of_session}"):
-        Curator(domain(), counter, session)
+        Curator(Kernel(domain(), counter, session))
     # Coarser codes are in the units of the finer ones.
     with pytest.raises(ValueError, match=f"1/{of_counter} of a record"):
-        Curator(domain(), CoarseCounter(counter, None), session)
+        Curator(Kernel(domain(), CoarseCounter(counter, None), session))
 
 
 # -- audits: what a receipt states against what a household moves
@@ -510,7 +511,7 @@ def violations(neighbours, counter):
     drawn, found = [], set()
     for file in files:
         session = MemorySession(Currency("pure", Fraction(100)), neighbours, shares=SHARES)
-        curator = Curator(domain(), counter(file), session)
+        curator = Curator(Kernel(domain(), counter(file), session))
         drawn.append(
             [
                 stored_shares(table.values, SHARES).ravel()
@@ -564,7 +565,7 @@ def test_the_audit_finds_pair_rows_that_all_count_once():
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_the_audit_finds_a_sensitivity_of_records(neighbours, monkeypatch):
-    monkeypatch.setattr("dp_core.kernel.curator.in_shares", lambda _, found: found)
+    monkeypatch.setattr("dp_core.kernel.requests.in_shares", lambda _, found: found)
     found = violations(neighbours, counter_of)
     assert found == {*KINDS} - ({"number"} if neighbours == "replace-one" else set())
 

@@ -16,6 +16,7 @@ from dp_core.kernel.extensions.cell_draws import CellDraws
 from dp_core.kernel.extensions.column_draws import ColumnDraws
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.thresholds import ThresholdTable
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear_questions import CellSums
@@ -34,7 +35,7 @@ ADDED = Relation("add-remove")
 def curator():
     data = Dataset(DOMAIN, np.zeros((3, 20), dtype=DOMAIN.code_type))
     session = MemorySession(Currency("pure", Fraction(4), Fraction(1, 100)), "add-remove")
-    return Curator(DOMAIN, MemoryCounter(data), session)
+    return Curator(Kernel(DOMAIN, MemoryCounter(data), session))
 
 
 def claiming_to_be(honest, kind, *values, **named):
@@ -147,14 +148,14 @@ TABLE, CELL, ONE = ("a",), Cells((("a",),), ((0,),)), Fraction(1)
 def test_costs_names_and_columns_of_another_type_are_refused(curator, ask):
     with pytest.raises(ValueError, match=r"Expected|plain texts|of that name|of the name"):
         ask(curator)
-    assert curator._session.charges == []
+    assert curator._kernel._session.charges == []
 
 
 def test_a_cost_that_changes_after_the_charge_stays_charged(curator):
     cost = Fraction(1)
     curator.measure("measure", [TABLE], [cost])
     cost._numerator = 0
-    assert curator._session.spent() == 1
+    assert curator._kernel._session.spent() == 1
 
 
 class Named:
@@ -198,4 +199,4 @@ def test_the_name_of_a_drawn_question_is_read_once(curator):
 def test_a_draw_that_could_fail_for_some_values_is_refused_before_its_charge(curator, question):
     with pytest.raises(ValueError, match=r"order|repeat|ascend|argument|at least 1 cell"):
         drawn(curator, question)
-    assert curator._session.charges == []
+    assert curator._kernel._session.charges == []

@@ -17,6 +17,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import NoiseScale
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.linear_questions import CellCounts, Interaction
 from dp_core.methods.reconstruction.independent import Independent
 from dp_core.methods.replicates.noise_aware import redraw
@@ -85,7 +86,7 @@ def test_they_cost_their_weight_and_are_as_exact_as_planned(tmp_path, mode, priv
         assert paid[item.grant] == table.cost
         assert (table.noise.kind, table.cells) == (item.noise, math.prod(item.of.sizes))
         assert table.noise.scale == pytest.approx(cell_stddev(item.of, item.scale))
-        curator = Curator(plan.spec.schema.domain, MemoryCounter(data_of(plan)), session)
+        curator = Curator(Kernel(plan.spec.schema.domain, MemoryCounter(data_of(plan)), session))
         assert curator.statistic_noise(item.of, table.cost).scale == item.scale
 
 

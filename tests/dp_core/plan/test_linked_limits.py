@@ -18,6 +18,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.linked_columns import household_shares
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.released import Totals
 from dp_core.methods.reconstruction.linked import member_targets
@@ -117,7 +118,7 @@ def test_the_noise_that_is_expected_of_an_interaction_is_that_of_the_curator():
         relation = Relation("add-remove", shares=schema.linked.shares)
         session = MemorySession(currency, "add-remove", shares=relation.shares)
         counter = HouseholdCounter(MemoryCounter(None), schema.linked) if most > 1 else None
-        curator = Curator(schema.domain, counter, session)
+        curator = Curator(Kernel(schema.domain, counter, session))
         costs = Costs(currency, relation, cost, whole=False)
         table = curator.count_noise(cost).stddev ** 2
         assert costs.table * (1 + costs.floor) == pytest.approx(table, rel=1e-6)

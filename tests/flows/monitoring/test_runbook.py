@@ -299,7 +299,10 @@ def test_a_server_of_prefect_s_own_that_is_slow(project, command, monkeypatch, s
         ),
         pytest.param(
             "count",
-            lambda at: [path.write_bytes(b"{") for path in at.codes.rglob("*.json")],
+            lambda at: [
+                path.write_bytes(b"{")
+                for path in (at.folder.confidential / "codes").rglob("*.json")
+            ],
             marks=row("codes-damaged"),
         ),
         pytest.param(

@@ -162,8 +162,8 @@ def test_sets_in_memory_are_those_that_the_pipeline_writes(project):
     import pyarrow.parquet as pq
 
     from dp_core.public_data.memory_release import drawn_set
+    from tasks.run.public_files import synthetic_place
     from tasks.stages.reconstruct import restored_models
-    from tasks.stages.synthesize import synthetic_place
 
     compared = []
 

@@ -16,6 +16,7 @@ from dp_core.errors import StageFailed
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms import additive_noise
 from tasks.counting.dask_counter import DaskCounter
 from tasks.support import dask_cluster as cluster_module
@@ -69,7 +70,7 @@ def drawn_and_stored(monkeypatch, stored=None):
 def measured(store, client):
     """Return the noisy tables of a curator over a store, and its session."""
     session = MemorySession(Currency("pure", Fraction(4)), "add-remove")
-    curator = Curator(DOMAIN, DaskCounter(store, DOMAIN, client), session)
+    curator = Curator(Kernel(DOMAIN, DaskCounter(store, DOMAIN, client), session))
     found = curator.measure("measure", CLIQUES, [Fraction(1)] * len(CLIQUES))
     return [measurement.values for measurement in found], session
 

@@ -237,7 +237,7 @@ def modules_in(value):
 CONFIDENTIAL = (
     "dp_core.confidential",
     "dp_core.kernel.counting.marginal",
-    "dp_core.kernel.curator",
+    "dp_core.kernel.kernel",
     "dp_core.kernel.ledger",
     "tasks.counting",
     "tasks.run",

@@ -11,6 +11,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BudgetRefused, StageFailed
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.policies.stage_grant import PAYS
 from tasks.ledger.ledger_session import LedgerSession
@@ -47,7 +48,7 @@ def curator_with(writer, plan, reservation, tmp_path):
     def curator(stage, counter=None):
         grant, folder = writer.grant(reservation, plan.hash, stage), tmp_path / "noisy"
         session = LedgerSession(writer, reservation, Relation("add-remove"), folder, grant)
-        return Curator(plan.spec.schema.domain, counter or Untouchable(), session)
+        return Curator(Kernel(plan.spec.schema.domain, counter or Untouchable(), session))
 
     return curator
 
@@ -173,7 +174,7 @@ def test_a_grant_of_another_release_does_not_widen_the_reservation(
     grant = writer.grant(reservation, plan.hash, "measure")
     forged = replace(grant, left={"one_way": Fraction(10**6), "measure": Fraction(10**6)})
     session = LedgerSession(writer, reservation, Relation("add-remove"), tmp_path / "noisy", forged)
-    curator = Curator(plan.spec.schema.domain, Untouchable(), session)
+    curator = Curator(Kernel(plan.spec.schema.domain, Untouchable(), session))
     before = ledger.head()
     with pytest.raises(BudgetRefused, match="its plan reserved"):
         curator.measure("measure", [("a",)], [plan.costs["measure"] * 2])

@@ -16,6 +16,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import thresholds
 from dp_core.kernel.extensions.thresholds import StabilityEvent, threshold_event
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.methods.drawn_answers import read_sparse_result, threshold_table
@@ -82,7 +83,7 @@ def test_a_table_of_any_size_is_released_without_its_domain():
     codes = np.stack([rng.integers(0, 2, 4000) * (size - 1) for size in SIZES])
     codes = codes.astype(np.uint16)
     session = MemorySession(threshold_currency(Fraction(8), MICRO), "add-remove")
-    curator = Curator(WIDE, MemoryCounter(Dataset(WIDE, codes)), session)
+    curator = Curator(Kernel(WIDE, MemoryCounter(Dataset(WIDE, codes)), session))
     table = threshold_table(curator, "measure", WIDE.columns, Fraction(8), MICRO, capacity=300)
     seen, counts = np.unique(codes.T, axis=0, return_counts=True)
     np.testing.assert_array_equal(table.cells, seen)  # all 256, of about 16 records each
@@ -110,7 +111,7 @@ def test_no_look_at_the_data_without_delta_for_it():
             raise AssertionError("looked")
 
     session = MemorySession(threshold_currency(Fraction(1), MICRO / 2), "add-remove")
-    curator = Curator(WIDE, Untouched(), session)
+    curator = Curator(Kernel(WIDE, Untouched(), session))
     with pytest.raises((BudgetRefused, ValueError), match="delta"):
         threshold_table(curator, "measure", ("a",), Fraction(1), MICRO, capacity=5)
     with pytest.raises(BudgetRefused):

@@ -18,6 +18,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import LARGEST, MOST_ENTRIES, CellCounts, Interaction
@@ -217,7 +218,7 @@ def curator_of(kind="zcdp", neighbours="add-remove", *, max_rows=1, limit=Fracti
     codes = np.stack([rng.integers(0, size, 50) for size in DOMAIN.sizes]).astype(np.uint16)
     counter = Counting(Dataset(DOMAIN, codes))
     session = MemorySession(Currency(kind, limit), neighbours, max_rows=max_rows)
-    return Curator(DOMAIN, counter, session), counter, session
+    return Curator(Kernel(DOMAIN, counter, session)), counter, session
 
 
 @pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
@@ -312,7 +313,7 @@ def test_the_loss_of_an_event_covers_every_change_within_its_sensitivity(neighbo
 
 def test_a_record_moves_no_more_entries_than_the_accounting_has_room_for(monkeypatch):
     from dp_core.accounts.account_curve import CELLS_OF_A_CHARGE
-    from dp_core.kernel import curator as curator_module
+    from dp_core.kernel import requests as requests_module
     from dp_core.kernel.cost.curves import MOST_CELLS
     from dp_core.plan.reading.spec_file import MAX_SETS
 
@@ -321,11 +322,11 @@ def test_a_record_moves_no_more_entries_than_the_accounting_has_room_for(monkeyp
     assert of_sizes((1025, 1025)).length == MOST_ENTRIES
     with pytest.raises(ValueError, match="too many cells"):
         of_sizes((1025, 1026))
-    monkeypatch.setattr(curator_module, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(requests_module, "MOST_ENTRIES", 3)
     domain = Domain(("a", "b", "c"), (2, 3, 3))
     counter = MemoryCounter(Dataset(domain, np.zeros((3, 5), dtype=np.uint16)))
     session = MemorySession(Currency("pure", Fraction(2)), "add-remove")
-    curator = Curator(domain, counter, session)
+    curator = Curator(Kernel(domain, counter, session))
     with pytest.raises(ValueError, match="measured together"):
         curator.interactions("measure", [("b",), ("c",)], [Fraction(1)] * 2)
     assert not session.charges

@@ -17,6 +17,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
+from dp_core.kernel.kernel import Kernel
 from dp_core.methods.parametric import drawn_records
 from dp_core.methods.parametric.beta_binomial import BetaBinomial
 from dp_core.methods.parametric.drawn_records import edges_of, number_of_cells
@@ -151,7 +152,7 @@ def test_exactly_the_budget_is_set_aside_and_records_are_given_back(method, neig
     epsilon = Fraction(1, 3)
     session = MemorySession(Currency("pure", epsilon), neighbours)
     inputs = method_inputs(
-        Curator(variables.domain, MemoryCounter(data), session),
+        Curator(Kernel(variables.domain, MemoryCounter(data), session)),
         variables.domain,
         measure_cost=epsilon,
         rng=np.random.default_rng(1),

@@ -12,6 +12,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import BinnedCounts
 from dp_core.kernel.questions.vetted import sensitivities
@@ -32,7 +33,9 @@ def asked(method, variables, neighbours, *, epsilon=1, ones=30, max_rows=1):
     codes = np.zeros((len(variables), 100), dtype=np.uint16)
     codes[:, :ones] = 1
     session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours, max_rows=max_rows)
-    curator = Curator(variables.domain, MemoryCounter(Dataset(variables.domain, codes)), session)
+    curator = Curator(
+        Kernel(variables.domain, MemoryCounter(Dataset(variables.domain, codes)), session)
+    )
     found = method.measure(
         method_inputs(
             curator,

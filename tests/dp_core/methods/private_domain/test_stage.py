@@ -15,6 +15,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.vetted import required
 from dp_core.methods.private_domain.questions import ask, planned_choices, questions
@@ -150,7 +151,7 @@ def test_charges_are_those_of_histograms_and_spend_the_stage_s_cost_exactly(
     schema = parse_schema(_document())
     currency = Currency(kind, Fraction(1))
     session = MemorySession(currency, relation.neighbours, max_rows=relation.max_rows)
-    curator = Curator(schema.stored.domain, MemoryCounter(data_of(schema)), session)
+    curator = Curator(Kernel(schema.stored.domain, MemoryCounter(data_of(schema)), session))
     ask(curator, schema, Fraction(1, 7))
     asked = questions(schema)
     assert session.spent() == Fraction(1, 7)
@@ -269,7 +270,9 @@ def test_bins_hold_their_part_as_exactly_as_the_plan_says(tmp_path):
     counter = MemoryCounter(Dataset(schema.stored.domain, codes))
     within, outside = plan.choices[1].within, 0
     for _ in range(20):
-        curator = Curator(schema.stored.domain, counter, MemorySession(plan.currency, "add-remove"))
+        curator = Curator(
+            Kernel(schema.stored.domain, counter, MemorySession(plan.currency, "add-remove"))
+        )
         choices = choose(schema, ask(curator, schema, plan.costs["domain"]))
         bins = np.histogram(codes[1], [0, *choices["pay"].codes, 4096])[0]
         outside += int((np.abs(bins - 30_000 / 8) > within).sum())

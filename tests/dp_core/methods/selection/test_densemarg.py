@@ -13,6 +13,7 @@ from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
+from dp_core.kernel.kernel import Kernel
 from dp_core.methods.selection import densemarg
 from dp_core.methods.selection.candidates.pairs import pairs_up_to
 from dp_core.methods.selection.densemarg import (
@@ -38,7 +39,7 @@ def curator_of(epsilon="1", kind="zcdp", rows=4000):
     counter = DatasetCounter(Dataset(DOMAIN, codes.astype(np.uint16)), [])
     limit = largest_limit(kind, Fraction(epsilon), Fraction("1e-9"))
     session = MemorySession(Currency(kind, limit), "add-remove")
-    return Curator(DOMAIN, counter, session), session
+    return Curator(Kernel(DOMAIN, counter, session)), session
 
 
 def one_way(curator, cost):

@@ -14,6 +14,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.thresholds import StabilityEvent, threshold_for
+from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.methods.selection.budget.threshold_delta import expected_cells
 from dp_core.methods.selection.sba import Sba
@@ -46,7 +47,7 @@ def select(
 ):
     """Return the selection and the charged steps; the measuring budget is what is left."""
     session = MemorySession(threshold_currency(epsilon, delta), neighbours)
-    curator = Curator(DOMAIN, MemoryCounter(data or file()), session)
+    curator = Curator(Kernel(DOMAIN, MemoryCounter(data or file()), session))
     known, left = (), epsilon
     if neighbours == "add-remove":
         known = curator.measure("total", [()], [epsilon / 50])

@@ -1,9 +1,9 @@
-"""A run with its handles to the confidential data: source, code store, counter and curator."""
+"""A run with its handles to the confidential data: source, code store, counter and kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +13,6 @@ from dp_core.kernel.document import check_document, document_hash
 from dp_core.kernel.privacy import Relation, relation_of
 from dp_core.plan.compiled_plan import compiled_document
 from tasks.ledger.ledger_session import LedgerSession
-from tasks.ledger.reservations import Charge
 from tasks.run.home import home_key
 from tasks.run.release_run import Run
 
@@ -23,19 +22,15 @@ if TYPE_CHECKING:
     from dp_core.confidential.source import Source
     from dp_core.kernel.counting.domain import Domain
     from dp_core.kernel.counting.marginal import Counter
-    from dp_core.kernel.curator import Curator
+    from dp_core.kernel.kernel import Kernel
     from dp_core.policies.stage_grant import StageGrant
     from dp_core.schema.rules.file_rules import FileRules
     from tasks.counting.dask_counter import DaskCounter
-
-_MOST_TOLD = 0.99  # progress of a stage that has not ended
 
 
 @dataclass(eq=False, repr=False)
 class ConfidentialRun(Run):
     """A run with the handles that the stages on the confidential side share. Confidential."""
-
-    _selecting: int = field(default=0, init=False)
 
     @cached_property
     def key(self) -> bytes:
@@ -157,19 +152,19 @@ class ConfidentialRun(Run):
             self.relation,
             self.folder.noisy,
             grant,
-            self._tell_committed,
+            self.committed,
         )
 
-    def curator(self, grant: StageGrant) -> Curator:
-        """Return the curator, which answers questions about the confidential data with noise.
+    def kernel(self, grant: StageGrant) -> Kernel:
+        """Return the kernel, which answers requests about the confidential data with noise.
 
         Args:
             grant: The ledger's grant for the stage that asks.
         """
-        return self._curator(self.counter, self.store.domain, grant)
+        return self._kernel(self.counter, self.store.domain, grant)
 
-    def stored_curator(self, grant: StageGrant) -> Curator:
-        """Return the curator of the stages `domain` and `analyses`, which use the stored codes.
+    def stored_kernel(self, grant: StageGrant) -> Kernel:
+        """Return the kernel of the stages `domain` and `analyses`, which use the stored codes.
 
         Args:
             grant: The ledger's grant for the stage that asks.
@@ -177,18 +172,9 @@ class ConfidentialRun(Run):
         from tasks.counting.dask_counter import DaskCounter
 
         domain = self.rules.domain
-        return self._curator(DaskCounter(self.stored, domain, self.client), domain, grant)
+        return self._kernel(DaskCounter(self.stored, domain, self.client), domain, grant)
 
-    def _curator(self, counter: Counter, domain: Domain, grant: StageGrant) -> Curator:
-        from dp_core.kernel.curator import Curator
+    def _kernel(self, counter: Counter, domain: Domain, grant: StageGrant) -> Kernel:
+        from dp_core.kernel.kernel import Kernel
 
-        return Curator(domain, counter, self.session(grant))
-
-    def _tell_committed(self, charges: Sequence[Charge]) -> None:
-        self.committed(charges)
-        # The number of charges is public.
-        selecting = sum(charge.stage == "select" for charge in charges)
-        expected = self.spec.selector.choices(self.schema.domain)
-        if selecting and expected:
-            self._selecting += selecting
-            self.progress("select", min(self._selecting / expected, _MOST_TOLD))
+        return Kernel(domain, counter, self.session(grant))

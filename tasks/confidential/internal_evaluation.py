@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.run.internal_inference import read_sample, result_or, unheard
+from tasks.confidential.internal_inference import read_sample, result_or, unheard
 from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 
 if TYPE_CHECKING:

@@ -1,0 +1,101 @@
+"""The kernel of one release: the only module that turns confidential counts into public values.
+
+It holds the counter of the confidential file and the release's session with the ledger. Every
+result is charged, drawn once, stored and committed before it is returned.
+
+Where households are the units, the counter counts in shares (`HouseholdCounter`): events are
+calibrated, charged and drawn in shares, and the ledger stores whole numbers of shares.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.ledger.session import Session
+from dp_core.kernel.mechanisms.grant import Grant
+from dp_core.kernel.requests import Facts, Request
+
+
+class Answering(Protocol):
+    """What answers the requests of a release: the kernel, or a client of its process."""
+
+    @property
+    def facts(self) -> Facts:
+        """What is public about the file that is asked."""
+
+    def answer(self, request: Request) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        """Return what was drawn for each step of a request, and the grant that paid for it."""
+
+    def public_rows(self) -> int | None:
+        """Return the number of rows if it is public, otherwise None."""
+
+
+class Kernel:
+    """Answers requests about the confidential file, each against a grant."""
+
+    def __init__(self, domain: Domain, counter: Counter, session: Session) -> None:
+        """Create the kernel of one release.
+
+        Args:
+            domain: All columns of the file and their numbers of codes.
+            counter: Exact counts of the confidential file.
+            session: The release's open reservation, which pays for every answer.
+
+        Raises:
+            ValueError: if the counter counts in other units than the session charges for.
+        """
+        # privacy: a unit changes counts in shares by S; with the sensitivity of records the noise
+        # would be S times too small.
+        if getattr(counter, "shares", 1) != session.relation.shares:
+            raise ValueError(
+                f"The counter counts in 1/{getattr(counter, 'shares', 1)} of a record, and the"
+                f" session charges for counts in 1/{session.relation.shares}."
+            )
+        self._domain = domain
+        self._counter = counter
+        self._session = session
+
+    @property
+    def facts(self) -> Facts:
+        """What is public about the file that is asked."""
+        return Facts(self._domain, self._session.relation, self._session.currency)
+
+    def answer(self, request: Request) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        """Return what was drawn for each step of a request, and the grant that paid for it.
+
+        Values are in shares where households are the units.
+
+        Args:
+            request: What is asked, and at what cost.
+
+        Raises:
+            BudgetRefused: if a stage's or the release's budget does not allow it; nothing was
+                touched.
+            ValueError: as `Request.prepared`.
+            BadInput: as `Request.prepared`.
+        """
+        asked = request.prepared(self.facts)
+        draw = partial(asked.draw, self._counter)
+        return self._session.perform(asked.batch, asked.steps, draw)
+
+    def public_rows(self) -> int | None:
+        """Return the number of rows if it is public, otherwise None.
+
+        Where households are the units, it is the number of households.
+        """
+        relation = self._session.relation
+        # privacy: under replace-one a person can be replaced by one with fewer rows, so the number
+        # of rows is public only if a unit is one row. A household is one record of S shares,
+        # whatever its members are.
+        if not relation.rows_public:
+            return None
+        total = int(self._counter.count([()])[()].counts)
+        # With another remainder than 0 a household would have lost pair rows.
+        assert total % relation.shares == 0
+        return total // relation.shares

@@ -1,0 +1,359 @@
+"""What may be asked of the kernel: five kinds of request, each with its steps and its draw.
+
+A request holds public values only. `Kernel` answers it; `Curator` makes it for a method.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.canonical import digest
+from dp_core.kernel.cost.currency import Currency, choice_event
+from dp_core.kernel.cost.sensitivity import Bounds, count_l1, count_l2_squared, in_shares
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.marginal import Counter
+from dp_core.kernel.drawn_question import DrawnQuestion, rebuilt_extension
+from dp_core.kernel.errors import BadInput
+from dp_core.kernel.mechanisms import additive_noise, private_choice
+from dp_core.kernel.mechanisms.event import Event
+from dp_core.kernel.mechanisms.grant import Grant, Step
+from dp_core.kernel.noise.threaded_noise import add_in_pieces
+from dp_core.kernel.privacy import Relation, Stage
+from dp_core.kernel.questions.descriptions import of_type
+from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
+from dp_core.kernel.questions.statistic import Statistic, TableStatistic, check_codes
+from dp_core.kernel.questions.vetted import Asked, asked_in_shares, bounds, rebuilt
+from dp_core.kernel.step_names import batch_name, interaction_step, step_name, table_step
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is public about the file that is asked.
+
+    Attributes:
+        domain: All columns of the file and their numbers of codes.
+        relation: Neighbouring relation of the release, with the largest number of rows of a unit.
+        currency: What the release pays in, with its total.
+    """
+
+    domain: Domain
+    relation: Relation
+    currency: Currency
+
+    def asked(self, kind: type[Asked], question: Statistic) -> Asked:
+        """Return a question as it is put to the counter: in shares, if a unit has several."""
+        # privacy: from here on nothing of the object that a method brought is used.
+        return asked_in_shares(rebuilt(kind, question), self.relation)
+
+    def bounds(self, asked: Statistic) -> Bounds:
+        """Return the proven sensitivities of a statistic of the counter's counts."""
+        # privacy: the sensitivities are proven for the codes that the statistic claims.
+        found = self.bounds_in_shares(asked)
+        check_codes(asked, self.domain)
+        return found
+
+    def bounds_in_shares(self, asked: Statistic) -> Bounds:
+        """Return the same, without a comparison of its codes with the file's."""
+        return in_shares(self.relation, bounds(asked, self.relation))
+
+    def count_bounds(self) -> Bounds:
+        """Return the sensitivities of a table of the counter's counts."""
+        l1, l2_squared = count_l1(self.relation), count_l2_squared(self.relation)
+        return in_shares(self.relation, (1, l1, l2_squared))
+
+    def noise_event(self, cost: Fraction, found: Bounds) -> Event:
+        """Return the event of noise for these sensitivities that costs exactly `cost`."""
+        return self.currency.noise_event(cost, l1=found[1], l2_squared=found[2])
+
+
+class Prepared(NamedTuple):
+    """A request that was checked, before anything is charged.
+
+    Attributes:
+        batch: Name of the steps that are charged, drawn and stored together.
+        steps: The steps.
+        draw: Reads the counter, and returns the noisy result of each grant.
+    """
+
+    batch: str
+    steps: Sequence[Step]
+    draw: Callable[[Counter, Sequence[Grant]], Sequence[NDArray[np.int64]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(ABC):
+    """One request: what is drawn together, under one name.
+
+    Attributes:
+        KIND: Name of the kind in a message.
+        stage: Stage that pays.
+        replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+        round: Number of the round, from 1; 0 (the default) if the method has no rounds.
+    """
+
+    KIND: ClassVar[str]
+
+    stage: Stage
+    replicate: int = 0
+    round: int = 0
+
+    @abstractmethod
+    def prepared(self, facts: Facts) -> Prepared:
+        """Return the steps that are charged, and how they are drawn.
+
+        Raises:
+            ValueError: if the kernel has no proof for the question, or it is about other columns
+                or codes than the file has.
+            BadInput: if the question cannot be asked of linked tables.
+        """
+
+    @property
+    def _batch(self) -> str:
+        return batch_name(self.stage, self.replicate, self.round)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables(Request):
+    """Tables of counts.
+
+    Attributes:
+        cliques: Tables to measure; the empty clique is the number of rows.
+        costs: Budget of each table, in the release's currency.
+
+    Privacy:
+        Each table is one event of exactly its cost (rounded towards more noise). A row is in one
+        cell of a table, so its sensitivity is that of a histogram. So is each share of a household;
+        see `in_shares`.
+    """
+
+    KIND: ClassVar[str] = "tables"
+
+    cliques: Sequence[Clique]
+    costs: Sequence[Fraction]
+
+    def prepared(self, facts: Facts) -> Prepared:
+        found = facts.count_bounds()
+        cliques = plain_cliques(self.cliques)
+        steps = [
+            Step(
+                stage=self.stage,
+                name=table_step(clique, self.replicate, self.round),
+                cost=cost,
+                event=facts.noise_event(cost, found),
+                shape=facts.domain.project(clique).sizes,
+            )
+            for clique, cost in zip(cliques, self.costs, strict=True)
+        ]
+
+        def draw(counter: Counter, grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            counts = counter.count(cliques)
+            return add_in_pieces(
+                additive_noise.add, [counts[clique].counts for clique in cliques], grants
+            )
+
+        return Prepared(self._batch, steps, draw)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interactions(Request):
+    """Interactions of tables; see `Interaction`.
+
+    Attributes:
+        cliques: Tables whose interactions are measured; every column has two codes or more.
+        costs: Budget of each interaction, in the release's currency.
+
+    Privacy:
+        Each is one event of exactly its cost, at the interaction's own L1 and L2 sensitivities.
+    """
+
+    KIND: ClassVar[str] = "interactions"
+
+    cliques: Sequence[Clique]
+    costs: Sequence[Fraction]
+
+    def prepared(self, facts: Facts) -> Prepared:
+        cliques = plain_cliques(self.cliques)
+        asked = [Interaction(clique, facts.domain.project(clique).sizes) for clique in cliques]
+        # privacy: a record changes all entries, and the accounting allows this many in each set.
+        if sum(of.length for of in asked) > MOST_ENTRIES:
+            raise ValueError(
+                f"Interactions that are measured together have at most {MOST_ENTRIES:,} entries."
+            )
+        steps = [
+            Step(
+                stage=self.stage,
+                name=interaction_step(of.clique, self.replicate, self.round),
+                cost=cost,
+                event=facts.noise_event(cost, facts.bounds(asked_in_shares(of, facts.relation))),
+                shape=(of.length,),
+                asks=of.to_json(),
+            )
+            for of, cost in zip(asked, self.costs, strict=True)
+        ]
+
+        def draw(counter: Counter, grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            counts = counter.count(cliques)
+            # privacy: the sensitivities are proven for whole numbers, not for floats.
+            exact = [of.of_table(counts[of.clique].counts) for of in asked]
+            return add_in_pieces(additive_noise.add, exact, grants)
+
+        # `Tables` may have a batch in the same stage, set and round.
+        return Prepared(f"{self._batch}-interactions", steps, draw)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noisy(Request):
+    """A vetted statistic with noise on every entry.
+
+    Attributes:
+        question: The statistic.
+        step: Name of the step, unique within its stage, replicate and round.
+        cost: Budget of all entries together, in the release's currency.
+
+    Privacy:
+        One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
+    """
+
+    KIND: ClassVar[str] = "noisy"
+
+    question: Statistic
+    step: str
+    cost: Fraction
+
+    def prepared(self, facts: Facts) -> Prepared:
+        asked = facts.asked(Statistic, self.question)  # type: ignore[type-abstract]
+        planned = Step(
+            stage=self.stage,
+            name=step_name(self.step, self.replicate, self.round),
+            cost=self.cost,
+            event=facts.noise_event(self.cost, facts.bounds(asked)),
+            shape=(asked.length,),
+            asks=asked.to_json(),
+        )
+
+        def draw(counter: Counter, grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            exact = asked.exact(counter)
+            # privacy: the sensitivities are proven for whole numbers, not for floats.
+            assert exact.dtype == np.int64
+            return add_in_pieces(additive_noise.add, [exact], grants)
+
+        return Prepared(f"{self._batch}-{self.step}", [planned], draw)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices(Request):
+    """Independent choices of a large entry of a statistic, by the exponential mechanism.
+
+    The statistic is computed once. The same entry may be chosen several times.
+
+    Attributes:
+        question: The vetted statistic whose entries are the scores.
+        step: Name of the step, unique within its stage and replicate.
+        costs: Budget of each choice, in the release's currency.
+
+    Privacy:
+        One event of at most its cost for each choice: Gumbel noise under zCDP (epsilon^2/8) and on
+        the Gaussian curve, exponential noise under pure epsilon.
+    """
+
+    KIND: ClassVar[str] = "choices"
+
+    question: TableStatistic
+    step: str
+    costs: Sequence[Fraction]
+
+    def prepared(self, facts: Facts) -> Prepared:
+        asked = facts.asked(TableStatistic, self.question)  # type: ignore[type-abstract]
+        sensitivity = facts.bounds(asked)[0]
+        name, several = step_name(self.step, self.replicate, 0), len(self.costs) > 1
+        events = {cost: choice_event(facts.currency, cost, sensitivity) for cost in set(self.costs)}
+        # The receipt identifies the list of candidates, so that the index is never applied to
+        # another list after a change of the program.
+        asks = {**asked.to_json(), "among": digest([*map(list, asked.cliques)])}
+        steps = [
+            Step(
+                stage=self.stage,
+                name=f"{name}, choice {number}" if several else name,
+                cost=cost,
+                event=events[cost],
+                shape=(1,),
+                asks=asks,
+            )
+            for number, cost in enumerate(self.costs, start=1)
+        ]
+
+        def draw(counter: Counter, grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            exact = asked.exact(counter)
+            return [
+                np.array([private_choice.choose(exact, grant)], dtype=np.int64) for grant in grants
+            ]
+
+        return Prepared(f"{self._batch}-{self.step}", steps, draw)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn(Request):
+    """A question of an extension, whose mechanism does more than add noise.
+
+    Attributes:
+        question: The question of the extension.
+        name: Full name of the step; see `step_names`.
+        cost: Budget, in the release's currency.
+        batch: Part of the batch's name that distinguishes it in its stage, set and round.
+
+    Privacy:
+        One event of at most `cost`, with the extension's proof.
+    """
+
+    KIND: ClassVar[str] = "drawn"
+
+    question: DrawnQuestion
+    name: str
+    cost: Fraction
+    batch: str
+
+    def prepared(self, facts: Facts) -> Prepared:
+        asked, domain = rebuilt_extension(self.question), facts.domain
+        # privacy: the proofs of these mechanisms are for counts of records.
+        if facts.relation.shares > 1:
+            raise BadInput(
+                f"{asked.WHAT} is not possible where households are the units of privacy:"
+                f" {asked.INSTEAD}."
+            )
+        planned = Step(
+            stage=self.stage,
+            name=self.name,
+            cost=self.cost,
+            event=asked.event(facts.currency, self.cost, facts.relation),
+            shape=asked.shape(domain),
+            asks=asked.asks(domain),
+        )
+
+        def draw(counter: Counter, grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            return [asked.draw(counter, domain, grants[0])]
+
+        return Prepared(f"{self._batch}-{self.batch}", [planned], draw)
+
+
+KINDS: Mapping[str, type[Request]] = {
+    kind.KIND: kind for kind in (Tables, Interactions, Noisy, Choices, Drawn)
+}
+"""All kinds of request by their names."""
+
+
+def plain_cliques(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
+    """Return cliques whose names are plain texts.
+
+    Raises:
+        ValueError: if a name is of another type.
+    """
+    # privacy: a name of another type could claim to be one column, and be written as another.
+    found: tuple[Clique, ...] = of_type(tuple[Clique, ...], [*map(list, cliques)])
+    return found

@@ -1,0 +1,169 @@
+"""The client of the confidential process: one request at a time, each answered by one reply."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import ReleaseError
+from dp_core.kernel.mechanisms.grant import Grant
+from dp_core.kernel.requests import Request
+from dp_core.policies.stage_grant import StageGrant
+from tasks.confidential.frames import Blocks, Malformed
+from tasks.confidential.messages import VERSION, error_of
+from tasks.confidential.plain_values import KeptParts, receipt_of, request_values, stage_grant_of
+from tasks.run.stage_failures import Told
+
+if TYPE_CHECKING:
+    from tasks.confidential.connection import Connection
+    from tasks.confidential.public_run import PublicRun
+
+
+class Client:
+    """Asks the confidential process of one release; starts it when it is needed first."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        """Wait for the first request.
+
+        Args:
+            connect: Starts the process, or uses one that was started.
+        """
+        self._connect = connect
+        self._connection: Connection | None = None
+        self._opened: PublicRun | None = None
+        self._kept = KeptParts()
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def cluster(self, address: str | None, spec: Path) -> tuple[str | None, Mapping[str, Any]]:
+        """Return address and security of the Dask cluster to which the process is connected.
+
+        Args:
+            address: Address of a running scheduler; None for the cluster that the spec names.
+            spec: Path of the spec.
+
+        Raises:
+            BadInput: if the cluster cannot be used.
+            StageFailed: if the scheduler does not answer, or the cluster does not start.
+        """
+        message = {"type": "cluster", "address": address, "spec": str(spec)}
+        reply = self._answer("clustered", message)[0]
+        return reply["address"], reply["security"]
+
+    def work(self, run: PublicRun, stage: str) -> None:
+        """Do the work of a stage that reads the file.
+
+        Raises:
+            Told: if it failed.
+        """
+        self._told(run, "done", {"type": "work", "stage": stage})
+
+    def readable(self, run: PublicRun) -> bool:
+        """Return whether the stored codes can be read."""
+        found: bool = self._told(run, "done", {"type": "readable"})[0]["as"]
+        return found
+
+    def grant(self, run: PublicRun, stage: str) -> StageGrant:
+        """Return the ledger's grant for a stage, which the process keeps.
+
+        Raises:
+            ReleaseError: if the ledger refuses.
+        """
+        self._open(run)
+        return stage_grant_of(
+            self._answer("granted", {"type": "grant", "stage": stage})[0]["grant"]
+        )
+
+    def ask(
+        self, run: PublicRun, stage: str, codes: str, request: Request
+    ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        """Return what was drawn for each step of a request, and the grant that paid for it.
+
+        Raises:
+            Told: if the ledger refuses, or the kernel does.
+        """
+        values, blocks = request_values(request, self._kept)
+        message = {"type": "ask", "stage": stage, "codes": codes, "request": values}
+        reply, found = self._told(run, "answer", message, blocks)
+        grants = [receipt_of(each) for each in reply["receipts"]]
+        return tuple((grant, found[str(at)]) for at, grant in enumerate(grants))
+
+    def rows(self, run: PublicRun, stage: str, codes: str) -> int | None:
+        """Return the number of rows if it is public, otherwise None."""
+        message = {"type": "rows", "stage": stage, "codes": codes}
+        found: int | None = self._told(run, "rows", message)[0]["rows"]
+        return found
+
+    def compare(self, run: PublicRun, records: int) -> None:
+        """Compare the sets with the file, for the internal folder."""
+        self._told(run, "done", {"type": "compare", "records": records})
+
+    def judge(self, run: PublicRun) -> list[list[int]]:
+        """Return, for each set, the numbers of the expectations that it does not meet."""
+        found = self._told(run, "judged", {"type": "judge"})[0]["not_met"]
+        return [[int(number) for number in numbers] for numbers in found]
+
+    def _told(
+        self,
+        run: PublicRun,
+        expected: str,
+        message: Mapping[str, Any],
+        blocks: Blocks | None = None,
+    ) -> tuple[dict[str, Any], Blocks]:
+        """Return the reply to a request of a stage, whose errors were counted and kept."""
+        try:
+            self._open(run)
+            return self._answer(expected, message, blocks)
+        except ReleaseError as error:
+            if error.internal:  # the process ended, and could not keep it
+                run.folder.keep_detail(error.internal)
+            raise Told(error.without_detail()) from None
+
+    def _open(self, run: PublicRun) -> None:
+        """Open the release in the process, once."""
+        if self._opened is run:
+            return
+        self._answer(
+            "done",
+            {
+                "type": "open",
+                "protocol": VERSION,
+                "release": run.planned.spec.release,
+                "spec": str(run.spec_path),
+                "out": str(run.out),
+                "reservation": run.reservation.link,
+                "fence": run.writer.lease.fence,
+            },
+        )
+        self._opened = run
+
+    def _answer(
+        self, expected: str, message: Mapping[str, Any], blocks: Blocks | None = None
+    ) -> tuple[dict[str, Any], Blocks]:
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._connect()
+            reply, found = self._connection.exchange(message, blocks or {}, self._notice)
+        if reply["type"] == "error":
+            raise error_of(reply)
+        if reply["type"] != expected:
+            raise Malformed(f"{reply['type']!r} is no answer to {message['type']!r}.")
+        return reply, found
+
+    def _notice(self, notice: Mapping[str, Any]) -> None:
+        run = self._opened
+        assert run is not None
+        if notice["type"] == "progress":
+            run.progress(notice["stage"], notice["done"])
+        else:
+            # The ledger says what was charged; the process only that it was stored.
+            run.tell_committed(run.ledger.charges(run.reservation, notice["batch"]))

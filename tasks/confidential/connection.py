@@ -1,0 +1,81 @@
+"""The client's way to the confidential process, and what it says when the process ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from dp_core.errors import StageFailed
+from tasks.confidential.frames import Blocks, Gone, Malformed, receive, send
+from tasks.confidential.messages import NOTICES, REPLIES, checked
+from tasks.confidential.process import Started, start
+
+Notice: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Takes a notice of the process."""
+
+
+def connect() -> Connection:
+    """Start a process that may see the data, and return the connection to it."""
+    return ProcessConnection(start())
+
+
+class Connection(Protocol):
+    """The way to a confidential process."""
+
+    def exchange(
+        self, message: Mapping[str, Any], blocks: Blocks, notice: Notice
+    ) -> tuple[dict[str, Any], Blocks]:
+        """Send a request, pass on each notice, and return the reply and its blocks.
+
+        Raises:
+            StageFailed: if the process has ended.
+        """
+
+    def close(self) -> None:
+        """End the process."""
+
+
+class ProcessConnection:
+    """The connection to a confidential process that was started."""
+
+    def __init__(self, started: Started) -> None:
+        """Use a process.
+
+        Args:
+            started: The process; `close` ends it.
+        """
+        self._started = started
+        self._ended: StageFailed | None = None
+
+    def exchange(
+        self, message: Mapping[str, Any], blocks: Blocks, notice: Notice
+    ) -> tuple[dict[str, Any], Blocks]:
+        if self._ended is not None:
+            raise self._ended.without_detail()
+        try:
+            send(self._started.connection, message, blocks)
+            while True:
+                reply, found = receive(self._started.connection)
+                if checked(reply, {**NOTICES, **REPLIES}) in REPLIES:
+                    return reply, found
+                notice(reply)
+        except (Gone, Malformed) as error:
+            code, detail = self._started.end()
+            how = f"by signal {-code}" if code < 0 else f"with code {code}"
+            what = "sent what is no message" if isinstance(error, Malformed) else f"ended {how}"
+            self._ended = StageFailed(
+                f"The process that reads the data {what}; perhaps memory was short. Free some,"
+                " then resume the release. What was paid for is not paid for again.",
+                internal=detail,
+                row="stage-failed",
+            )
+            raise self._ended from None
+        except BaseException:
+            # The reply of an interrupted request would be taken for that of the next one.
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._ended is None:
+            self._ended = StageFailed("The process that reads the data was ended.")
+            self._started.end()

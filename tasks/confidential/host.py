@@ -1,0 +1,218 @@
+"""The side of the confidential process: answers each message of its client."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed
+from dp_core.kernel.kernel import Kernel
+from dp_core.plan.reading.spec_file import load_spec
+from dp_core.policies.stage_grant import StageGrant
+from dp_core.schema.grid import Coarsening
+from dp_core.tables.coarse_counter import CoarseCounter
+from tasks.confidential import file_work
+from tasks.confidential.confidential_run import ConfidentialRun
+from tasks.confidential.frames import Blocks, Malformed
+from tasks.confidential.messages import REQUESTS, VERSION, checked, error_message
+from tasks.confidential.plain_values import (
+    KeptParts,
+    receipt_values,
+    request_of,
+    stage_grant_values,
+)
+from tasks.run.earlier_releases import preview_plan
+from tasks.run.home import home, open_ledger
+from tasks.run.stage_failures import attempt
+from tasks.support.dask_cluster import dask_client
+
+Reply = tuple[dict[str, Any], Blocks]
+Tell = Callable[[Mapping[str, Any]], None]
+"""Sends a notice to the client."""
+
+STORED, FINAL, COARSE = "stored", "final", "coarse"
+"""The codes that a question is about: as they are stored, with the privately chosen bins and
+levels, or in the schema's bins instead of positions on a method's grid."""
+
+
+class Host:
+    """Answers the messages of one client, about one release."""
+
+    def __init__(self, tell: Tell) -> None:
+        """Wait for messages.
+
+        Args:
+            tell: Sends a notice to the client.
+        """
+        self._tell = tell
+        self._until_the_end = ExitStack()
+        self._dask: Any = None
+        self._run: ConfidentialRun | None = None
+        self._grants: dict[str, StageGrant] = {}
+        self._kept = KeptParts()
+
+    def answer(self, message: Mapping[str, Any], blocks: Blocks) -> Reply:
+        """Return the reply to a message.
+
+        Args:
+            message: What the client sent.
+            blocks: The blocks of its frame.
+
+        Raises:
+            Malformed: if it is no message of the protocol, or comes out of order.
+        """
+        fields = {name: value for name, value in message.items() if name != "type"}
+        name = checked(message, REQUESTS)
+        try:
+            if name == "ask":
+                return self._ask(blocks, **fields)
+            reply: dict[str, Any] = getattr(self, f"_{name}")(**fields)
+        except ReleaseError as error:
+            # privacy: what may be confidential stays in this process.
+            reply = error_message(error.without_detail())
+        except Malformed:
+            raise
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            reply = error_message(
+                StageFailed(
+                    f"The process that reads the data failed ({type(error).__name__}). Repair the"
+                    " cause, then resume the release.",
+                    row="stage-failed",
+                )
+            )
+        return reply, {}
+
+    def close(self) -> None:
+        """Give up a cluster."""
+        self._until_the_end.close()
+
+    def _cluster(self, address: str | None, spec: str) -> dict[str, Any]:
+        asked = load_spec(Path(spec)).dask if address is None else None
+        self._dask = self._until_the_end.enter_context(dask_client(address, asked))
+        security: dict[str, Any] = {}
+        if asked is not None:
+            address = str(self._dask.scheduler.address)
+            if (own := self._dask.security) is not None:
+                security = {name: getattr(own, name) for name in own.__slots__}
+        return {"type": "clustered", "address": address, "security": _plain_options(security)}
+
+    def _open(
+        self, protocol: int, release: str, spec: str, out: str, reservation: str, fence: int
+    ) -> dict[str, Any]:
+        if protocol != VERSION or self._run is not None:
+            raise Malformed("A release is opened once, in the version of its client.")
+        where = home()
+        ledger = open_ledger(where)
+        plan, reserved = preview_plan(Path(spec)), ledger.reservation(release)
+        # privacy: the ledger says what was promised, whatever the client has read.
+        if reserved is None or reserved.link != reservation or reserved.plan != plan.hash:
+            raise StageFailed(
+                f"The spec of release {release!r} does not give the plan that the ledger reserved;"
+                " undo the change and resume, or abandon the release and choose a new name.",
+                row="plan-changed",
+            )
+        self._run = ConfidentialRun(
+            planned=plan,
+            spec_path=Path(spec),
+            out=Path(out),
+            home=where,
+            ledger=ledger,
+            writer=ledger.joined(release, fence),
+            reservation=reserved,
+            progress=lambda stage, done: self._tell(
+                {"type": "progress", "stage": stage, "done": float(done)}
+            ),
+            committed=lambda charges: self._tell({"type": "committed", "batch": charges[0].batch}),
+            client=self._dask,
+        )
+        return _done()
+
+    @property
+    def _opened(self) -> ConfidentialRun:
+        if self._run is None:
+            raise Malformed("No release is open.")
+        return self._run
+
+    def _work(self, stage: str) -> dict[str, Any]:
+        run, work = self._opened, file_work.WORK.get(stage)
+        if work is None:
+            raise Malformed(f"No stage {stage!r:.40} reads the file.")
+        ended = attempt(stage, lambda: work(run), run)
+        if isinstance(ended, BadInput) and not isinstance(ended, DataRefused) and run.began_attempt:
+            # Of an attempt that another process began, it is not known what was seen.
+            run.judge("unreadable")
+        return _done() if ended is None else error_message(ended)
+
+    def _readable(self) -> dict[str, Any]:
+        return _done(file_work.readable(self._opened))
+
+    def _grant(self, stage: str) -> dict[str, Any]:
+        run = self._opened
+        given = run.writer.grant(run.reservation, run.planned.hash, stage)
+        self._grants[stage] = given
+        return {"type": "granted", "grant": stage_grant_values(given)}
+
+    def _ask(self, blocks: Blocks, stage: str, codes: str, request: Mapping[str, Any]) -> Reply:
+        asked = request_of(request, blocks, self._kept)
+        kernel = self._kernel(stage, codes)
+        found = attempt(stage, lambda: kernel.answer(asked), self._opened)
+        if isinstance(found, ReleaseError):
+            return error_message(found), {}
+        receipts = [receipt_values(grant) for grant, _ in found]
+        values = {str(at): np.asarray(value) for at, (_, value) in enumerate(found)}
+        return {"type": "answer", "receipts": receipts}, values
+
+    def _rows(self, stage: str, codes: str) -> dict[str, Any]:
+        kernel = self._kernel(stage, codes)
+        found = attempt(stage, kernel.public_rows, self._opened)
+        if isinstance(found, ReleaseError):
+            return error_message(found)
+        return {"type": "rows", "rows": found}
+
+    def _compare(self, records: int) -> dict[str, Any]:
+        run = self._opened
+        ended = attempt("check", lambda: file_work.compare(run, records), run)
+        return _done() if ended is None else error_message(ended)
+
+    def _judge(self) -> dict[str, Any]:
+        run = self._opened
+
+        def progress(done: float) -> None:
+            run.progress("check", file_work.COMPARED + (1 - file_work.COMPARED) * done)
+
+        found = attempt("check", lambda: file_work.judge_sets(run, progress), run)
+        if isinstance(found, ReleaseError):
+            return error_message(found)
+        return {"type": "judged", "not_met": found}
+
+    def _kernel(self, stage: str, codes: str) -> Kernel:
+        """Return the kernel about one kind of codes, which charges under a stage's grant."""
+        run, grant = self._opened, self._grants.get(stage)
+        if grant is None:
+            raise Malformed(f"Stage {stage!r:.40} has no grant.")
+        if codes == STORED:
+            return run.stored_kernel(grant)
+        if codes == FINAL or (codes == COARSE and run.schema.coarse is None):
+            return run.kernel(grant)
+        if codes != COARSE:
+            raise Malformed(f"No codes are called {codes!r:.40}.")
+        # The schema's bins instead of grid positions; each row is in one cell of each table.
+        coarsening = Coarsening(run.schema)
+        counter = CoarseCounter(run.counter, coarsening)
+        return Kernel(coarsening.domain, counter, run.session(grant))
+
+
+def _done(found: bool = True) -> dict[str, Any]:
+    return {"type": "done", "as": found}
+
+
+def _plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a connection that a message can carry."""
+    return {name: value for name, value in options.items() if isinstance(value, str | bool)}

@@ -1,0 +1,78 @@
+"""A run as Prefect's process has it: public values, and a client of the confidential process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.curator import Curator
+from dp_core.kernel.mechanisms.grant import Grant
+from dp_core.kernel.requests import Facts, Request
+from dp_core.policies.stage_grant import StageGrant
+from dp_core.schema.grid import Coarsening
+from tasks.confidential.client import Client
+from tasks.ledger.reservations import Charge
+from tasks.run.release_run import Run
+
+Codes: TypeAlias = Literal["stored", "final", "coarse"]
+"""The codes that a question is about: as they are stored, with the privately chosen bins and
+levels, or in the schema's bins instead of positions on a method's grid."""
+
+_MOST_TOLD = 0.99  # progress of a stage that has not ended
+
+
+@dataclass(eq=False, repr=False)
+class PublicRun(Run):
+    """A run of Prefect's process. Public values only.
+
+    Attributes:
+        confidential: Client of the process that may see the data.
+    """
+
+    confidential: Client = field(kw_only=True)
+    _selecting: int = field(default=0, init=False)
+
+    def curator(self, grant: StageGrant, codes: Codes = "final") -> Curator:
+        """Return the curator, which asks the confidential process.
+
+        Args:
+            grant: The ledger's grant for the stage that asks.
+            codes: The codes that the questions are about.
+        """
+        return Curator(_Asked(self, grant.stage, codes))
+
+    def tell_committed(self, charges: Sequence[Charge]) -> None:
+        """Report charges whose results are stored; the number of charges is public."""
+        self.committed(charges)
+        selecting = sum(charge.stage == "select" for charge in charges)
+        expected = self.spec.selector.choices(self.schema.domain)
+        if selecting and expected:
+            self._selecting += selecting
+            self.progress("select", min(self._selecting / expected, _MOST_TOLD))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The kernel, as a stage of Prefect's process asks it."""
+
+    run: PublicRun
+    stage: str
+    codes: Codes
+
+    @property
+    def facts(self) -> Facts:
+        schema, privacy = self.run.schema, self.run.spec.privacy
+        domain = schema.stored.domain if self.codes == "stored" else schema.domain
+        if self.codes == "coarse" and schema.coarse is not None:
+            domain = Coarsening(schema).domain
+        return Facts(domain, privacy.relation, self.run.reservation.currency)
+
+    def answer(self, request: Request) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        return self.run.confidential.ask(self.run, self.stage, self.codes, request)
+
+    def public_rows(self) -> int | None:
+        return self.run.confidential.rows(self.run, self.stage, self.codes)

@@ -1,0 +1,51 @@
+"""Files of a run's public folder that several stages read: noisy tables, and the sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dp_core.tables.results import Released
+from tasks.run.release_run import Run
+
+if TYPE_CHECKING:
+    from dp_core.confidential.code_store import CodeStore
+
+MARGINALS = "marginals.parquet"
+"""Name of the file of all noisy results."""
+
+
+def read_released(run: Run) -> tuple[Released, ...]:
+    """Return all noisy results of the run's stage `measure`."""
+    from dp_core.bundle.files.marginals_file import read_marginals
+
+    return read_marginals(run.folder.public / MARGINALS)
+
+
+def synthetic_place(run: Run, number: int) -> Path:
+    """Return the file of a set in the run's public folder; sets are numbered from 1.
+
+    Of linked tables, it is the folder with the files of the two tables.
+    """
+    name = f"set-{number}" if run.spec.schema.linked else f"set-{number}.parquet"
+    return run.folder.public / "synthetic" / name
+
+
+def synthetic_files(run: Run, number: int) -> tuple[Path, ...]:
+    """Return the files of a set: one, or those of households and of persons."""
+    place, linked = synthetic_place(run, number), run.spec.schema.linked
+    if linked is None:
+        return (place,)
+    return tuple(place / f"{name}.parquet" for name in (linked.households, linked.persons))
+
+
+def codes_folder(run: Run, number: int) -> Path:
+    """Return the folder of a set's codes."""
+    return run.folder.public / "codes" / f"set-{number}"
+
+
+def synthetic_codes(run: Run, number: int) -> CodeStore:
+    """Return the code store of a set; sets are numbered from 1."""
+    from dp_core.confidential.code_store import CodeStore
+
+    return CodeStore(codes_folder(run, number), run.spec.schema.domain)

@@ -1,0 +1,94 @@
+"""The errors of a stage, without data: as its task raises them, and as its process answers them."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from dp_core.errors import DataRefused, ReleaseError, SchemaViolation, StageFailed
+from tasks.run.release_run import Run
+from tasks.support.run_folder import disk_errors, where_kept
+
+Result = TypeVar("Result")
+
+
+class Told(Exception):
+    """The failure of the confidential process: it is counted, and its detail is kept.
+
+    Attributes:
+        failure: The error, without data.
+    """
+
+    def __init__(self, failure: ReleaseError) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def attempt(name: str, work: Callable[[], Result], run: Run) -> Result | ReleaseError:
+    """Return what a stage's work returns, or its error as a new one that holds no data.
+
+    Args:
+        name: Public name of the stage.
+        work: The work.
+        run: The run; the detail of an error goes to its internal folder.
+
+    Privacy:
+        The detail of an error may be confidential. What is returned has no cause or context.
+    """
+    try:
+        # A process that lost its lease must not read the data again.
+        run.writer.require()
+        with disk_errors(f"stage {name!r}"):
+            return work()
+    except Told as told:
+        return told.failure
+    except DataRefused as error:
+        return _refusal(name, run, error)
+    except ReleaseError as error:
+        _keep_detail(name, run, error.internal or "")
+        return error.without_detail()
+    except Exception as error:
+        kept = _keep_detail(name, run, traceback.format_exc())
+        return StageFailed(
+            f"Stage {name!r} of release {run.spec.release!r} failed ({type(error).__name__});"
+            f" the detail, which may be confidential, {where_kept(kept)}."
+            f" Repair the cause, then continue with `dp-release resume {run.spec.release}`.",
+            row="stage-failed",
+        )
+    except BaseException as stop:
+        # privacy: Prefect may log what is chained to an exception that stops the process.
+        stop.__cause__ = stop.__context__ = None
+        raise
+
+
+def _refusal(name: str, run: Run, refused: DataRefused) -> ReleaseError:
+    """Return the error by which others learn that the confidential data refused.
+
+    Privacy:
+        The refusal is an answer about the data. So the ledger counts it before anybody is told, and
+        the sentence that Prefect and the log keep names no rule and no column.
+    """
+    try:
+        run.judge("refused")
+    except ReleaseError as error:
+        # It was not counted, so it is not told: the next attempt finds it again.
+        return error.without_detail()
+    _keep_detail(name, run, refused.internal or "")
+    if not isinstance(refused, SchemaViolation):
+        return refused.without_detail()
+    kept = run.folder.keep_refusal(refused.message)
+    return SchemaViolation(
+        f"The confidential data of release {run.spec.release!r} do not fit its schema. The ledger"
+        f" counts the refused attempt; what does not fit {where_kept(kept)}. `dp-release schema"
+        " check SCHEMA FILE` shows all of it and is not counted.",
+        row="data-do-not-fit",
+    )
+
+
+def _keep_detail(name: str, run: Run, detail: str) -> Path | None:
+    """Write the detail of an error to the internal folder; return its path, None if that failed."""
+    text = f"Stage {name!r} of release {run.spec.release!r}.\n\n{detail}"
+    kept = run.folder.keep_detail(text)
+    return kept and run.folder.internal_name / kept.name

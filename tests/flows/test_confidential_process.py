@@ -1,0 +1,153 @@
+"""A release whose data another process reads: killed on either side at any message, it goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dp_core.errors import SchemaViolation, StageFailed
+from tasks.confidential import connection, process
+from tasks.confidential.connection import ProcessConnection
+from tasks.confidential.process import start
+from tests.flows.conftest import assert_charged_once, plainly
+from tests.full import some
+
+MESSAGES = 18
+"""Messages of the project's release."""
+ROOT = Path(__file__).parents[2]
+
+
+class Watched(ProcessConnection):
+    """A connection that kills its process before, or after, a numbered message."""
+
+    def __init__(self, at=None, *, after=False):
+        self.started = start()
+        super().__init__(self.started)
+        self.messages, self._at, self._after = [], at, after
+
+    def exchange(self, message, blocks, notice):
+        number = len(self.messages)
+        self.messages.append((message["type"], message.get("stage")))
+        if number == self._at and not self._after:
+            self._kill()
+        found = super().exchange(message, blocks, notice)
+        if number == self._at:
+            self._kill()
+        return found
+
+    def _kill(self):
+        os.kill(self.started.number, signal.SIGKILL)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Return a function that lets the next release use a connection, and returns those used."""
+    used = []
+    # A fork would have what a test patches.
+    monkeypatch.setattr(process, "can_fork", lambda: False)
+
+    def use(**how):
+        def connect():
+            used.append(Watched(**how))
+            return used[-1]
+
+        monkeypatch.setattr(connection, "connect", connect)
+        return used
+
+    return use
+
+
+def test_this_process_holds_no_row_and_no_exact_count(project, watched, monkeypatch):
+    (used,) = [watched()]
+    for name in ("dp_core.confidential.source.Source", "tasks.counting.dask_counter.DaskCounter"):
+        monkeypatch.setattr(f"{name}.__init__", None)
+    run = project.release()
+    assert project.faults() == {}
+    assert_charged_once(project)
+    assert not hasattr(run, "counter")
+    assert len(used[0].messages) == MESSAGES
+    types = {kind for kind, _ in used[0].messages}
+    assert types == {"open", "work", "grant", "ask", "rows", "compare", "judge"}
+
+
+def test_it_ends_with_its_release(project, watched):
+    (used,) = [watched()]
+    project.release()
+    with pytest.raises(StageFailed, match="was ended"):
+        used[0].exchange({"type": "readable"}, {}, print)
+    assert not psutil.pid_exists(used[0].started.number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", some(list(range(MESSAGES)), lambda at: at % 6 == 1))
+def test_killed_at_any_message_it_goes_on_and_pays_once(project, watched, at, after):
+    watched(at=at, after=after)
+    if (at, after) != (MESSAGES - 1, True):
+        with pytest.raises(StageFailed, match="reads the data ended by signal 9"):
+            project.release()
+    used = watched()
+    project.release()
+    assert project.faults() == {}
+    assert_charged_once(project)
+    assert used
+
+
+CLIENT = """
+import sys
+from pathlib import Path
+from flows.release import carry_out
+carry_out(Path(sys.argv[1]), Path(sys.argv[2]), perform=lambda task, *given: task.fn(*given))
+"""
+
+
+def test_it_ends_when_its_client_is_killed(project):
+    client = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, str(project.spec), str(project.out)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "DP_RELEASE_HOME": str(project.home)},
+    )
+    children = []
+    until = time.monotonic() + 60
+    while not children and time.monotonic() < until:
+        children = psutil.Process(client.pid).children()
+        time.sleep(0.01)
+    client.kill()
+    client.wait()
+    gone, alive = psutil.wait_procs(children, timeout=60)
+    assert gone
+    assert not alive
+    project.release()
+    assert_charged_once(project)
+
+
+def test_a_refusal_crosses_as_one_sentence_and_is_counted(project, watched):
+    watched()
+    data = project.folder / "town.csv"
+    data.write_text(data.read_text() + "x,4711,1,single,1,2001-01-01\n")
+    with pytest.raises(SchemaViolation, match="do not fit its schema") as refused:
+        project.release()
+    assert "4711" not in refused.value.message
+    assert "age" not in refused.value.message
+    assert "age" in (project.internal / "refusal.txt").read_text()
+    assert "verdict" in {each.kind for each in project.ledger().entries()}
+
+
+def test_stages_ask_for_nothing_without_a_grant(project, watched):
+    watched()
+    seen = []
+
+    def without(task, *given):
+        if task.name == "ledger: grant":
+            seen.append(given[1])
+            return None
+        return plainly(task, *given)
+
+    with pytest.raises(StageFailed, match="without the ledger's grant"):
+        project.release(perform=without)
+    assert seen
+    assert "charge" not in project.kinds()
