@@ -38,11 +38,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.adult import load as load_adult
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.released import Released
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.gum import Gum
@@ -52,7 +53,6 @@ from dp_core.methods.selection.mst import Mst
 from dp_core.methods.selection.mwem_pgm import MwemPgm
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released
 
 DELTA = Fraction("1e-9")
 METHODS: Mapping[str, tuple[Any, Any, Mapping[str, Fraction]]] = {

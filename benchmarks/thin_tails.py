@@ -24,12 +24,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, tables_of
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import open_source
 from dp_core.inference.combine import combine
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.released import Measurement
 from dp_core.methods import registry
 from dp_core.methods.replicates.kept_moments import keep_moments, points_of
 from dp_core.methods.replicates.noise_aware import redraw, unshrunk
@@ -37,7 +37,6 @@ from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import tables_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ZEROS = StructuralZeros()

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.accounts.requested import Privacy
+from dp_core.client.curator import Curator
+from dp_core.client.released import Released
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Neighbours, Noise, Stage
 from dp_core.methods import registry
@@ -34,7 +35,6 @@ from dp_core.plan.reading.share_reader import resolve_shares
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released
 
 
 def versions() -> str:

@@ -17,10 +17,10 @@ from dp_core.audit.report import HOUSEHOLDS, UNITS, Findings, unit_name
 from dp_core.audit.tiny_files import TinyFiles
 from dp_core.audit.tiny_households import TinyHouseholds
 from dp_core.audit.tiny_panels import FORMS, TinyPanels
+from dp_core.client.curator import Curator
 from dp_core.errors import ReleaseError
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.marginal import Counter
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation

@@ -12,12 +12,12 @@ from typing import Any
 from dp_core.accounts.guarantee import Guarantee, implied, theorem_of
 from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.accounts.requested import Privacy
+from dp_core.client.released import Released
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.ledger.receipts import START, Receipt
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
-from dp_core.tables.results import Released
 
 REPORT = "report.html"
 """Name of the report for people."""

@@ -9,18 +9,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.curator import Curator
+from dp_core.client.released import SparseTable
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.sparse_cells import unpack
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.cell_draws import CellDraws
 from dp_core.kernel.extensions.column_draws import ColumnDraws
 from dp_core.kernel.extensions.thresholds import StabilityEvent, ThresholdTable
 from dp_core.kernel.privacy import Stage
 from dp_core.kernel.step_names import step_name, table_step
-from dp_core.tables.results import SparseTable
 
 
 def threshold_table(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dp_core.client.released import Released, Totals
 from dp_core.kernel.codes import Codes, code_type
-from dp_core.kernel.released import Totals
 from dp_core.methods.parametric.drawn_records import Measuring, Modelling
 from dp_core.methods.private_domain.quantile_tree import (
     equal_cuts,
@@ -26,7 +26,6 @@ from dp_core.schema.definition import Choice, Column, Schema
 from dp_core.schema.grid import Recoding, variables, zeros_on_grid
 from dp_core.schema.reading.domain_reader import bins_of, levels_of
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
-from dp_core.tables.results import Released
 
 if TYPE_CHECKING:
     from dp_core.plan.plan import Plan

@@ -15,6 +15,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from dp_core.accounts.requested import PAYING_STAGES, Privacy
+from dp_core.client.interactions import cell_stddev
+from dp_core.client.noise_scale import noise_for
+from dp_core.client.released import noise_variance
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.kernel.cost.covered_choices import covered
@@ -26,7 +29,6 @@ from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.vetted import sensitivities
-from dp_core.kernel.released import noise_variance
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared_statistics.limits import probe
@@ -46,7 +48,6 @@ from dp_core.methods.selection.budget.wanted_shares import weighted_error
 from dp_core.methods.selection.budget.workload import shares as allocate
 from dp_core.methods.selection.selector import Expected, Selection, Terms
 from dp_core.plan.release_spec import ReleaseSpec
-from dp_core.tables.interactions import cell_stddev
 
 Planned: TypeAlias = tuple[Fraction, int, int, float]
 """Share of the budget, L1 and squared L2 sensitivity, and weight of a planned statistic."""
@@ -83,7 +84,7 @@ def terms_of(spec: ReleaseSpec, currency: Currency, costs: Mapping[Stage, Fracti
     for clique, weight in zip(first.cliques, first.weights, strict=True):
         before[clique] = costs["one_way"] * weight
     noise = {
-        clique: currency.noise(cost / spec.replicates, **bounds)
+        clique: noise_for(currency, cost / spec.replicates, **bounds)
         for clique, cost in before.items()
         if cost
     }
@@ -213,7 +214,7 @@ def _declared_decide(spec: ReleaseSpec, currencies: Sequence[Currency]) -> bool:
     of_tables = _planned_declarations(spec)[len(spec.analyses) :]
     for table, ((share, l1, l2_squared, _), *_) in zip(tables, of_tables, strict=True):
         noise = min(
-            each.noise(share * each.limit, l1=l1, l2_squared=l2_squared).stddev
+            noise_for(each, share * each.limit, l1=l1, l2_squared=l2_squared).stddev
             for each in currencies
         )
         if rows and noise * table.groups > _MOST_NOISE * rows:
@@ -230,7 +231,8 @@ def _declared_error(spec: ReleaseSpec, currency: Currency) -> float:
     logs = [
         np.mean(
             [
-                2 * math.log(currency.noise(share * currency.limit, l1=l1, l2_squared=l2).stddev)
+                2
+                * math.log(noise_for(currency, share * currency.limit, l1=l1, l2_squared=l2).stddev)
                 for share, l1, l2, _ in piece
             ]
         )
@@ -297,7 +299,9 @@ def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency) -> Curr
         return found
     relation = spec.privacy.relation
     bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
-    noise = {each.kind: each.noise(part * each.limit, **bounds).stddev for each in (found, other)}
+    noise = {
+        each.kind: noise_for(each, part * each.limit, **bounds).stddev for each in (found, other)
+    }
     if min(noise, key=lambda kind: noise[kind]) != "pure":
         return found  # Laplace noise is larger even if single columns only are measured
     errors = {}
@@ -336,7 +340,7 @@ def _with_noisy_scores(
         "l2_squared": count_l2_squared(spec.privacy.relation) * statistic.length,
     }
     share = spec.shares["select"] * spec.selector.scores_share(spec.schema.domain)
-    variance = currency.noise(share * currency.limit, **bounds).stddev ** 2
+    variance = noise_for(currency, share * currency.limit, **bounds).stddev ** 2
     found = []
     for part, known, unknown in zip(DEPENDENCES, expected, without, strict=True):
         dependence = (part * usual(rows)) ** 2
@@ -461,7 +465,9 @@ def choose_currency(
             continue
         error = sum(
             weight
-            * currency.noise(share * currency.limit, l1=l1, l2_squared=l2_squared).mean_absolute
+            * noise_for(
+                currency, share * currency.limit, l1=l1, l2_squared=l2_squared
+            ).mean_absolute
             for share, l1, l2_squared, weight in statistics
         )
         if choices and choices[1]:

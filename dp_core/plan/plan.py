@@ -9,9 +9,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from dp_core.client.household_values import LARGEST, LARGEST_NOISE
+from dp_core.client.interactions import cell_stddev
+from dp_core.client.noise_scale import NoiseScale, noise_for
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import digest
-from dp_core.kernel.cost.currency import Currency, NoiseScale
+from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.extensions.column_draws import LEAST_DRAW, draws_event
@@ -38,8 +41,6 @@ from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.linked.possible_members import possible_household
 from dp_core.schema.rules.possible_codes import possible_record
-from dp_core.tables.interactions import cell_stddev
-from dp_core.tables.stored_shares import LARGEST, LARGEST_NOISE
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
@@ -205,7 +206,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
 
     def noise_of(statistic: Statistic, cost: Fraction) -> NoiseScale:
         own_l1, own_l2_squared = sensitivities(statistic, privacy.relation)
-        return currency.noise(cost, l1=own_l1, l2_squared=own_l2_squared)
+        return noise_for(currency, cost, l1=own_l1, l2_squared=own_l2_squared)
 
     def add(
         stage: Stage,
@@ -226,7 +227,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
                 noise = noise_of(of, cost)
                 noise = NoiseScale(noise.kind, noise.scale * cell_stddev(of, 1.0))
             else:
-                noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
+                noise = noise_for(currency, cost, l1=l1, l2_squared=l2_squared)
             cells = domain.size(clique)
             tables.append(
                 PlannedTable(stage, clique, cells, cost, noise, times, clique in interactions)
@@ -357,7 +358,7 @@ def _check_noise(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> Noise
                 f" the maximum of {MOST_CELLS:,}; name another under checks.tables."
             )
     l1, l2_squared = check_bounds(spec)
-    noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
+    noise = noise_for(currency, cost, l1=l1, l2_squared=l2_squared)
     reach = check_reach(spec, noise)
     if reach is not None and reach > WIDEST_CHECK:
         share = float(spec.shares["checks"])

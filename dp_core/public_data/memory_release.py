@@ -35,6 +35,7 @@ from dp_core.bundle.statement.release_json import (
 )
 from dp_core.bundle.verification.claims import Facts
 from dp_core.bundle.writer import check_destination, hidden_folder, write_file
+from dp_core.client.released import Records
 from dp_core.inference.combine import known_rule
 from dp_core.inference.combining_rules import inference_statement
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
@@ -43,7 +44,6 @@ from dp_core.methods.replicates.survey_weights import Calibrator
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import Outcome, SetDrawing, decode_piece, tables_of_set
 from dp_core.plan.reading.spec_file import IN_MEMORY as NAME
-from dp_core.tables.results import Records
 from dp_core.text.pages.page import Fact, Page, Sentence
 
 if TYPE_CHECKING:

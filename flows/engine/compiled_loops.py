@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dp_core.client.released import Table
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
@@ -26,7 +27,6 @@ from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.tables.cliques import cliques_of
-from dp_core.tables.results import Table
 from dp_core.tables.table_plan import count_codes
 
 ROWS = 2000

@@ -15,6 +15,7 @@ from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dp_core.client.released import Released
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from dp_core.lab.measures.table_errors import PairRows
     from dp_core.plan.plan import Plan
     from dp_core.schema.definition import Schema
-    from dp_core.tables.results import Released
 
 MOST_ATTACKED = 20_000
 """Records of the file, half of them members, of an attack audit."""

@@ -21,6 +21,7 @@ from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dp_core.client.released import Released
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.source import Source
     from dp_core.inference.combine import Rule
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.lab.measures.inference_agreement import Agreement
     from dp_core.schema.definition import Schema
-    from dp_core.tables.results import Released
 
 NAME = "inference"
 """Name of the files in the internal folder, without their suffixes."""

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.curator import Curator
+from dp_core.client.curator import Curator
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.requests import Facts, Request
 from dp_core.policies.stage_grant import StageGrant

@@ -16,16 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from dp_core.client.curator import Curator
+from dp_core.client.released import Measurement, Released
 from dp_core.errors import StageFailed
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.curator import Curator
-from dp_core.kernel.released import Measurement
 from dp_core.methods.selection.selector import Dependences, Selection
 from dp_core.plan.procedure import measure_basics as measured_basics
 from dp_core.plan.procedure import measure_selected, replicates, select
 from dp_core.policies.stage_grant import StageGrant
-from dp_core.tables.results import Released
 from tasks.confidential.public_run import PublicRun
 from tasks.run.earlier_releases import committed_tables, require_committed
 from tasks.run.public_files import MARGINALS

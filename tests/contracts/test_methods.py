@@ -10,10 +10,10 @@ from typing import Any, get_args
 
 import pytest
 
+from dp_core.client.released import ReleasedKind
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.selection.selector import PlannedSelector, Selector
-from dp_core.tables.results import ReleasedKind
 
 PROTOCOLS: dict[registry.Family, Any] = {"selection": Selector, "reconstruction": Reconstructor}
 # A class of a family's folder that has all of these is a method.

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.trial import trial_plan
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.released import tables_of
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
@@ -18,7 +19,6 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions import EXTENSIONS
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.tables.results import tables_of
 from tests.full import some
 
 BINARY = Domain(("a", "b", "c", "d"), (2, 2, 2, 2))

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dp_core.client.interactions import steps_of_a_record
+from dp_core.client.released import Records, ReleasedKind, SparseTable
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
@@ -18,8 +20,6 @@ from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods import registry
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from dp_core.tables.interactions import steps_of_a_record
-from dp_core.tables.results import Records, ReleasedKind, SparseTable
 from tests.exact_tables import summed
 from tests.full import examples
 from tests.measured import NONE, noisy_answers, noisy_sums, noisy_table

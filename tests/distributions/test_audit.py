@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.kernel import requests as requests_module
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.curves import zcdp_epsilon
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.counting_queries import Cells

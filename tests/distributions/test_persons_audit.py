@@ -7,9 +7,9 @@ import pytest
 
 import dp_core.kernel.requests as requests_module
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.counting_queries import Cells

@@ -15,11 +15,11 @@ import pytest
 from scipy import stats
 
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import column_draws
 from dp_core.kernel.extensions.column_draws import (
     PerturbedDrawsEvent,

@@ -14,13 +14,12 @@ from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.quality.relations import as_table
 from dp_core.bundle.quality.table_fit import cell_width
 from dp_core.bundle.reading import Bundle
+from dp_core.client.released import Answers, Measurement, Paid, SparseTable, Totals
 from dp_core.errors import BadInput, nearest
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Answers, Measurement, Paid, Totals
 from dp_core.metrics.noise_size import half_width_in_units
-from dp_core.tables.results import SparseTable
 from dp_core.text.pages.page import Listing, Page, Sentence, numbers, texts
 from dp_core.text.pages.printed import Printed
 

@@ -17,7 +17,7 @@ whole number of shares divided by the shares S of a household. (If households ha
 most, S is 1, and counts are whole numbers.) `scale` is that of the noise in
 shares divided by S, so that the variance of a count is in households squared. The file's metadata
 state S (`SHARES`). The whole number of shares that the ledger committed is the count times S,
-rounded (`dp_core.tables.stored_shares`); `verify` compares it with the
+rounded (`dp_core.client.household_values`); `verify` compares it with the
 receipt.
 """
 
@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from dp_core.accounts.requested import PAYING_STAGES
 from dp_core.bundle.files.parquet_file import write_parquet
+from dp_core.client.released import Answers, Measurement, Records, Released, SparseTable, Totals
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.codes import Codes
@@ -46,9 +47,7 @@ from dp_core.kernel.questions.counting_queries import Cells, Parities, Queries
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.vetted import sum_from_json
-from dp_core.kernel.released import Answers, Measurement, Totals
 from dp_core.schema.definition import Schema
-from dp_core.tables.results import Records, Released, SparseTable
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {

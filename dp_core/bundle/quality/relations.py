@@ -32,10 +32,18 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.interactions import cell_variance, implied_table
+from dp_core.client.released import (
+    Measurement,
+    Released,
+    SparseTable,
+    Totals,
+    interactions_of,
+    tables_of,
+)
 from dp_core.inference.measured_relations import unmeasured_groups
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, Interaction
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.bin_density.fitting import MOST_BINS, fit_pieces, means_by_steps
 from dp_core.methods.reconstruction.estimates.consistency import estimates
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool, pool_interactions
@@ -46,8 +54,6 @@ from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import cliques_of
-from dp_core.tables.interactions import cell_variance, implied_table
-from dp_core.tables.results import Released, SparseTable, interactions_of, tables_of
 
 STANDARD_ERRORS = 3.0
 """A count below so many standard errors is biased upwards, because a set has no negative counts.

@@ -22,21 +22,19 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.currency import NoiseScale
+from dp_core.client.household_values import in_households, stored_shares
+from dp_core.client.interactions import cell_stddev, implied_table
+from dp_core.client.noise_scale import NoiseScale
+from dp_core.client.released import Measurement, Released, Totals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.household_values import in_households
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally, tally_of
 from dp_core.metrics.noise_size import Noise, expected_absolute, half_width_in_units
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import other
 from dp_core.schema.structure.public_totals import PublicTotals
-from dp_core.tables.interactions import cell_stddev, implied_table
-from dp_core.tables.results import Released
-from dp_core.tables.stored_shares import stored_shares
 
 _NORMAL = 1.959963984540054
 

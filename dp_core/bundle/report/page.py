@@ -48,6 +48,7 @@ from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import origin_of, statement
 from dp_core.bundle.statement.sections import analyses_statement, prior_statement
+from dp_core.client.released import SparseTable, tables_of
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.reconstruction.estimates.functional_noise import cells
@@ -56,7 +57,6 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
-from dp_core.tables.results import SparseTable, tables_of
 from dp_core.text.pages.html_template import html_templates
 
 if TYPE_CHECKING:

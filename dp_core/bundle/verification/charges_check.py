@@ -34,11 +34,12 @@ from dp_core.bundle.verification.claims import (
     contradicted_terms,
     read_claims,
 )
+from dp_core.client.household_values import scale_in_households, stored_shares
+from dp_core.client.released import Answers, SparseTable, Totals
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_values import scale_in_households
 from dp_core.kernel.counting.sparse_cells import sparse_result
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
@@ -53,12 +54,9 @@ from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.vetted import SUMS, required
-from dp_core.kernel.released import Answers, Totals
 from dp_core.kernel.step_names import interaction_step, set_of, step_name, table_step
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.reading.measurements_reader import MEASURING
-from dp_core.tables.results import SparseTable
-from dp_core.tables.stored_shares import stored_shares
 
 
 def check_charges(claims: Claims) -> str | tuple[str, ...]:

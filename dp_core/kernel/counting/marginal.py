@@ -1,6 +1,6 @@
 """Exact counts, and the protocol of the classes that count them. Confidential.
 
-`Marginal` is a separate type from `Measurement` (`dp_core.kernel.released`), so that the type
+`Marginal` is a separate type from `Measurement` (`dp_core.client.released`), so that the type
 checker refuses exact counts in functions that publish.
 """
 

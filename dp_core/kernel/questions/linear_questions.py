@@ -54,7 +54,7 @@ LARGEST = 2**33
 LARGEST_IN_SHARES = 2**31
 """Largest coefficient times the shares of a unit. So the entries of 2^20 units are at most 2^51:
 numbers of shares that are found again from values in units
-(`dp_core.tables.stored_shares`)."""
+(`dp_core.client.household_values`)."""
 MOST_ENTRIES = 2**20
 """Largest number of entries of one interaction, and of all measured together for a set.
 

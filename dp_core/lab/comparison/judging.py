@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Records, Released
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.lab.attacks.attack_audit import attack_audit
@@ -31,7 +32,6 @@ from dp_core.lab.measures.table_errors import (
     tables_in_own_units,
 )
 from dp_core.metrics.marginal_error import TRIPLES, Tally, batches, small_cliques, tvd, within_limit
-from dp_core.tables.results import Records, Released
 
 JOINT_CELLS = 1 << 22
 """Largest joint table, in cells, for which relative entropy is computed."""

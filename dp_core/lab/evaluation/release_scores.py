@@ -10,6 +10,7 @@ import numpy as np
 
 from dp_core.bundle.quality.pair_errors import pair_noise, pair_states
 from dp_core.bundle.quality.relations import pool_release
+from dp_core.client.released import Released
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.lab.field_scores.code_values import CodeValues, resample
@@ -29,7 +30,6 @@ from dp_core.lab.measures.table_errors import PairRows, kind_errors
 from dp_core.methods.replicates.kept_moments import scores_of
 from dp_core.metrics.marginal_error import average_tvd
 from dp_core.schema.definition import Schema
-from dp_core.tables.results import Released
 
 FORMAT = 1
 _SEED = 20_261_127

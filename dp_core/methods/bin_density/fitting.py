@@ -18,13 +18,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released
 from dp_core.methods.bin_density.neighbours import below, falls, mean_place, steps
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.bin_pieces import WHOLE, BinPieces
 from dp_core.schema.bin_values import whole_bounds
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.definition import Column, Schema
-from dp_core.tables.results import Released
 
 MOST_BINS = 256
 """Largest number of bins of a column for which a density is fitted."""

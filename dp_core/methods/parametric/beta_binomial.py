@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dp_core.client.released import Records, Released
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
@@ -17,7 +18,6 @@ from dp_core.methods.drawn_answers import draw_cells
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.drawn_records import TableDraws, number_of_records
 from dp_core.schema.variables import Variables
-from dp_core.tables.results import Records, Released
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from dp_core.client.released import Measurement, Table, Totals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import BinnedCounts
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.parametric.synthesizer import ParametricModel
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
-from dp_core.tables.results import Table
 
 Edges = tuple[tuple[int, ...] | None, ...]
 """For each column the first code of every bin, then the number of codes; None for levels."""

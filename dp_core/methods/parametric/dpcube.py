@@ -11,11 +11,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, Table, Totals, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import MOST_BOXES, BinnedCounts, BoxCounts
-from dp_core.kernel.released import Totals
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
@@ -29,7 +29,6 @@ from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
-from dp_core.tables.results import Released, Table, tables_of
 
 CELLS = Fraction(3, 4)
 """Part of the budget for the table of all columns; the boxes get the rest. It is 1/2 in the paper,

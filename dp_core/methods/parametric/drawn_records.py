@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from dp_core.client.released import Records, Released, ReleasedKind, Table, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_bounds
@@ -32,7 +33,6 @@ from dp_core.methods.reconstruction.sampling.repeated_records import equally_oft
 from dp_core.methods.selection.selector import Asked, Selection, Selector
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.results import Records, Released, ReleasedKind, Table, tables_of
 
 MOST_CELLS = 1_000_000
 """Largest number of cells of a table of all columns, with numeric columns in bins. With more, noise

@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, Totals
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.questions.linear_questions import GRID, CosineSums, first_cosines
-from dp_core.kernel.released import Totals
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
@@ -22,7 +22,6 @@ from dp_core.methods.parametric.column_histograms import (
     bin_question,
 )
 from dp_core.schema.variables import Variable
-from dp_core.tables.results import Released
 
 CHOOSING = Fraction(1, 8)
 """Part of a column's budget for the number of coefficients. It is 1/2 in the paper, but a number

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, Released, Totals
 from dp_core.errors import BadInput
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import MiddleProducts
 from dp_core.kernel.questions.products import Products
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.general_location import (
     EMPTY,
@@ -28,7 +28,6 @@ from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.results import Released
 
 MOST_CELLS = 2**20
 """Largest number of cells of the categorical columns and patterns of missing numbers."""

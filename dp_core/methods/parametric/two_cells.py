@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.interactions import implied_table
+from dp_core.client.released import Released, Totals
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Totals
 from dp_core.schema.variables import Variables
-from dp_core.tables.interactions import implied_table
-from dp_core.tables.results import Released
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    from dp_core.client.curator import Curator
 
 
 def difference(curator: Curator, variables: Variables) -> Interaction | None:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dp_core.client.released import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
@@ -25,7 +26,6 @@ from dp_core.methods.reconstruction.reconstructor import (
     piece_rows,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released, ReleasedKind, Table, interactions_of, tables_of
 
 MOST_CELLS = 2**17
 """Largest total number of cells in the cliques of a graphical model."""

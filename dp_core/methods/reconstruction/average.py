@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, ReleasedKind, Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
@@ -30,7 +31,6 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     step_of,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released, ReleasedKind, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

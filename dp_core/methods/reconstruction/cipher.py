@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dp_core.client.released import Measurement, Released, ReleasedKind, Table, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Measurement
 from dp_core.methods.reconstruction.estimates.consistency import (
     consistent,
     estimates,
@@ -29,7 +29,6 @@ from dp_core.methods.reconstruction.joint.cipher_equations import Equations, For
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.methods.reconstruction.reconstructor import TABLES
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released, ReleasedKind, Table, tables_of
 
 ONE_THREAD = 1_000
 """Unknowns of the largest system from which on all threads of BLAS solve it."""

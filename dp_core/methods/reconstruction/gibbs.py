@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, ReleasedKind, SparseTable, Table
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
@@ -32,7 +33,6 @@ from dp_core.methods.reconstruction.sampling.kept_cells import (
 )
 from dp_core.methods.reconstruction.sampling.start_states import Cells, start_states
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released, ReleasedKind, SparseTable, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.option_ranges import NO_OPTION, check_ranges
@@ -36,7 +37,6 @@ from dp_core.methods.reconstruction.reconstructor import (
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released, ReleasedKind, Table, interactions_of, tables_of
 
 COPIES = 0.1
 """Part of the records moved into a cell that become copies of a record in it. More copies repeat

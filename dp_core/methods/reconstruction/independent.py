@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.consistency import column_tables
@@ -17,7 +18,6 @@ from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin, 
 from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released, ReleasedKind, Table, tables_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

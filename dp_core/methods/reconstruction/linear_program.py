@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, ReleasedKind, Table
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.joint.dense_answers import (
@@ -23,7 +24,6 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
 )
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released, ReleasedKind, Table
 
 _MOST_CELLS = 2**12  # of the joint table; each is a variable of the program
 _MOST_ENTRIES = 2**21  # 300 answers about 4,096 cells take ten seconds; more take minutes

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from dp_core.client.released import Answers, Measurement, Released, ReleasedKind, Table
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Answers, Measurement
 from dp_core.methods.reconstruction.joint.dense_answers import (
     MOST_CELLS,
     check_size,
@@ -23,7 +23,6 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Updating
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released, ReleasedKind, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
@@ -25,7 +26,6 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, W
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import cliques_of
 from dp_core.tables.linked_records import from_pair_rows
-from dp_core.tables.results import Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,11 +16,19 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.interactions import cell_variance
+from dp_core.client.released import (
+    Measurement,
+    Released,
+    ReleasedKind,
+    Table,
+    interactions_of,
+    tables_of,
+)
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.estimates.implied_pairs import unmeasured
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS
@@ -37,8 +45,6 @@ from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.interactions import cell_variance
-from dp_core.tables.results import Released, ReleasedKind, Table, interactions_of, tables_of
 
 _LOG = logging.getLogger(__name__)
 SMOOTHING = 0.3

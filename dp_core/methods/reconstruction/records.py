@@ -12,13 +12,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Records, Released, ReleasedKind, Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew, piece_rows
 from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Records, Released, ReleasedKind, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, Released, Table, tables_of
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Measurement
 from dp_core.methods.reconstruction.estimates.consistency import (
     Estimate,
     estimate_total,
@@ -40,7 +40,6 @@ from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.structure.households_with_members import codes_with_members
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released, Table, tables_of
 
 MOST_ENTRIES = 1 << 23
 """Largest number of coefficients in a table's equations; larger ones are only made nonnegative."""

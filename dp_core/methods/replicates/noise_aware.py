@@ -19,11 +19,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Answers, Measurement, Released, Totals
 from dp_core.kernel.privacy import Noise
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Answers, Measurement, Totals
 from dp_core.methods.replicates.centred_draws import centred
-from dp_core.tables.results import Released
 
 SETS = 20
 """Default number of sets: intervals from noise alone are within 7 % of the width for many sets."""

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dp_core.client.released import tables_of
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.model_errors import (
@@ -25,7 +26,6 @@ from dp_core.methods.selection.candidates.model_errors import (
     tables_up_to,
 )
 from dp_core.methods.selection.selector import Selection, Selector
-from dp_core.tables.results import tables_of
 
 _MOST_TABLES = 2000  # of the workload's order: every round answers all of them
 

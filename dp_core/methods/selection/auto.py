@@ -19,6 +19,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.noise_scale import noise_for
+from dp_core.client.released import ReleasedKind, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
@@ -67,7 +69,6 @@ from dp_core.methods.selection.selector import (
     terms_of,
 )
 from dp_core.tables.cliques import cliques_of, number_of_cliques
-from dp_core.tables.results import ReleasedKind, tables_of
 
 _TRIPLE_PART = 0.05  # a triple's own deviation, relative to the mean of its pairs
 _LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to sampling
@@ -376,7 +377,7 @@ class Auto(Selector):
         assert planned is not None
         bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
         measured = {
-            clique: float(currency.noise(measure * weight, **bounds).stddev ** 2)
+            clique: float(noise_for(currency, measure * weight, **bounds).stddev ** 2)
             for clique, weight in zip(planned.cliques, planned.weights, strict=True)
         }
         joint = domain.columns in measured

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import ReleasedKind
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
@@ -35,7 +36,6 @@ from dp_core.methods.selection.candidates.known_rows import (
 )
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import ReleasedKind
 
 if TYPE_CHECKING:
     from dp_core.kernel.privacy import Neighbours, Stage

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from dp_core.client.released import tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Neighbours, Stage
@@ -25,7 +26,6 @@ from dp_core.methods.selection.candidates.model_errors import (
 )
 from dp_core.methods.selection.candidates.pairs import MOST_CELLS
 from dp_core.methods.selection.selector import Selection, Selector
-from dp_core.tables.results import tables_of
 
 _WITHOUT_COLUMNS = (
     "`select: mst` compares pairs with what single columns imply; give the stage `one_way` a share."

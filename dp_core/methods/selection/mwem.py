@@ -28,6 +28,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dp_core.client.released import Released, ReleasedKind
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Kind
 from dp_core.kernel.counting.domain import Clique, Domain
@@ -43,7 +44,6 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Updating
 from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
 from dp_core.methods.selection.selector import Selection, Selector
-from dp_core.tables.results import Released, ReleasedKind
 
 _GRID = 1000  # parts of a record in which the table's answers are given
 _LARGEST = 2**60

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dp_core.client.released import tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.method_inputs import MethodInputs
@@ -22,7 +23,6 @@ from dp_core.methods.selection.candidates.model_errors import (
     tables_up_to,
 )
 from dp_core.methods.selection.selector import Selection, Selector
-from dp_core.tables.results import tables_of
 
 ORDER = 2
 """Number of columns of the candidate tables. `aim` is for tables of more columns."""

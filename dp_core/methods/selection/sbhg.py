@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from dp_core.client.released import ReleasedKind
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.method_inputs import MethodInputs
@@ -13,7 +14,6 @@ from dp_core.methods.selection.budget.threshold_delta import Threshold, delta_of
 from dp_core.methods.selection.candidates.feature_choice import FeatureChoice
 from dp_core.methods.selection.candidates.known_rows import number_of_rows
 from dp_core.methods.selection.selector import Selection, Selector
-from dp_core.tables.results import ReleasedKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,13 +16,14 @@ from typing import cast
 
 import numpy as np
 
+from dp_core.client.noise_scale import noise_for
+from dp_core.client.released import noise_variance
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
 from dp_core.kernel.questions.vetted import sensitivities
-from dp_core.kernel.released import noise_variance
 from dp_core.methods.declared.declared_questions import PARTS, SCORES, USUAL_LIMITS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared.whitening import whole
@@ -224,7 +225,7 @@ def _of_tree(plan: Plan, rows: int) -> Ends | None:
     currency, relation = _currency(plan), plan.spec.privacy.relation
     edges = list(itertools.pairwise(domain.columns))
     cost = spec.shares["measure"] * currency.limit / (plan.replicates * len(edges))
-    noise = currency.noise(cost, l1=count_l1(relation), l2_squared=count_l2_squared(relation))
+    noise = noise_for(currency, cost, l1=count_l1(relation), l2_squared=count_l2_squared(relation))
     variance = noise_variance(noise.kind, noise.scale)
     known = _known_tables(plan)
     return _error_of_tables(plan, rows, [*known, *(KnownTable(edge, variance) for edge in edges)])
@@ -393,7 +394,7 @@ def _noise(plan: Plan, regression: DeclaredRegression) -> dict[str, float]:
         question = scores if part in SCORES else moments
         l1, l2_squared = sensitivities(question, spec.privacy.relation)
         cost = plan.costs["analyses"] / declared_pieces(spec) * share
-        noise = plan.currency.noise(cost, l1=l1, l2_squared=l2_squared)
+        noise = noise_for(plan.currency, cost, l1=l1, l2_squared=l2_squared)
         found[part] = noise.stddev / _LIMIT
     return found
 

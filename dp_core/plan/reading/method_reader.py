@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, TypeVar
 
+from dp_core.client.released import ReleasedKind
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods import registry
@@ -27,7 +28,6 @@ from dp_core.plan.release_spec import Mode, read_options
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
 from dp_core.schema.structure.public_totals import records_of
-from dp_core.tables.results import ReleasedKind
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import FALSE, Node, in_place
 from dp_core.text.documents.typed_text import quote

@@ -12,6 +12,7 @@ from dp_core.accounts.guarantee import PLD, second, shown, tightest
 from dp_core.accounts.loss_distribution import tightest_epsilon
 from dp_core.accounts.losses import MOST_MOVED, Gaussian, Response, loss_of
 from dp_core.accounts.requested import Privacy
+from dp_core.client.noise_scale import noise_for
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.cost.curves import MOST_CELLS
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
@@ -134,8 +135,8 @@ def test_the_entries_that_a_household_changes_are_covered_by_the_slack():
 def test_noise_in_shares_loses_less_to_its_grid_than_noise_in_records(kind, most):
     shares, cost = household_shares(most), Fraction(1, 50)
     currency = Currency(kind, Fraction(1))
-    of_records = currency.noise(cost, l1=1, l2_squared=1).scale
-    in_households = currency.noise(cost, l1=shares, l2_squared=shares**2).scale / shares
+    of_records = noise_for(currency, cost, l1=1, l2_squared=1).scale
+    in_households = noise_for(currency, cost, l1=shares, l2_squared=shares**2).scale / shares
     continuous = math.sqrt(1 / (2 * float(cost)))
     assert continuous < in_households < of_records
     assert in_households**2 - continuous**2 == pytest.approx(2 / shares**2, rel=1e-3, abs=1e-12)
@@ -144,6 +145,8 @@ def test_noise_in_shares_loses_less_to_its_grid_than_noise_in_records(kind, most
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
 def test_the_scale_in_households_is_that_of_a_record_at_the_same_cost(kind):
     currency, cost, shares = Currency(kind, Fraction(1)), Fraction(1, 50), household_shares(10)
-    of_records = currency.noise(cost, l1=2, l2_squared=2).scale
-    in_households = currency.noise(cost, l1=2 * shares, l2_squared=2 * shares**2).scale / shares
+    of_records = noise_for(currency, cost, l1=2, l2_squared=2).scale
+    in_households = (
+        noise_for(currency, cost, l1=2 * shares, l2_squared=2 * shares**2).scale / shares
+    )
     assert in_households == pytest.approx(of_records, rel=1e-12)

@@ -19,11 +19,11 @@ from dp_core.bundle.report.provenance import headline, made_from
 from dp_core.bundle.report.table_precision import interactions, precision_of, table_rows
 from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.bundle.verification.verify import verify
+from dp_core.client.interactions import cell_stddev
+from dp_core.client.released import interactions_of, tables_of
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.plan.quality_checks import public_figures
-from dp_core.tables.interactions import cell_stddev
-from dp_core.tables.results import interactions_of, tables_of
 from tests.dp_core.bundle.conftest import make_published, tallied, write
 from tests.dp_core.bundle.forgery import failed, relinked, resealed, statement_of
 from tests.measured import noisy_sums

@@ -16,16 +16,16 @@ from dp_core.bundle.quality.relations import (
     thin_groups,
     wide_bins,
 )
+from dp_core.client.interactions import steps_of_a_record
+from dp_core.client.released import Measurement, Totals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, Interaction
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from dp_core.tables.interactions import steps_of_a_record
 from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))

@@ -15,15 +15,15 @@ from dp_core.bundle.quality.table_fit import (
     tally_sets,
     totals_distances,
 )
+from dp_core.client.interactions import implied_table, steps_of_a_record
+from dp_core.client.released import Measurement, Totals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.metrics.marginal_error import Tally
 from dp_core.plan.quality_checks import Threshold, public_figures, verdicts
 from dp_core.schema.structure.public_totals import PublicTotals
-from dp_core.tables.interactions import implied_table, steps_of_a_record
 from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))

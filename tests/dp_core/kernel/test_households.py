@@ -12,6 +12,8 @@ import pytest
 
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.accounts.requested import Privacy
+from dp_core.client.curator import Curator
+from dp_core.client.household_values import in_households, stored_shares
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency, largest_limit
@@ -19,9 +21,7 @@ from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
-from dp_core.kernel.counting.household_values import in_households
 from dp_core.kernel.counting.linked_columns import MOST_MEMBERS, household_shares
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.extensions.cuts import CutDeviations
@@ -59,7 +59,6 @@ from dp_core.methods.drawn_answers import draw_cells, draw_records, threshold_ta
 from dp_core.metrics.quality_figures import charged_figure
 from dp_core.schema.linked import linked_tables
 from dp_core.tables.coarse_counter import CoarseCounter
-from dp_core.tables.stored_shares import stored_shares
 from tests.dp_core.kernel.questions.neighbours import marginals
 from tests.household_files import (
     KINDS,

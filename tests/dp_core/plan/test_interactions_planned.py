@@ -12,11 +12,13 @@ import pytest
 
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.analysis.planned.plan_values import stage_words
+from dp_core.client.curator import Curator
+from dp_core.client.interactions import cell_stddev
+from dp_core.client.noise_scale import NoiseScale
+from dp_core.client.released import interactions_of
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.kernel.cost.currency import NoiseScale
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.linear_questions import CellCounts, Interaction
 from dp_core.methods.reconstruction.independent import Independent
@@ -26,8 +28,6 @@ from dp_core.methods.selection.selector import Selection
 from dp_core.plan.plan import PlannedTable, _check_rows, make_plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.method_reader import check_mode, check_pair
-from dp_core.tables.interactions import cell_stddev
-from dp_core.tables.results import interactions_of
 from flows.answers.forecast_answers import plan_answer
 from tasks.stages.measure_marginals import read_selections, write_selections
 from tests.measured import noisy_sums

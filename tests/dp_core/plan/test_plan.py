@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.trial import trial_plan
+from dp_core.client.noise_scale import noise_for
+from dp_core.client.released import Records, SparseTable
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency, largest_limit
@@ -24,7 +26,6 @@ from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.tables.results import Records, SparseTable
 from tests.schema_texts import read
 from tests.specs import FIXED, SCHEMA, plan_of, write_spec
 
@@ -171,7 +172,9 @@ def test_an_adaptive_plan_has_its_certain_part_and_the_rest_set_aside(tmp_path, 
     assert plan.scores == 3
     assert not plan.fixed_beforehand
     change = InDif(()).largest_change("add-remove")
-    expected = plan.currency.noise(plan.costs["select"], l1=3 * change, l2_squared=3 * change**2)
+    expected = noise_for(
+        plan.currency, plan.costs["select"], l1=3 * change, l2_squared=3 * change**2
+    )
     assert plan.score_noise == expected
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.trial import trial_plan
+from dp_core.client.released import Table
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
@@ -22,7 +23,6 @@ from dp_core.schema.linked.possible_members import possible_household
 from dp_core.schema.structure.member_rules import broken_households
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.tables.linked_records import from_pair_rows
-from dp_core.tables.results import Table
 from tests.member_rules import ADULT, REFERENCE, RULES, SPOUSE, schema_with
 
 DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))

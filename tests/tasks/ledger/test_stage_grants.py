@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dp_core.accounts.requested import PAYING_STAGES
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BudgetRefused, StageFailed
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.policies.stage_grant import PAYS

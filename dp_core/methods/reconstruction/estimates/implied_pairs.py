@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.raking import rake
@@ -23,7 +24,6 @@ from dp_core.methods.reconstruction.estimates.shared_factors import Deviation, c
 from dp_core.methods.reconstruction.estimates.table_parts import beyond, interaction_part
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent
 from dp_core.metrics.marginal_error import Tally
-from dp_core.tables.results import Table
 
 MOST_CELLS = 1 << 16
 """Largest number of cells of a pair; larger pairs are not adjusted."""

@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Table
 
 MOST_CELLS = 1 << 20
 """Largest number of cells of a joint table that is made for rules of impossible cells."""

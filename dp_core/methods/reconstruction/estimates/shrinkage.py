@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, Table, Totals
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.reconstruction.estimates.consistency import (
     Estimate,
     norm_sub,
@@ -37,7 +37,6 @@ from dp_core.methods.reconstruction.estimates.table_parts import (
     interactions_by_clique,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Table
 
 _FEW_FREE = 1  # degrees of freedom (2 x 2 cells) with which a table cannot estimate a prior
 _FEW_TABLES = 10  # fewer such tables together cannot either, and are not shrunk

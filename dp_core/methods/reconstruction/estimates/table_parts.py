@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.interactions import cell_variance, implied_table
+from dp_core.client.released import Totals
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Totals
-from dp_core.tables.interactions import cell_variance, implied_table
 
 
 def beyond(table: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Table
 
 _MANY_CELLS = 1_000
 """Least cells of a target for which cells of the same count and penalty are looked for."""

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_core.kernel.released import Measurement
+from dp_core.client.released import Measurement, Table
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Table
 
 _NOTHING = 1e-9  # records; a table with less mass in possible cells becomes uniform over them
 

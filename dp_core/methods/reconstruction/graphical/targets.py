@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dp_core.client.interactions import cell_variance
+from dp_core.client.released import Measurement, Table, Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.reconstruction.estimates.consistency import (
     column_tables,
     estimates,
@@ -18,8 +19,6 @@ from dp_core.methods.reconstruction.estimates.consistency import (
 from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
 from dp_core.methods.reconstruction.graphical.junction_fit import Target
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.interactions import cell_variance
-from dp_core.tables.results import Table
 
 _LEAST_PENALTY = 1e-3  # records; keeps the log factor of an empty target cell finite
 _SETTLING = 3e-4  # penalty of a shrunk table relative to its variance; resolves contradictions

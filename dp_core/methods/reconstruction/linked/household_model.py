@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
@@ -30,7 +31,6 @@ from dp_core.schema.linked.possible_members import households_with, with_donors
 from dp_core.schema.structure.households_with_members import codes_with_members, domain_with_members
 from dp_core.schema.structure.member_rules import MemberRule, broken_households
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Table
 
 SWEEPS = 12
 """Most sweeps, each over all values of all members; more are made while a rule is broken."""

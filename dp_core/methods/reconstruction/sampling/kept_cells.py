@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, SparseTable
 from dp_core.errors import StageFailed
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Released, SparseTable
 
 _WHAT_TO_DO = (
     "Abandon the release (what was charged stays spent), then use fewer columns, wider bins, a"

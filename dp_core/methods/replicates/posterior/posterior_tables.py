@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from dp_core.client.released import Released, Table
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
@@ -65,7 +66,6 @@ from dp_core.methods.replicates.posterior.shared_predictions import predictions
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import cliques_of, levels_within
-from dp_core.tables.results import Released, Table
 
 SETS = 5
 """Default number of sets."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dp_core.client.released import Measurement, Released, Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
-from dp_core.tables.results import Released
 
 _APART = 4.0
 """Standard deviations of the noise beyond which two numbers of records differ."""

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias
 
+from dp_core.client.released import SparseTable
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1
 from dp_core.kernel.counting.domain import Clique, Domain
@@ -13,7 +14,6 @@ from dp_core.kernel.extensions.thresholds import StabilityEvent, threshold_event
 from dp_core.kernel.privacy import Relation
 from dp_core.methods import drawn_answers
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.tables.results import SparseTable
 
 Form = Literal["sharp", "text", "algorithm"]
 """Formula for the threshold of continuous noise; see `continuous_threshold`."""

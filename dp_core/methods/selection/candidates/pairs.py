@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import InDif
-from dp_core.kernel.released import Measurement
 from dp_core.methods.selection.budget.dependence import expected_dependence
 from dp_core.methods.selection.selector import Dependences
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import cliques_of
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    from dp_core.client.curator import Curator
 
 INDIF = "indif"
 """Step of the dependences of pairs."""

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from dp_core.analysis.query.answering import ask
+from dp_core.client.interactions import steps_of_a_record
+from dp_core.client.released import Totals
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.questions.counting_queries import Parities
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Totals
 from dp_core.metrics.noise_size import half_width
-from dp_core.tables.interactions import steps_of_a_record
 from tests.dp_core.analysis.query.survey import (
     DOMAIN,
     FILE,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BudgetRefused
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import thresholds
 from dp_core.kernel.extensions.thresholds import StabilityEvent, threshold_event
 from dp_core.kernel.kernel import Kernel

@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from dp_core.accounts.losses import MOST_MOVED, loss_of
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.interactions import cell_stddev, cell_variance, implied_table, steps_of_a_record
+from dp_core.client.noise_scale import noise_for
+from dp_core.client.released import Measurement, interactions_of, kind_of
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import LARGEST, MOST_ENTRIES, CellCounts, Interaction
 from dp_core.kernel.questions.vetted import bounds
-from dp_core.kernel.released import Measurement
 from dp_core.kernel.step_names import interaction_step, table_step
-from dp_core.tables.interactions import cell_stddev, cell_variance, implied_table, steps_of_a_record
-from dp_core.tables.results import interactions_of, kind_of
 from tests.measured import noisy_sums
 
 RELATIONS = ["add-remove", "replace-one"]
@@ -142,10 +142,10 @@ def test_the_cost_is_the_part_of_a_record_that_the_margins_do_not_see(sizes):
 def test_of_a_table_of_two_by_two_a_quarter_of_the_variance_is_left():
     currency = Currency("zcdp", Fraction(1, 2))
     of = of_sizes((2, 2))
-    noise = currency.noise(
-        currency.limit, l1=of.l1("add-remove"), l2_squared=of.l2_squared("add-remove")
+    noise = noise_for(
+        currency, currency.limit, l1=of.l1("add-remove"), l2_squared=of.l2_squared("add-remove")
     )
-    table = currency.noise(currency.limit, l1=1, l2_squared=1)
+    table = noise_for(currency, currency.limit, l1=1, l2_squared=1)
     assert cell_variance(of, noise.scale**2) == pytest.approx(table.scale**2 / 4)
 
 

@@ -9,12 +9,13 @@ import pytest
 from scipy import stats
 
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.released import Records
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.kernel.kernel import Kernel
@@ -25,7 +26,6 @@ from dp_core.methods.parametric.multinomial_dirichlet import MultinomialDirichle
 from dp_core.methods.parametric.smoothed_histogram import SmoothedHistogram
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.results import Records
 from tests.measured import curator_of, method_inputs, noisy_table
 from tests.memory_measurement import measure_in_memory
 from tests.statistical import FALSE_ALARM

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.interactions import steps_of_a_record
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods import registry
@@ -13,7 +14,6 @@ from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import GumModel
 from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from dp_core.tables.interactions import steps_of_a_record
 from tests.measured import NONE, noisy_sums, noisy_table
 
 SMALL = Domain(tuple("abcde"), (2, 3, 2, 4, 2))

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.bayes_network import (
     BayesNetwork,
@@ -15,7 +16,6 @@ from dp_core.methods.reconstruction.bayes_network import (
     network,
 )
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from dp_core.tables.results import Table
 from tests.exact_tables import summed
 from tests.measured import NONE, noisy_table
 

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Table
 from tests.exact_tables import counts_of, summed
 from tests.measured import noisy_table
 

@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction import gum
 from dp_core.methods.reconstruction.gum import Gum, rule_cliques, rule_tables
 from dp_core.methods.reconstruction.kernels.record_moves import Targets, start, update, whole
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from dp_core.tables.results import Table
 from tests.exact_tables import counts_of, summed
 from tests.measured import NONE, noisy_table
 

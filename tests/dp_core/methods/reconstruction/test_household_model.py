@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
@@ -29,7 +30,6 @@ from dp_core.schema.structure.member_rules import MemberRule, broken_households
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.tables.cliques import cliques_of
 from dp_core.tables.linked_records import from_pair_rows
-from dp_core.tables.results import Table
 
 LINKED = LinkedTables(
     households="homes",

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.estimates import implied_pairs
@@ -15,7 +16,6 @@ from dp_core.methods.reconstruction.estimates.implied_pairs import (
 )
 from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Table
 
 DOMAIN = Domain(tuple("abcdef"), (5, 5, 6, 4, 5, 3))
 ROWS = 4_000

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction import independent
 from dp_core.methods.reconstruction.independent import Independent
 from dp_core.methods.reconstruction.kernels.alias import AliasTable
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from dp_core.tables.results import Table
 from tests.measured import NONE, noisy_table
 from tests.statistical import FALSE_ALARM
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
@@ -24,7 +25,6 @@ from dp_core.methods.reconstruction.reconstructor import FittedTables
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.tables.cliques import cliques_of, levels_within
 from dp_core.tables.linked_records import from_pair_rows
-from dp_core.tables.results import Table
 
 COUNTY_OF, REGION_OF = (1, 0, 1, 2, 2, 2), (0, 1, 0)
 NESTED = NestedColumns(("region", "county", "district"), (REGION_OF, COUNTY_OF))

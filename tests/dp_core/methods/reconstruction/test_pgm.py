@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction import pgm
@@ -22,7 +23,6 @@ from dp_core.methods.reconstruction.graphical.junction_tree import (
 from dp_core.methods.reconstruction.graphical.targets import targets
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from dp_core.tables.results import Table
 from tests.exact_tables import summed
 from tests.measured import NONE, noisy_table
 

@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 
+from dp_core.client.interactions import cell_variance, implied_table, steps_of_a_record
+from dp_core.client.released import Measurement, Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
-from dp_core.tables.interactions import cell_variance, implied_table, steps_of_a_record
 from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.estimates.raking import (
     gap,
@@ -14,7 +15,6 @@ from dp_core.methods.reconstruction.estimates.raking import (
     rake_among_zeros,
 )
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from dp_core.tables.results import Table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 

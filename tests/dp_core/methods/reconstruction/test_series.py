@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.average import Average
@@ -16,7 +17,6 @@ from dp_core.methods.reconstruction.reconstructor import in_series, piece_rows
 from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from dp_core.tables.results import Table
 from tests.exact_tables import summed
 from tests.measured import NONE, noisy_table
 

@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.interactions import steps_of_a_record
+from dp_core.client.released import Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Totals
 from dp_core.methods.reconstruction.estimates import shrinkage
 from dp_core.methods.reconstruction.estimates.consistency import discrepancy
 from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from dp_core.tables.interactions import steps_of_a_record
 from tests.exact_tables import summed
 from tests.measured import NONE, noisy_sums, noisy_table
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Measurement
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.methods.replicates import record_moments
 from dp_core.methods.replicates.kept_moments import (
@@ -24,7 +24,6 @@ from dp_core.methods.replicates.kept_moments import (
 from dp_core.methods.replicates.record_moments import _drawn, _equations, with_moments
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from dp_core.tables.results import Table, tables_of
 from tests.exact_tables import counts_of
 from tests.measured import noisy_table
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_core.client.released import Records
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
@@ -16,7 +17,6 @@ from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.replicates.noise_aware import redraw, unshrunk
 from dp_core.plan.reading.method_reader import check_mode
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.tables.results import Records
 from tests.measured import noisy_answers, noisy_table
 from tests.specs import FIXED, write_spec
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.thresholds import StabilityEvent, threshold_for
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent

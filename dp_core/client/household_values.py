@@ -1,13 +1,16 @@
-"""Whole numbers of shares, found again from published values in households. Public."""
+"""Noisy values in households, from noisy whole numbers of shares, and back. Public.
+
+The ledger stores what was drawn: whole numbers of shares. The public side works with the same
+values in households.
+"""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dp_core.kernel.counting.household_values import in_households
 
 LARGEST = 2**51
 """Whole numbers of shares below this in size are recovered exactly from values in households."""
@@ -15,6 +18,24 @@ LARGEST = 2**51
 
 LARGEST_NOISE = LARGEST // 64
 """Largest scale of noise in shares; noise exceeds 64 times its scale less than once in 10^27."""
+
+
+def in_households(values: NDArray[np.int64], shares: int) -> NDArray[Any]:
+    """Return noisy whole numbers of shares in units of households (records).
+
+    Args:
+        values: Noisy whole numbers, any shape.
+        shares: Shares of a unit.
+
+    Returns:
+        Floats, each the nearest to value/shares; `values` itself if a unit has one share.
+    """
+    return values if shares == 1 else values / shares
+
+
+def scale_in_households(scale: Fraction, shares: int) -> float:
+    """Return the scale of noise in households from that in shares, as the nearest float."""
+    return float(scale / shares)
 
 
 def stored_shares(values: NDArray[Any], shares: int) -> NDArray[np.int64]:

@@ -13,10 +13,12 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.currency import Currency, NoiseScale, choice_event
+from dp_core.client.household_values import in_households, scale_in_households
+from dp_core.client.noise_scale import NoiseScale, noise_for
+from dp_core.client.released import Answers, Charged, Measurement, Totals
+from dp_core.kernel.cost.currency import Currency, choice_event
 from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.household_values import in_households, scale_in_households
 from dp_core.kernel.drawn_question import DrawnQuestion
 from dp_core.kernel.kernel import Answering
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
@@ -28,7 +30,6 @@ from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.vetted import Asked
-from dp_core.kernel.released import Answers, Charged, Measurement, Totals
 from dp_core.kernel.requests import Choices, Drawn, Interactions, Noisy, Tables, plain_cliques
 
 
@@ -456,7 +457,7 @@ class Curator:
 
     def _noise(self, cost: Fraction, found: Bounds) -> NoiseScale:
         """Return noise for sensitivities in shares, in households."""
-        noise = self.currency.noise(cost, l1=found[1], l2_squared=found[2])
+        noise = noise_for(self.currency, cost, l1=found[1], l2_squared=found[2])
         shares = self.relation.shares
         if shares == 1:
             return noise
