@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.bundle.verification.claims import GARBAGE
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
@@ -44,7 +43,7 @@ from dp_core.kernel.questions.regressions.gradients import (
 )
 from dp_core.kernel.questions.regressions.shortened import UNIT, Scores, SecondMoments
 from dp_core.kernel.questions.statistic import Sum, check_codes
-from dp_core.kernel.questions.vetted import SUMS, bounds, kind_of, sum_from_json
+from dp_core.kernel.questions.vetted import SUMS, bounds, kind_of, required, sum_from_json
 from tests.added_noise import handed_over
 from tests.full import examples, pairwise
 

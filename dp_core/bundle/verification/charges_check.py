@@ -34,7 +34,6 @@ from dp_core.bundle.verification.claims import (
     contradicted_terms,
     read_claims,
 )
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.client.household_values import scale_in_households, stored_shares
 from dp_core.client.released import Answers, SparseTable, Totals
 from dp_core.errors import BadInput
@@ -54,7 +53,7 @@ from dp_core.kernel.mechanisms.grant import TABLE
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
-from dp_core.kernel.questions.vetted import SUMS
+from dp_core.kernel.questions.vetted import SUMS, required
 from dp_core.kernel.step_names import interaction_step, set_of, step_name, table_step
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.reading.measurements_reader import MEASURING

@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import GRID, CosineSums, check_edges, cosines
-from dp_core.kernel.questions.statistic import TableStatistic
+from dp_core.kernel.questions.statistic import TableStatistic, alike
 from dp_core.kernel.questions.whole_numbers import MOST, check_work, saturated
 
 _BLOCK = 256
@@ -125,3 +126,8 @@ class CosineTails(TableStatistic):
             "bins": len(self.edges) - 1,
             "length": self.length,
         }
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        found = cls(column="", edges=(0, 1), prices=(0,))
+        return alike(found.largest_change(neighbours), document)

@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.statistic import TableStatistic
+from dp_core.kernel.questions.statistic import TableStatistic, alike
 from dp_core.kernel.questions.whole_numbers import MOST, saturated
 
 
@@ -107,6 +108,11 @@ class CutDeviations(TableStatistic):
             "left": self.left,
             "length": self.length,
         }
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        found = cls(column="", edges=(0, 1, 2), low=0, high=2)
+        return alike(found.largest_change(neighbours), document)
 
 
 def deviations(values: Sequence[int]) -> list[int]:

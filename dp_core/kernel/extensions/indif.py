@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.statistic import TableStatistic
+from dp_core.kernel.questions.statistic import TableStatistic, alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,10 @@ class InDif(TableStatistic):
 
     def to_json(self) -> dict[str, object]:
         return {"name": self.NAME, "length": self.length}
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        return alike(cls(()).largest_change(neighbours), document)
 
 
 def from_independence(table: NDArray[np.int64]) -> int:

@@ -8,16 +8,19 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.extensions.parent_candidates import CandidateScores, by_parents
 from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.descriptions import whole
+from dp_core.kernel.questions.statistic import alike
 from dp_core.kernel.questions.whole_numbers import saturated
 
 _PLACES = 30
@@ -127,6 +130,13 @@ class MutualInformation(CandidateScores):
             "grid": self.grid,
             "binary": self.binary,
         }
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        rows, grid = whole(document, "rows", least=1), whole(document, "grid", least=1)
+        if type(document["binary"]) is not bool:
+            raise ValueError("The field 'binary' must be true or false.")
+        return alike(_change(rows, grid, document["binary"], neighbours), document)
 
 
 def _change(rows: int, grid: int, binary: bool, neighbours: Neighbours) -> int:

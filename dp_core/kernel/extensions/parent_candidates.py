@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.questions.statistic import TableStatistic
+from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.statistic import TableStatistic, alike
 
 Candidate: TypeAlias = tuple[str, Clique]
 """Name of a child column, and the names of its parents, which may be empty."""
@@ -42,6 +44,10 @@ class CandidateScores(TableStatistic):
 
     def to_json(self) -> dict[str, object]:
         return {"name": self.NAME, "length": self.length}
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        return alike(cls(()).largest_change(neighbours), document)
 
 
 def by_parents(counts: Mapping[Clique, Marginal], candidate: Candidate) -> NDArray[np.int64]:

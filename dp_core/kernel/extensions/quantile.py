@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.statistic import TableStatistic
+from dp_core.kernel.questions.descriptions import whole
+from dp_core.kernel.questions.statistic import TableStatistic, alike
 from dp_core.kernel.questions.whole_numbers import MOST, saturated
 
 
@@ -90,3 +92,11 @@ class Quantile(TableStatistic):
             "part": self.part,
             "of": self.of,
         }
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        part, of = whole(document, "part", least=1), whole(document, "of", least=2)
+        if part >= of:
+            raise ValueError("A quantile is a fraction between 0 and 1.")
+        change = cls(column="", low=0, high=2, part=part, of=of).largest_change(neighbours)
+        return alike(change, document)

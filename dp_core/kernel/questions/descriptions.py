@@ -21,6 +21,15 @@ from dp_core.kernel.questions.whole_numbers import frozen
 Described = TypeVar("Described")
 
 
+def whole(document: Mapping[str, Any], key: str, *, least: int = 0) -> int:
+    """Return a whole number of at least `least`."""
+    value = document[key]
+    # privacy: too small a grid or weight would give too small a sensitivity.
+    if type(value) is not int or value < least:
+        raise ValueError(f"{key!r} must be a whole number of at least {least}.")
+    return value
+
+
 def fields_json(question: Any) -> dict[str, Any]:
     """Return the fields of a dataclass, with lists instead of tuples; arrays stay arrays."""
     each = dataclasses.fields(question)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.counting_queries import Queries
-from dp_core.kernel.questions.statistic import ClaimedCodes, TableStatistic
+from dp_core.kernel.questions.descriptions import whole
+from dp_core.kernel.questions.statistic import ClaimedCodes, TableStatistic, alike
 from dp_core.kernel.questions.whole_numbers import MOST, saturated, times
 
 
@@ -113,6 +115,10 @@ class QueryDistance(_OfQueries):
     def to_json(self) -> dict[str, object]:
         return {"name": self.NAME, "length": self.length, "grid": self.grid}
 
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG003
+        return alike(whole(document, "grid", least=1), document)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SignedQueries(_OfQueries):
@@ -167,6 +173,10 @@ class SignedQueries(_OfQueries):
 
     def to_json(self) -> dict[str, object]:
         return {"name": self.NAME, "length": self.length, "factor": self.factor}
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG003
+        return alike(whole(document, "factor", least=1), document)
 
 
 def _check_shapes(queries: Queries, *vectors: NDArray[np.int64]) -> None:

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter, Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.descriptions import fields_from_json, fields_json
+from dp_core.kernel.questions.descriptions import fields_from_json, fields_json, whole
 from dp_core.kernel.questions.whole_numbers import MOST_CELLS
 
 
@@ -135,6 +136,21 @@ class Statistic(ABC):
             raise ValueError(f"The answer of a question has at most {MOST_CELLS:,} entries.")
         return self
 
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        """Return the bounds for one row of the statistic that `to_json` described.
+
+        Args:
+            document: The result of `to_json`, possibly read from an untrusted receipt.
+            neighbours: Neighbouring relation between single rows.
+
+        Raises:
+            ValueError: if `to_json` cannot have returned the document (or another error of
+                `GARBAGE`).
+        """
+        found = cls.read(document)
+        return found.largest_change(neighbours), found.l1(neighbours), found.l2_squared(neighbours)
+
 
 class TableStatistic(Statistic):
     """A statistic computed from exact marginals."""
@@ -224,3 +240,9 @@ def claims(
     """Return one `ClaimedCodes` for each column."""
     pairs = zip(columns, codes, strict=True)
     return [ClaimedCodes(name, number, or_missing) for name, number in pairs]
+
+
+def alike(change: int, document: Mapping[str, Any]) -> Bounds:
+    """Return the bounds if each of `length` entries can change by `change` at once."""
+    length = whole(document, "length")
+    return change, change * length, change**2 * length

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.statistic import TableStatistic
+from dp_core.kernel.questions.statistic import TableStatistic, alike
 from dp_core.kernel.questions.whole_numbers import saturated
 
 
@@ -82,6 +83,14 @@ class TableChecks(TableStatistic):
 
     def to_json(self) -> dict[str, object]:
         return checks_asked(self.cliques, self.references)
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        tables = document["tables"]
+        # privacy: the sensitivity grows with the number of tables, and an empty list has none.
+        if type(tables) is not list or not tables or not all(type(t) is list for t in tables):
+            raise ValueError("Checked tables must be a non-empty list of lists of columns.")
+        return alike(_change(neighbours), {"length": len(tables)})
 
 
 def checks_asked(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.statistic import TableStatistic
+from dp_core.kernel.questions.descriptions import whole
+from dp_core.kernel.questions.statistic import TableStatistic, alike
 from dp_core.kernel.questions.whole_numbers import saturated, times
 
 
@@ -84,6 +86,11 @@ class TableDistance(TableStatistic):
             "grid": self.grid,
             "weight": max(1, *self.weights),
         }
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        grid, weight = whole(document, "grid", least=1), whole(document, "weight", least=1)
+        return alike(_change(grid, weight, neighbours), document)
 
 
 def _change(grid: int, weight: int, neighbours: Neighbours) -> int:

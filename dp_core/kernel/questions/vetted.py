@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from dp_core.kernel import extensions
-from dp_core.kernel.cost.sensitivity import Bounds, of_unit
+from dp_core.kernel.cost.sensitivity import Bounds, in_shares, of_unit
+from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions import descriptions
@@ -25,7 +26,7 @@ from dp_core.kernel.questions.products import Products
 from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, SignedQueries
 from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
-from dp_core.kernel.questions.statistic import Statistic, Sum
+from dp_core.kernel.questions.statistic import Statistic, Sum, check_codes
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.table_distance import TableDistance
 
@@ -146,12 +147,11 @@ def asked_in_shares(statistic: Asked, relation: Relation) -> Asked:
         BadInput: if the answer in shares would not answer the question about units, or does not fit
             in 64 bits.
     """
-    check_in_shares(type(statistic), relation)
+    _check_in_shares(type(statistic), relation)
     return statistic if relation.shares == 1 else statistic.in_shares(relation.shares)
 
 
-def check_in_shares(kind: type[Statistic], relation: Relation) -> None:
-    """Raise BadInput if a unit has several shares, of which this statistic cannot be asked."""
+def _check_in_shares(kind: type[Statistic], relation: Relation) -> None:
     if relation.shares > 1 and not kind.IN_SHARES:
         raise BadInput(
             f"The statistic {kind.NAME!r} cannot be asked of linked tables: {kind.NOT_IN_SHARES}"
@@ -161,6 +161,34 @@ def check_in_shares(kind: type[Statistic], relation: Relation) -> None:
 def sensitivities(statistic: Statistic, relation: Relation) -> tuple[int, int]:
     """Return the L1 and the squared L2 sensitivity; see `bounds`."""
     return bounds(statistic, relation)[1:]
+
+
+def required(
+    document: Mapping[str, Any], relation: Relation, domain: Domain | None = None
+) -> Bounds:
+    """Return the bounds of a statistic from its description alone, to verify a receipt.
+
+    Args:
+        document: The statistic as a receipt describes it; it is trusted only to name what was
+            computed.
+        relation: The release's neighbouring relation.
+        domain: Columns and numbers of codes that the statistic must be about; None if unknown.
+
+    Returns:
+        The largest change of an entry, and the L1 and squared L2 sensitivity of all entries, of
+        the values that were drawn: in shares, if a unit has several.
+
+    Raises:
+        ValueError: or another error of `GARBAGE`, if it describes no statistic on the list, or one
+            of other columns or codes.
+        BadInput: see `bounds` and `asked_in_shares`.
+    """
+    kind = _kind(document["name"], document.get("about"))
+    _check_in_shares(kind, relation)
+    # Receipts of the others describe only what decides their sensitivity.
+    if domain is not None and issubclass(kind, (Sum, QueryCounts)):
+        check_codes(kind.read(document), domain)
+    return in_shares(relation, of_unit(relation, lambda rows: kind.required(document, rows)))
 
 
 def sum_from_json(document: Mapping[str, Any]) -> Sum:

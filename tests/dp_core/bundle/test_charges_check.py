@@ -11,7 +11,6 @@ import pytest
 from dp_core.accounts.guarantee import Guarantee
 from dp_core.bundle.verification.charges_check import check_charges
 from dp_core.bundle.verification.claims import currency, read_charge
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.bundle.verification.statement_check import check_guarantee
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
@@ -27,6 +26,7 @@ from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Parities
 from dp_core.kernel.questions.linear_questions import CellSums, Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
+from dp_core.kernel.questions.vetted import required
 from tests.dp_core.kernel.test_document import DOCUMENT
 from tests.vectors.make import receipt_case
 

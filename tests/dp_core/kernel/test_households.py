@@ -12,7 +12,6 @@ import pytest
 
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.accounts.requested import Privacy
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.client.curator import Curator
 from dp_core.client.household_values import in_households, stored_shares
 from dp_core.confidential.memory_counter import MemoryCounter
@@ -55,7 +54,7 @@ from dp_core.kernel.questions.regressions.gradients import ClassGradient, Number
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.table_distance import TableDistance
-from dp_core.kernel.questions.vetted import VETTED, asked_in_shares, bounds
+from dp_core.kernel.questions.vetted import VETTED, asked_in_shares, bounds, required
 from dp_core.methods.drawn_answers import draw_cells, draw_records, threshold_table
 from dp_core.metrics.quality_figures import charged_figure
 from dp_core.schema.linked import linked_tables

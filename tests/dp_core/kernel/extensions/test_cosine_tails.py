@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.fft import dct
 
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.kernel.extensions import cosine_tails
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import GRID
+from dp_core.kernel.questions.vetted import required
 from dp_core.kernel.questions.whole_numbers import MOST
 from tests.dp_core.kernel.questions.neighbours import (
     RELATIONS,

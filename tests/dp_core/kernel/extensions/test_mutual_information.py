@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.errors import BadInput
 from dp_core.kernel.extensions import mutual_information as module
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.statistic import Statistic
-from dp_core.kernel.questions.vetted import rebuilt
+from dp_core.kernel.questions.vetted import rebuilt, required
 from tests.dp_core.kernel.questions.neighbours import (
     all_tables,
     furthest,

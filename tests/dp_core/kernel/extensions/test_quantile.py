@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.vetted import required
 from dp_core.kernel.questions.whole_numbers import MOST
 from tests.dp_core.kernel.questions.neighbours import (
     RELATIONS,

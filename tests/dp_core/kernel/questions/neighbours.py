@@ -7,13 +7,12 @@ import json
 
 import numpy as np
 
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions.vetted import sensitivities
+from dp_core.kernel.questions.vetted import required, sensitivities
 
 RELATIONS = ("add-remove", "replace-one")
 

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, SignedQueries
 from dp_core.kernel.questions.statistic import Statistic
-from dp_core.kernel.questions.vetted import rebuilt
+from dp_core.kernel.questions.vetted import rebuilt, required
 from tests.dp_core.kernel.questions.neighbours import (
     RELATIONS,
     all_tables,

@@ -10,7 +10,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.descriptions import fields_json
 from dp_core.kernel.questions.regressions import shortened
@@ -28,7 +27,7 @@ from dp_core.kernel.questions.regressions.shortened import (
     SecondMoments,
     transformed,
 )
-from dp_core.kernel.questions.vetted import rebuilt, sum_from_json
+from dp_core.kernel.questions.vetted import rebuilt, required, sum_from_json
 from tests.dp_core.kernel.questions.neighbours import total as total_of
 
 X = Number(name="x", positions=9, centre=2, reach=5)

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.table_checks import TableChecks
-from dp_core.kernel.questions.vetted import rebuilt, sensitivities
+from dp_core.kernel.questions.vetted import rebuilt, required, sensitivities
 from tests.dp_core.kernel.questions.neighbours import (
     RELATIONS,
     all_tables,

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.table_distance import TableDistance
-from dp_core.kernel.questions.vetted import rebuilt
+from dp_core.kernel.questions.vetted import rebuilt, required
 from tests.dp_core.kernel.questions.neighbours import (
     RELATIONS,
     all_tables,

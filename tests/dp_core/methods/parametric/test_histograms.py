@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import choice_event
 from dp_core.kernel.counting.dataset import Dataset
@@ -18,6 +17,7 @@ from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.vetted import required
 from dp_core.kernel.step_names import step_name
 from dp_core.methods.parametric import laplace_sanitizer
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer, buy_edges, number_bought

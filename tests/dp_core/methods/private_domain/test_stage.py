@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from dp_core.accounts.memory_session import MemorySession
-from dp_core.bundle.verification.required_bounds import required
 from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
@@ -18,6 +17,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.vetted import required
 from dp_core.methods.private_domain.questions import ask, planned_choices, questions
 from dp_core.plan.chosen_domain import (
     Chosen,
