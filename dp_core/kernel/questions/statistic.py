@@ -171,6 +171,38 @@ class TableStatistic(Statistic):
         return self.compute(counter.count(self.cliques))
 
 
+class TableScores(TableStatistic):
+    """A table statistic whose receipts state only what decides its sensitivity.
+
+    Attributes:
+        STATED: Fields and properties that a receipt states, beside the name.
+    """
+
+    __slots__ = ()
+
+    STATED: ClassVar[tuple[str, ...]] = ("length",)
+
+    @classmethod
+    @abstractmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:
+        """Return `largest_change` of any statistic of which a receipt states this, with the proof.
+
+        Args:
+            stated: What `to_json` returned, or what somebody claims that it returned.
+            neighbours: Neighbouring relation between single rows.
+        """
+
+    def largest_change(self, neighbours: Neighbours) -> int:
+        return self.change(self.to_json(), neighbours)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.NAME, **{name: getattr(self, name) for name in self.STATED}}
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        return alike(cls.change(document, neighbours), document)
+
+
 class Sum(Statistic):
     """A sum over records, computed from the cells that hold a record.
 

@@ -13,7 +13,7 @@ from dp_core.kernel.questions.vetted import VETTED, kind_of
 
 PROGRAM = """
 import sys
-from dp_core.kernel import curator, document
+from dp_core.kernel import document, kernel, requests
 from dp_core.kernel.ledger import rules
 from dp_core.kernel.mechanisms import event_reading
 from dp_core.kernel.questions import vetted
