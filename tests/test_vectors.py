@@ -20,10 +20,11 @@ from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 
+from dp_core.accounts.chain_audit import first_bad_link
 from dp_core.accounts.guarantee import shown, theorem_of
 from dp_core.bundle.statement.spent_budget import MECHANISMS
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.ledger.receipts import Receipt, first_bad_link
+from dp_core.kernel.ledger.receipts import Receipt
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.privacy import Relation
 from tests.dp_core.bundle import recomputed

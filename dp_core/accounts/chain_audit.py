@@ -93,6 +93,23 @@ def audit(
     return Audit(state.position, state.link, state.signed, keys)
 
 
+def first_bad_link(receipts: Sequence[Receipt]) -> str | None:
+    """Return a sentence about the first wrong receipt of a release; None if all are correct.
+
+    Args:
+        receipts: All published receipts of one release, in order.
+    """
+    last = START
+    for position, receipt in enumerate(receipts, start=1):
+        name = f"Receipt {receipt.number} ({receipt.kind})"
+        if receipt_hash(receipt) != receipt.hash:
+            return f"{name} was changed: its hash does not match."
+        if receipt.number != position or receipt.previous != last:
+            return f"{name} does not follow the receipt before it."
+        last = receipt.hash
+    return None
+
+
 @dataclass
 class _State:
     """The state of the check after the entries seen so far."""

@@ -98,3 +98,27 @@ def unprotected(epsilon: Fraction, delta: Fraction) -> str:
             " disclosed. Keep it far below one over the number of persons."
         )
     return " ".join(found)
+
+
+def words_of(unit: ProtectedUnit) -> str:
+    """Return who is protected, for people.
+
+    >>> words_of(ProtectedUnit("row"))
+    'one row'
+    >>> words_of(ProtectedUnit("person", "id", 4))
+    'one person (identified by id; at most 4 rows)'
+    >>> words_of(ProtectedUnit("household", "home", 10))
+    'one household (identified by home; at most 10 persons)'
+    >>> words_of(ProtectedUnit("person", "id", waves=("2023", "2025")))
+    'one person (identified by id), with all their rows in the waves 2023 to 2025,'
+    """
+    if unit.word == "row":
+        return "one row"
+    named = f"one {unit.word} (identified by {unit.identified_by}"
+    if unit.link not in ("", unit.identified_by):
+        named += f", its persons by {unit.link}"
+    if unit.waves:
+        first, last = unit.waves
+        return f"{named}), with all their rows in the waves {first} to {last},"
+    part = "person" if unit.word == "household" else "row"
+    return f"{named}; at most {unit.most} {part}{'s' * (unit.most != 1)})"

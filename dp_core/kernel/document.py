@@ -98,30 +98,6 @@ class ProtectedUnit:
         return self.most if self.word == "person" else 1
 
     @property
-    def words(self) -> str:
-        """Who is protected, for people.
-
-        >>> ProtectedUnit("row").words
-        'one row'
-        >>> ProtectedUnit("person", "id", 4).words
-        'one person (identified by id; at most 4 rows)'
-        >>> ProtectedUnit("household", "home", 10).words
-        'one household (identified by home; at most 10 persons)'
-        >>> ProtectedUnit("person", "id", waves=("2023", "2025")).words
-        'one person (identified by id), with all their rows in the waves 2023 to 2025,'
-        """
-        if self.word == "row":
-            return "one row"
-        named = f"one {self.word} (identified by {self.identified_by}"
-        if self.link not in ("", self.identified_by):
-            named += f", its persons by {self.link}"
-        if self.waves:
-            first, last = self.waves
-            return f"{named}), with all their rows in the waves {first} to {last},"
-        part = "person" if self.word == "household" else "row"
-        return f"{named}; at most {self.most} {part}{'s' * (self.most != 1)})"
-
-    @property
     def columns(self) -> dict[str, str]:
         """Columns that say whose a record is, by their keys in receipts; empty for a row."""
         named = {"identified_by": self.identified_by, "link": self.link}

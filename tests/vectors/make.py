@@ -22,7 +22,7 @@ import pyarrow as pa
 from dp_core.accounts.guarantee import implied, second, tightest
 from dp_core.accounts.largest_release import epsilon_of
 from dp_core.accounts.loss_distribution import tightest_epsilon
-from dp_core.accounts.requested import Privacy
+from dp_core.accounts.requested import Privacy, words_of
 from dp_core.kernel.coding.coding_rule import coding_rule
 from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.cost.composition import Amount, Terms
@@ -310,7 +310,7 @@ def document_case(name: str, unit: Mapping[str, Any], records: Mapping[str, Any]
     if unit["word"] == "household":
         columns = [SEX | {"name": each} for each in ("tenure", "members", "sex", "other.sex")]
     document = DOCUMENT | {"unit": unit, "records": records, "columns": columns}
-    protects = check_document(document).words
+    protects = words_of(check_document(document))
     return {
         "name": name,
         "document": document,

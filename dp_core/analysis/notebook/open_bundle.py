@@ -10,6 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from dp_core.accounts.requested import words_of
 from dp_core.accounts.signatures import read_public
 from dp_core.analysis.notebook.noisy_tables import NoisyTables
 from dp_core.analysis.notebook.synthetic_sets import SyntheticSets
@@ -62,7 +63,7 @@ def guarantee_words(statement: Statement) -> str:
     epsilon, delta = (
         f"{guarantee['tightest'][name]['decimal']:.6g}" for name in ("epsilon", "delta")
     )
-    protected = stated_unit(statement).words.rstrip(",")
+    protected = words_of(stated_unit(statement)).rstrip(",")
     return f"epsilon {epsilon}, delta {delta}, for {protected} ({guarantee['neighbours']})"
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dp_core.accounts.requested import words_of
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_in_words
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.relations import pool_release, relations
@@ -137,7 +138,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         published=published,
         stated=stated,
         sharper=(decimal(best.epsilon), best.delta) != (decimal(enforced.epsilon), enforced.delta),
-        unit=published.privacy.protects.words.rstrip(","),
+        unit=words_of(published.privacy.protects).rstrip(","),
         lines=lines,
         shown=_TABLES_SHOWN,
         tables=len(fits),

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from dp_core.accounts.guarantee import Guarantee
 from dp_core.accounts.ledger_position import Adoption, Total
-from dp_core.accounts.requested import unprotected
+from dp_core.accounts.requested import unprotected, words_of
 from dp_core.bundle.published import Published
 from dp_core.bundle.statement.citation import suggested_citation
 from dp_core.bundle.statement.sections import (
@@ -410,7 +410,7 @@ def guaranteed_json(
         "enforced": guarantee_json(enforced),
         "tightest": guarantee_json(tightest),
         "also": also and guarantee_json(also),
-        "in_words": in_words(tightest, relation.neighbours, protects.words),
+        "in_words": in_words(tightest, relation.neighbours, words_of(protects)),
         "over_all_releases": [
             *(over_all(total) for total in totals),
             *(adopted_in_words(adoption) for adoption in adoptions),

@@ -7,7 +7,7 @@ Receipts do not depend on a database, so a bundle can be verified without any ot
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
@@ -161,20 +161,3 @@ def result_hash(results: Iterable[tuple[int, NDArray[np.int64]]]) -> str:
         found.update(canonical_json([number, list(values.shape)]))
         found.update(np.ascontiguousarray(values, dtype="<i8").tobytes())
     return found.hexdigest()
-
-
-def first_bad_link(receipts: Sequence[Receipt]) -> str | None:
-    """Return a sentence about the first wrong receipt of a release; None if all are correct.
-
-    Args:
-        receipts: All published receipts of one release, in order.
-    """
-    last = START
-    for position, receipt in enumerate(receipts, start=1):
-        name = f"Receipt {receipt.number} ({receipt.kind})"
-        if receipt_hash(receipt) != receipt.hash:
-            return f"{name} was changed: its hash does not match."
-        if receipt.number != position or receipt.previous != last:
-            return f"{name} does not follow the receipt before it."
-        last = receipt.hash
-    return None

@@ -11,7 +11,7 @@ import pytest
 from dp_core.accounts.guarantee import PLD, second, shown, tightest
 from dp_core.accounts.loss_distribution import tightest_epsilon
 from dp_core.accounts.losses import MOST_MOVED, Gaussian, Response, loss_of
-from dp_core.accounts.requested import Privacy
+from dp_core.accounts.requested import Privacy, words_of
 from dp_core.client.noise_scale import noise_for
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.cost.curves import MOST_CELLS
@@ -77,7 +77,7 @@ def test_the_loss_of_a_table_covers_every_way_in_which_a_households_shares_lie(k
         ProtectedUnit("person", "id", 4),
         *(ProtectedUnit("household", "home", most) for most in (2, 4, 10, 13, 20)),
     ],
-    ids=lambda unit: unit.words,
+    ids=words_of,
 )
 def test_tables_have_the_guarantee_of_their_noise_in_units(unit, neighbours):
     """The losses cover every spread of a unit's records, so they are those of no single cell."""

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from dp_core.accounts.requested import words_of
 from dp_core.kernel.document import (
     A_ROW,
     NAME,
@@ -53,7 +54,7 @@ def test_a_complete_document_states_its_unit():
         ProtectedUnit("household", "home", 20, ("",), link="home_id"),
         ProtectedUnit("person", "id", 1, (), ("2023", "2025")),
     ],
-    ids=lambda unit: unit.words,
+    ids=words_of,
 )
 def test_a_unit_comes_back_from_its_plain_values(unit):
     assert protected_unit(unit.to_json()) == unit
@@ -168,7 +169,7 @@ def test_records_are_made_of_what_the_unit_protects(stated, records):
 
 def test_the_words_of_a_household_name_the_column_of_its_persons():
     _, household, _ = UNITS[2]
-    assert protected_unit(household).words == (
+    assert words_of(protected_unit(household)) == (
         "one household (identified by home, its persons by home_id; at most 4 persons)"
     )
 
