@@ -11,7 +11,7 @@ whoever verifies the release compiles it again from the published schema and pla
      "records": {"of": "rows"},                          or how households or panels make records
      "columns": [...],                                   see `coding.coding_rule`
      "dependents": [...],                                columns that follow from others
-     "rules": {"impossible": [...], "between": [...], "nested": null, "members": []},
+     "rules": {...},                                     see `dp_core.schema.rules.stated_rules`
      "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
      "stages": {"one_way": "1/500", "measure": "9/500"},
      "extensions": ["indif"]}                            questions outside the core
@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -53,16 +53,6 @@ _RECORDS: Mapping[str, tuple[str, ...]] = {
     "rows": (),
     "households": (*_TABLES, *_MEMBERS),
     "panel": (*_WAVES, "repeated", "disagreeing"),
-}
-_RULES: Mapping[str, tuple[str, ...]] = {
-    "impossible": ("codes",),
-    "between": ("key", "clauses", "units"),
-    "members": ("codes", "least", "most"),
-}
-_CONDITIONS: Mapping[str, tuple[str, ...]] = {
-    "among": ("column", "codes"),
-    "missing": ("column", "missing"),
-    "at-most": ("terms", "bound"),
 }
 _AMOUNT = re.compile(r"[0-9]{1,2000}(/[1-9][0-9]{0,2000})?")
 
@@ -209,9 +199,8 @@ def check_document(document: Mapping[str, Any]) -> ProtectedUnit:
     try:
         _check_parts(document["records"], unit, sizes)
         _check_dependents(document["dependents"], unit, sizes)
-        _check_rules(document["rules"], sizes)
     except (TypeError, ValueError, LookupError, AttributeError):  # a value of another type
-        raise wrong_document("rules") from None
+        raise wrong_document("dependents") from None
     _check_budget(document["currency"], document["stages"])
     named = document["extensions"]
     if not _are_texts(named) or named != sorted({*named} & {*EXTENSIONS}):
@@ -280,54 +269,14 @@ def _check_dependents(dependents: Any, unit: ProtectedUnit, sizes: Sizes) -> Non
         _need({*each} == {"column", "source", "codes", "cuts"}, "dependents")
         rule, where = coding_rule(each["column"]), "dependents"
         _need(each["source"] in known and rule.name not in {*known, unit.identified_by}, where)
-        _need(_are_codes(each["codes"], rule.codes) and _are_texts(each["cuts"]), where)
+        _need(are_codes(each["codes"], rule.codes) and _are_texts(each["cuts"]), where)
         cuts = [Fraction(cut) for cut in each["cuts"]]
         _need(cuts == sorted(cuts), where)
         known.add(rule.name)
 
 
-def _check_rules(rules: Any, sizes: Sizes) -> None:
-    """Raise unless rules are about columns, and about codes that these have."""
-    _need({*rules} == {*_RULES, "nested"}, "rules")
-    for kind, keys in _RULES.items():
-        for rule in rules[kind]:
-            where = f"rules.{kind}"
-            _need({*rule} == {"text", "columns", *keys}, where)
-            _need({*rule["columns"]} <= {*sizes}, where)
-            if kind == "between":
-                _check_clauses(rule, sizes)
-            else:
-                _check_codes(where, rule["columns"], rule["codes"], sizes)
-    if (nested := rules["nested"]) is not None:
-        _need({*nested} == {"columns", "parents"}, "rules.nested")
-        names, parents = nested["columns"], nested["parents"]
-        _check_codes("rules.nested", names[:-1], parents, sizes)
-        _need([*map(len, parents)] == [sizes[name] for name in names[1:]], "rules.nested")
-
-
-def _check_clauses(rule: Mapping[str, Any], sizes: Sizes) -> None:
-    """Raise unless a rule between columns has conditions of known kinds."""
-    where = "rules.between"
-    for condition in (each for clause in rule["clauses"] for each in clause):
-        _need({*condition} == {"kind", *_CONDITIONS[condition["kind"]]}, where)
-        terms = condition.get("terms") or [[condition["column"], 1]]
-        _need(all(name in sizes and type(factor) is int for name, factor in terms), where)
-        if condition["kind"] == "among":
-            _check_codes(where, [condition["column"]], [condition["codes"]], sizes)
-    for units in rule["units"]:
-        _need({*units} == {"column", "decimals", "edges"} and units["column"] in sizes, where)
-        _need(type(units["decimals"]) is int, where)
-        edges = [Fraction(edge) for edge in units["edges"]]
-        _need(edges == sorted(edges), where)
-
-
-def _check_codes(where: str, names: Sequence[str], codes: Sequence[Any], sizes: Sizes) -> None:
-    """Raise unless there are codes of each of some columns."""
-    pairs = zip(names, codes, strict=True)
-    _need(all(_are_codes(own, sizes[name]) for name, own in pairs), where)
-
-
-def _are_codes(values: Any, size: int) -> bool:
+def are_codes(values: Any, size: int) -> bool:
+    """Return whether values are a list of codes of a column that has so many."""
     return isinstance(values, list) and all(type(at) is int and 0 <= at < size for at in values)
 
 

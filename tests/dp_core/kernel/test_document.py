@@ -19,24 +19,9 @@ from tests.vectors.make import DOCUMENT as PLAIN
 from tests.vectors.make import SEX, UNITS
 
 PERSON = ProtectedUnit("person", "id", 3, ("", "?"))
-ZERO = {"text": "no such", "columns": ["sex", "age"], "codes": [[0], [0, 1]]}
-CLAUSE = [
-    {"kind": "among", "column": "sex", "codes": [1]},
-    {"kind": "at-most", "terms": [["age", 1]], "bound": 14},
-]
-IN_YEARS = {"column": "age", "decimals": 0, "edges": []}
-RULE = {
-    "text": "if",
-    "key": "rules",
-    "columns": ["sex", "age"],
-    "clauses": [CLAUSE],
-    "units": [IN_YEARS],
-}
-RULES = {"impossible": [ZERO], "between": [RULE], "nested": None, "members": []}
 DOCUMENT = PLAIN | {
     "unit": PERSON.to_json(),
     "dependents": [{"column": SEX | {"name": "mr"}, "source": "sex", "codes": [0, 1], "cuts": []}],
-    "rules": RULES,
     "extensions": ["indif", "r-score"],
 }
 
@@ -110,29 +95,9 @@ def test_a_unit_comes_back_from_its_plain_values(unit):
         ("dependents", [DOCUMENT["dependents"][0] | {"source": "mr"}]),
         ("dependents", [DOCUMENT["dependents"][0] | {"column": SEX}]),
         ("dependents", [DOCUMENT["dependents"][0] | {"codes": [0, 9]}]),
-        ("rules", {"impossible": []}),
-        ("rules", RULES | {"impossible": None}),
-        ("rules", RULES | {"impossible": [ZERO | {"columns": ["sex", "id"]}]}),
-        ("rules", RULES | {"impossible": [ZERO | {"codes": [[0]]}]}),
-        ("rules", RULES | {"impossible": [ZERO | {"codes": [[0], [True]]}]}),
-        ("rules", RULES | {"between": [RULE | {"clauses": [[{"kind": "eval"}]]}]}),
-        ("rules", RULES | {"between": [RULE | {"clauses": [[CLAUSE[0] | {"codes": [7]}]]}]}),
-        ("rules", RULES | {"between": [RULE | {"clauses": [[CLAUSE[0] | {"column": "id"}]]}]}),
-        ("rules", RULES | {"between": [RULE | {"columns": ["id"]}]}),
         ("dependents", [DOCUMENT["dependents"][0] | {"source": ["sex"]}]),
         ("dependents", [DOCUMENT["dependents"][0] | {"cuts": ["x"]}]),
         ("dependents", [DOCUMENT["dependents"][0] | {"cuts": ["2", "1"]}]),
-        (
-            "rules",
-            RULES | {"between": [RULE | {"clauses": [[CLAUSE[1] | {"terms": [["id", 1]]}]]}]},
-        ),
-        ("rules", RULES | {"between": [RULE | {"clauses": [[CLAUSE[1] | {"terms": ["age"]}]]}]}),
-        ("rules", RULES | {"between": [RULE | {"units": [{"column": "id"}]}]}),
-        ("rules", RULES | {"between": [RULE | {"units": [IN_YEARS | {"edges": ["0", "x"]}]}]}),
-        ("rules", RULES | {"members": [ZERO]}),
-        ("rules", RULES | {"nested": {"columns": ["sex", "age"]}}),
-        ("rules", RULES | {"nested": {"columns": ["sex", "age"], "parents": [[0, 1, 3]]}}),
-        ("rules", RULES | {"nested": {"columns": ["sex", "age"], "parents": [[0]]}}),
     ],
 )
 def test_a_document_with_a_wrong_value_is_refused(key, value):
@@ -147,7 +112,7 @@ def test_records_are_made_of_what_the_unit_protects(stated, records):
     if unit.word == "household":
         names = ("tenure", "members", "sex", "other.sex")
         document |= {"columns": [SEX | {"name": name} for name in names]}
-        document |= {"rules": RULES | {"impossible": [], "between": []}}
+        document |= {"rules": PLAIN["rules"]}
     assert check_document(document) == unit
     if unit.word == "household":  # a code for no such person
         more = [each | {"codes": 4} for each in document["columns"]]
