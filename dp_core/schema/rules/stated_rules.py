@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from dp_core.kernel.document import are_codes, wrong_document
 from dp_core.schema.rules.column_rules import CONDITIONS
@@ -60,7 +60,7 @@ def _check_clauses(rule: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
     """Raise unless a rule between columns has conditions of known kinds."""
     where = "rules.between"
     for condition in (each for clause in rule["clauses"] for each in clause):
-        own = (each.name for each in fields(CONDITIONS[condition["kind"]]))
+        own = (each.name for each in fields(cast(Any, CONDITIONS[condition["kind"]])))
         _need({*condition} == {"kind", *own}, where)
         terms = condition.get("terms") or [[condition["column"], 1]]
         _need(all(name in sizes and type(factor) is int for name, factor in terms), where)
