@@ -36,7 +36,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import StageFailed
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.extensions.thresholds import threshold_for
+from dp_core.methods.drawn_events import threshold_for
 from dp_core.methods.selection.budget.threshold_delta import continuous_threshold
 from dp_core.plan.procedure import Outcome, carry_out, sample
 

@@ -13,14 +13,16 @@ from dp_core.client.curator import Curator
 from dp_core.client.released import SparseTable
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.codes import Codes
+from dp_core.kernel.cost.sensitivity import count_l1
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.sparse_cells import unpack
 from dp_core.kernel.extensions.cell_draws import CellDraws
-from dp_core.kernel.extensions.column_draws import ColumnDraws
-from dp_core.kernel.extensions.thresholds import StabilityEvent, ThresholdTable
+from dp_core.kernel.extensions.column_draws import ColumnDraws, differing_draws, drawn_asks
+from dp_core.kernel.extensions.thresholds import ThresholdTable
 from dp_core.kernel.privacy import Stage
 from dp_core.kernel.step_names import step_name, table_step
+from dp_core.methods.drawn_events import draws_event, threshold_event, urn_event
 
 
 def threshold_table(
@@ -33,7 +35,6 @@ def threshold_table(
     capacity: int,
     least: int | None = None,
     replicate: int = 0,
-    round: int = 0,
 ) -> SparseTable:
     """Return noisy counts of the observed cells that reach a threshold.
 
@@ -48,7 +49,6 @@ def threshold_table(
         capacity: Largest number of cells that are kept. Public, and fixed before the draw.
         least: Threshold, records; by default the least that `delta` allows.
         replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-        round: Number of the round, from 1; 0 (the default) if the method has no rounds.
 
     Raises:
         ValueError: if the currency is `gaussian`, or `least` is lower than `delta` allows.
@@ -57,15 +57,19 @@ def threshold_table(
     Privacy:
         One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
     """
-    domain = curator.domain.project(clique)
-    asked = ThresholdTable(tuple(clique), capacity, delta, least)
-    name = table_step(clique, replicate, round)
-    batch = digest(list(clique))[:16]
-    grant, stored = curator.draw(
-        asked, stage, name, cost, batch=batch, replicate=replicate, round=round
+    domain, relation = curator.domain.project(clique), curator.relation
+    event = threshold_event(
+        curator.currency,
+        cost,
+        delta,
+        l1=count_l1(relation),
+        rows=relation.max_rows,
+        threshold=least,
     )
-    event = grant.step.event
-    assert isinstance(event, StabilityEvent)
+    asked = ThresholdTable(tuple(clique), capacity, event.scale, event.threshold)
+    name = table_step(clique, replicate)
+    batch = digest(list(clique))[:16]
+    grant, stored = curator.draw(asked, stage, name, cost, batch=batch, replicate=replicate)
     cells, values = read_sparse_result(stored, domain.sizes)
     return SparseTable(
         domain=domain,
@@ -78,7 +82,6 @@ def threshold_table(
         stage=stage,
         replicate=replicate,
         grant=grant.number,
-        round=round,
     )
 
 
@@ -138,7 +141,9 @@ def draw_cells(
     """
     bins = (None,) * len(clique) if edges is None else tuple(edges)
     plain = tuple(None if each is None else tuple(map(int, each)) for each in bins)
-    asked = CellDraws(tuple(clique), records, kind, plain)
+    of_kind = draws_event if kind == "independent" else urn_event
+    virtual = of_kind(curator.currency, cost, records, curator.relation.max_rows).scale
+    asked = CellDraws(tuple(clique), records, kind, plain, virtual)
     binned = asked.binned(curator.domain)
     name = step_name(step, replicate, 0)
     _, drawn = curator.draw(asked, stage, name, cost, batch=step, replicate=replicate)
@@ -176,7 +181,10 @@ def draw_records(
     Privacy:
         One event of at most `cost`; see `PerturbedDrawsEvent` and `differing_draws`.
     """
-    asked = ColumnDraws(tuple(map(tuple, cliques)), records, sweeps)
+    relation = curator.relation
+    draws = differing_draws(drawn_asks(cliques, records, sweeps), relation)
+    virtual = draws_event(curator.currency, cost, draws, relation.max_rows).scale
+    asked = ColumnDraws(tuple(map(tuple, cliques)), records, sweeps, virtual)
     name = step_name(step, replicate, 0)
     _, drawn = curator.draw(asked, stage, name, cost, batch=step, replicate=replicate)
     domain = curator.domain

@@ -17,10 +17,10 @@ from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.extensions.column_draws import LEAST_DRAW, draws_event
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.statistic import Statistic
 from dp_core.kernel.questions.vetted import sensitivities
+from dp_core.methods.drawn_events import LEAST_DRAW, draws_event
 from dp_core.methods.parametric.drawn_records import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices
 from dp_core.methods.reconstruction.linked.member_targets import ruled_members

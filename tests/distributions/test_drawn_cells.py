@@ -21,13 +21,14 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions import cell_draws
-from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, urn_event
-from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, draws_event
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.methods.drawn_answers import draw_cells
+from dp_core.methods.drawn_events import draws_event, urn_event
 
 pytestmark = pytest.mark.statistical
 

@@ -86,7 +86,7 @@ def test_cells_of_one_person_appear_as_rarely_as_was_charged(spread, epsilon, le
     assert least * float(event.own_delta()) < bound <= float(event.own_delta()) <= 0.1
     # A threshold made for one row.
     monkeypatch.setattr(
-        "dp_core.kernel.extensions.thresholds.threshold_for",
+        "dp_core.methods.drawn_events.threshold_for",
         lambda scale, delta, rows: next(  # noqa: ARG005
             t for t in range(K, 1000) if kept_by_chance(scale, t, 1) <= delta
         ),

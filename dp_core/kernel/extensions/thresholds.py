@@ -14,7 +14,6 @@ rows may have all k in one cell without other records, or one in each of k such 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
@@ -25,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.cost.currency import Currency, at_least, root_at_least
 from dp_core.kernel.cost.sensitivity import count_l1
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter
@@ -133,46 +131,6 @@ class StabilityEvent(ScaledEvent):
         return kept_by_chance(self.scale, self.threshold, self.rows)
 
 
-def threshold_event(
-    currency: Currency,
-    cost: Fraction,
-    delta: Fraction,
-    *,
-    l1: int,
-    rows: int = 1,
-    threshold: int | None = None,
-) -> StabilityEvent:
-    """Return the stability-based histogram that costs at most `cost` and `delta`.
-
-    Args:
-        currency: Currency of the release.
-        cost: Part of `limit`, positive.
-        delta: Part of `own_delta`, positive.
-        l1: L1 sensitivity of the table of counts.
-        rows: Largest number of rows of one unit of privacy; 1 by default.
-        threshold: Least noisy count that is kept, records; None (the default) for the least
-            that `delta` allows.
-
-    Raises:
-        ValueError: if the cost is not positive, the currency is neither pure nor zcdp, no
-            threshold is known for `delta`, or the given threshold is below the least one.
-    """
-    if cost <= 0:
-        raise ValueError(f"A cost must be positive, not {cost}.")
-    if currency.kind not in ("pure", "zcdp"):
-        raise ValueError("A threshold has no cost on the Gaussian curve; use pure or zcdp.")
-    # zCDP: rho = epsilon^2/2, so the scale l1/epsilon is l1/sqrt(2 rho).
-    scale = (
-        at_least(l1 / cost)
-        if currency.kind == "pure"
-        else root_at_least(Fraction(l1**2) / (2 * cost))
-    )
-    least = threshold_for(scale, delta, rows)
-    if threshold is not None and threshold < least:
-        raise ValueError(f"A threshold of {threshold} is too low; it must be at least {least}.")
-    return StabilityEvent(scale, l1, threshold or least, rows)
-
-
 @dataclass(frozen=True, slots=True)
 class ThresholdTable(DrawnQuestion):
     """The observed cells of a table whose noisy count reaches a threshold.
@@ -181,9 +139,8 @@ class ThresholdTable(DrawnQuestion):
         clique: Columns of the table.
         capacity: Largest number of cells that are kept; if more reach the threshold, those with
             the smallest noisy counts are dropped.
-        delta: Part of the delta that the release sets aside.
-        least: Threshold: least noisy count that is kept, records; None for the least that `delta`
-            allows.
+        scale: Scale of the noise on each count, records, exact.
+        threshold: Least noisy count that is kept, records.
     """
 
     NAME: ClassVar[str] = SPARSE_TABLE
@@ -192,18 +149,11 @@ class ThresholdTable(DrawnQuestion):
 
     clique: Clique
     capacity: int
-    delta: Fraction
-    least: int | None
+    scale: Fraction
+    threshold: int
 
-    def event(self, currency: Currency, cost: Fraction, relation: Relation) -> StabilityEvent:
-        return threshold_event(
-            currency,
-            cost,
-            self.delta,
-            l1=count_l1(relation),
-            rows=relation.max_rows,
-            threshold=self.least,
-        )
+    def event(self, relation: Relation) -> StabilityEvent:
+        return StabilityEvent(self.scale, count_l1(relation), self.threshold, relation.max_rows)
 
     def shape(self, domain: Domain) -> tuple[int, int]:
         if self.capacity < 1:
@@ -301,37 +251,6 @@ def kept_by_chance(scale: Fraction, threshold: int, rows: int) -> Fraction:
     bound = _PRECISE.divide(passed, _PRECISE.add(Decimal(1), _power(1 / scale)))
     bound = _PRECISE.multiply(bound, _MARGIN)
     return Fraction(bound.normalize(Context(_DIGITS, ROUND_CEILING, MIN_EMIN, MAX_EMAX)))
-
-
-def threshold_for(scale: Fraction, delta: Fraction, rows: int = 1) -> int:
-    """Return the least threshold whose `kept_by_chance` is at most `delta`.
-
-    Args:
-        scale: Scale of the discrete Laplace noise, records; positive.
-        delta: From 1e-800 to below 1.
-        rows: Largest number of records of a unit; 1 by default.
-
-    Raises:
-        ValueError: if the scale or delta is outside its range.
-
-    >>> threshold_for(Fraction(4), Fraction(1, 10_000))
-    36
-    """
-    if scale <= 0 or not Fraction(1, 10**800) <= delta < 1:
-        raise ValueError(
-            f"A threshold needs a positive scale and a delta from 1e-800 to below 1, not {scale}"
-            f" and {delta}."
-        )
-    log_delta = math.log(delta.numerator) - math.log(delta.denominator)
-    rate = float(1 / scale)
-    reach = (-log_delta - math.log1p(math.exp(-rate))) * float(scale)
-    found = math.floor(max(1 + reach + math.log(rows) * float(scale), rows + reach, rows))
-    # Floating point gives a starting value; the exact bound decides.
-    while kept_by_chance(scale, found, rows) > delta:
-        found += 1
-    while found > rows and kept_by_chance(scale, found - 1, rows) <= delta:
-        found -= 1
-    return found
 
 
 def _power(exponent: Fraction) -> Decimal:

@@ -21,12 +21,11 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_bounds
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.extensions.cell_draws import urn_event
-from dp_core.kernel.extensions.column_draws import draws_event
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.drawn_answers import draw_cells
+from dp_core.methods.drawn_events import draws_event, urn_event
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.methods.reconstruction.sampling.repeated_records import equally_often

@@ -123,6 +123,7 @@ def changed():
 
 
 TABLE, CELL, ONE = ("a",), Cells((("a",),), ((0,),)), Fraction(1)
+MANY = Fraction(100)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +141,10 @@ TABLE, CELL, ONE = ("a",), Cells((("a",),), ((0,),)), Fraction(1)
         lambda of: of.interactions("measure", [(Text("a"),)], [ONE]),
         lambda of: of.perturb("select", "q", Named(Text("query-counts")), ONE),
         lambda of: drawn(of, Named(Text("drawn-cells"))),
-        lambda of: drawn(of, CellDraws(TABLE, 5, "other", (None,))),
-        lambda of: drawn(of, CellDraws((Text("a"),), 5, "urn", (None,))),
-        lambda of: drawn(of, ThresholdTable(TABLE, 4, Cost(1, 1000), None)),
-        lambda of: drawn(of, ThresholdTable(TABLE, True, Fraction(1, 1000), None)),
+        lambda of: drawn(of, CellDraws(TABLE, 5, "other", (None,), MANY)),
+        lambda of: drawn(of, CellDraws((Text("a"),), 5, "urn", (None,), MANY)),
+        lambda of: drawn(of, ThresholdTable(TABLE, 4, Cost(1, 1000), 40)),
+        lambda of: drawn(of, ThresholdTable(TABLE, True, MANY, 40)),
     ],
 )
 def test_costs_names_and_columns_of_another_type_are_refused(curator, ask):
@@ -180,7 +181,7 @@ def drawn(curator, question):
 
 
 def test_the_name_of_a_drawn_question_is_read_once(curator):
-    grant, _ = drawn(curator, NamedTwice(TABLE, 4, Fraction(1, 1000), None))
+    grant, _ = drawn(curator, NamedTwice(TABLE, 4, Fraction(1), 40))
     assert grant.step.asks["name"] == "sparse-table"
     assert NamedTwice.asked == 1
 
@@ -188,16 +189,28 @@ def test_the_name_of_a_drawn_question_is_read_once(curator):
 @pytest.mark.parametrize(
     "question",
     [
-        ColumnDraws((("a",), ("n",), ("a", "b")), 3, 1),
-        ColumnDraws((("a",), ("n", "b"), ("b",)), 3, 1),
-        ColumnDraws((("a",), ("b",)), 3, 1),
-        ColumnDraws((("a",), ("b", "b"), ("n",)), 3, 1),
-        CellDraws(TABLE, 5, "urn", ((0, 2, 2, 3),)),
-        CellDraws(TABLE, 5, "independent", ()),
-        ThresholdTable(TABLE, -1, Fraction(1, 1000), None),
+        ColumnDraws((("a",), ("n",), ("a", "b")), 3, 1, MANY),
+        ColumnDraws((("a",), ("n", "b"), ("b",)), 3, 1, MANY),
+        ColumnDraws((("a",), ("b",)), 3, 1, MANY),
+        ColumnDraws((("a",), ("b", "b"), ("n",)), 3, 1, MANY),
+        CellDraws(TABLE, 5, "urn", ((0, 2, 2, 3),), MANY),
+        CellDraws(TABLE, 5, "independent", (), MANY),
+        ThresholdTable(TABLE, -1, MANY, 40),
     ],
 )
 def test_a_draw_that_could_fail_for_some_values_is_refused_before_its_charge(curator, question):
     with pytest.raises(ValueError, match=r"order|repeat|ascend|argument|at least 1 cell"):
         drawn(curator, question)
     assert curator._kernel._session.charges == []
+
+
+@pytest.mark.parametrize("kind", ["urn", "independent"])
+def test_a_proposed_scale_that_costs_more_than_its_budget_is_refused_before_its_charge(
+    curator, kind
+):
+    few, enough = (CellDraws(TABLE, 5, kind, (None,), Fraction(each)) for each in (1, 1000))
+    with pytest.raises(ValueError, match="costs more than its budget"):
+        drawn(curator, few)
+    assert curator._kernel._session.charges == []
+    grant, _ = drawn(curator, enough)
+    assert curator._kernel._session.currency.cost(grant.step.event) <= grant.step.cost == 1

@@ -10,9 +10,10 @@ from dp_core.client.released import SparseTable
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.extensions.thresholds import StabilityEvent, threshold_event
+from dp_core.kernel.extensions.thresholds import StabilityEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.methods import drawn_answers
+from dp_core.methods.drawn_events import threshold_event
 from dp_core.methods.method_inputs import MethodInputs
 
 Form = Literal["sharp", "text", "algorithm"]

@@ -16,12 +16,11 @@ from dp_core.accounts.memory_session import MemorySession
 from dp_core.errors import BudgetRefused
 from dp_core.kernel.cost.covered_choices import COVER, choice_cost, choice_rho, covered
 from dp_core.kernel.cost.currency import Currency, choice_event, largest_limit
-from dp_core.kernel.extensions.cell_draws import urn_event
-from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, draws_event
-from dp_core.kernel.extensions.thresholds import threshold_event
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
+from dp_core.methods.drawn_events import draws_event, threshold_event, urn_event
 from dp_core.plan.currency_choice import choose_currency
 from tests.full import examples
 from tests.gaussian_curve import gaussian_delta

@@ -8,8 +8,9 @@ import pytest
 from dp_core.accounts.guarantee import implied, theorem_of, tightest
 from dp_core.accounts.requested import Privacy
 from dp_core.kernel.cost.currency import Currency, largest_limit
-from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance, threshold_for
+from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance
 from dp_core.kernel.mechanisms.event_reading import event_from_json
+from dp_core.methods.drawn_events import threshold_for
 
 MICRO = Fraction(1, 10**6)
 

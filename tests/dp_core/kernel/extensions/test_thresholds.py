@@ -15,11 +15,12 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions import thresholds
-from dp_core.kernel.extensions.thresholds import StabilityEvent, threshold_event
+from dp_core.kernel.extensions.thresholds import StabilityEvent
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.methods.drawn_answers import read_sparse_result, threshold_table
+from dp_core.methods.drawn_events import threshold_event
 from dp_core.plan.currency_choice import threshold_currency
 
 SIZES = (300, 400, 500, 600, 700, 800, 900, 1000)

@@ -13,9 +13,10 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.extensions.thresholds import StabilityEvent, threshold_for
+from dp_core.kernel.extensions.thresholds import StabilityEvent
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
+from dp_core.methods.drawn_events import threshold_for
 from dp_core.methods.selection.budget.threshold_delta import expected_cells
 from dp_core.methods.selection.sba import Sba
 from dp_core.methods.selection.sbhg import Sbhg
