@@ -188,7 +188,7 @@ def carry_out(
     with stop_noted(plan.spec.release), ExitStack() as until_the_end:
         # A cluster that cannot be used is refused before anything is reserved.
         started = _CONNECTION.get()
-        confidential = Client(connection.connect if started is None else lambda: started)
+        confidential = Client(lambda: started or connection.connect(plan, dask))
         until_the_end.callback(confidential.close)
         client = None
         if dask is not None or plan.spec.dask is not None:

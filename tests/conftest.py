@@ -280,7 +280,7 @@ def data_in_this_process() -> Iterator[None]:
     """Let releases read their data in the process of the test, which patches what they use."""
     from tasks.confidential import connection
 
-    def connect() -> Any:
+    def connect(_plan: Any, _dask: Any) -> Any:
         from tests.confidential_side import InThisProcess
 
         return InThisProcess()
@@ -288,12 +288,3 @@ def data_in_this_process() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "connect", connect)
         yield
-
-
-@pytest.fixture
-def data_in_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let releases read their data in a process of its own, as they do outside tests."""
-    from tasks.confidential import connection
-    from tasks.confidential.process import start
-
-    monkeypatch.setattr(connection, "connect", lambda: connection.ProcessConnection(start()))

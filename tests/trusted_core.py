@@ -37,6 +37,8 @@ CONFIDENTIAL = ("dp_core.confidential", "tasks.inputs", "tasks.validation", "tas
 HANDLES = (
     "dp_core.kernel.counting.marginal",
     "tasks.confidential.confidential_run",
+    "tasks.confidential.file_work",
+    "tasks.confidential.host",
     "tasks.confidential.internal_evaluation",
     "tasks.confidential.internal_inference",
 )
@@ -75,8 +77,15 @@ WRITES = frozenset(
 RECORDS = ("tasks.support.run_folder", "flows.releases.start_check")
 """Modules outside `tasks/ledger` by which it knows which noisy results exist: if one overlooks a
 result, it is drawn again, or its budget is returned."""
-GUARDS = ("dp_core.errors", "tasks.stages.stage_task", "flows.engine.engine_failures")
-"""Modules that replace an error that may hold data, or decide what an error may carry."""
+GUARDS = (
+    "dp_core.errors",
+    "flows.engine.engine_failures",
+    "tasks.confidential.frames",
+    "tasks.confidential.messages",
+    "tasks.confidential.plain_values",
+    "tasks.run.stage_failures",
+)
+"""Modules that decide what leaves the confidential process, and what an error may carry."""
 TESTS = (
     "tests/crashes",
     "tests/distributions",
@@ -142,7 +151,7 @@ PARTS = {
     "holds": "May hold rows or exact counts",
     "decides": "Decides what a release costs, outside the kernel",
     "records": "Records what a release cost",
-    "guards": "Keeps the data out of the errors that Prefect stores",
+    "guards": "Keeps the data out of messages and errors",
     "below": "Imported by these from the rooms below",
 }
 

@@ -1,7 +1,8 @@
 """The curator: whom methods ask about the confidential file. Public values only.
 
 It makes a request of each question, and returns the answer as a released value. The kernel answers:
-in this process, or in the one that holds the data.
+in this process, or in the one that holds the data. `requests` says what each request costs, and why
+that is enough.
 """
 
 from __future__ import annotations
@@ -129,11 +130,6 @@ class Curator:
 
         Raises:
             BudgetRefused: if the stage has too little budget left.
-
-        Privacy:
-            Each table is one event of exactly its cost (rounded towards more noise). A row is in
-            one cell of a table, so its sensitivity is that of a histogram. So is each share of a
-            household; see `in_shares`.
         """
         cliques = plain_cliques(cliques)
         results = self._kernel.answer(
@@ -173,10 +169,6 @@ class Curator:
             ValueError: if a column has one code only, an interaction is too large, or all of them
                 together have more than `MOST_ENTRIES` entries.
             BadInput: if an interaction's entries in shares would be too large.
-
-        Privacy:
-            Each is one event of exactly its cost, at the interaction's own L1 and L2 sensitivities;
-            see `Interaction`.
         """
         cliques = plain_cliques(cliques)
         asked = [Interaction(clique, self.domain.project(clique).sizes) for clique in cliques]
@@ -213,9 +205,6 @@ class Curator:
             cost: Budget of all queries together, in the release's currency.
             replicate: Index of the independent measurement, from 1; 0 if shared.
             round: Number of the round, from 1; 0 if the method has no rounds.
-
-        Privacy:
-            One event of exactly `cost`, at the queries' own L1 and L2 sensitivities.
         """
         asked, grant, values = self._perturb(
             QueryCounts, QueryCounts(queries), stage, step, cost, replicate=replicate, round=round
@@ -252,9 +241,6 @@ class Curator:
             ValueError: if the sum is not on the list of vetted statistics, or its bounds assume
                 other columns or codes than the file has.
             BadInput: if the sum cannot be asked of linked tables.
-
-        Privacy:
-            One event of exactly `cost`, at the sum's own L1 and L2 sensitivities.
         """
         asked, grant, values = self._perturb(
             Sum,  # type: ignore[type-abstract]
@@ -296,9 +282,6 @@ class Curator:
         Raises:
             ValueError: if no extension has this question.
             BadInput: if households are the units.
-
-        Privacy:
-            One event of at most `cost`, with the extension's proof.
         """
         ((grant, stored),) = self._kernel.answer(
             Drawn(
@@ -331,9 +314,6 @@ class Curator:
             ValueError: if the statistic is not on the list of vetted statistics, or its bounds
                 assume other columns or codes than the file has.
             BadInput: if the statistic cannot be asked of linked tables.
-
-        Privacy:
-            One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
         """
         *_, found = self._perturb(
             Statistic,  # type: ignore[type-abstract]
@@ -357,9 +337,6 @@ class Curator:
         Raises:
             ValueError: if the statistic is of another kind, or the reference counts are not in
                 shares where the file's counts are.
-
-        Privacy:
-            One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
         """
         asked, grant, values = self._perturb(
             TableChecks, statistic, "checks", step, cost, replicate=0, round=0
@@ -386,10 +363,6 @@ class Curator:
             statistic: The vetted statistic whose entries are the scores.
             cost: Budget of the choice, in the release's currency.
             replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-
-        Privacy:
-            One event of at most `cost`: Gumbel noise under zCDP (epsilon^2/8) and on the Gaussian
-            curve, exponential noise under pure epsilon.
 
         Raises:
             ValueError: if the statistic is not on the list of vetted statistics, or the release
@@ -420,9 +393,6 @@ class Curator:
 
         Returns:
             The index of the chosen entry for each cost.
-
-        Privacy:
-            One event of at most its cost for each choice; see `choose`.
 
         Raises:
             ValueError: if the statistic is not on the list of vetted statistics, or the release

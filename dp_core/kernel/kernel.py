@@ -20,6 +20,7 @@ from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.ledger.session import Session
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.requests import Facts, Request
+from dp_core.kernel.step_names import require_file_name
 
 
 class Answering(Protocol):
@@ -77,10 +78,11 @@ class Kernel:
         Raises:
             BudgetRefused: if a stage's or the release's budget does not allow it; nothing was
                 touched.
-            ValueError: as `Request.prepared`.
+            ValueError: as `Request.prepared`, or if a step's name cannot be part of a file's name.
             BadInput: as `Request.prepared`.
         """
         asked = request.prepared(self.facts)
+        require_file_name(asked.batch)
         draw = partial(asked.draw, self._counter)
         return self._session.perform(asked.batch, asked.steps, draw)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 _INTERACTION = "interaction of "
 _SET = re.compile(r"set ([1-9][0-9]{0,5}): ")
+_MOST_BYTES = 200  # with its suffix and that of a temporary file, a name has at most 255
 _PREFIXES = ("set ", "round ", _INTERACTION, "'", '"')
 
 
@@ -58,6 +59,16 @@ def batch_name(stage: str, replicate: int, round: int) -> str:
     ('measure-0', 'measure-2-3')
     """
     return f"{stage}-{replicate}-{round}" if round else f"{stage}-{replicate}"
+
+
+def require_file_name(batch: str) -> None:
+    """Raise ValueError unless a batch's name can be the name of a file in its own folder.
+
+    >>> require_file_name("measure-2-3")
+    """
+    # privacy: a name with a folder in it would store a result where nobody looks for it.
+    if "/" in batch or not batch.isprintable() or not 0 < len(batch.encode()) <= _MOST_BYTES:
+        raise ValueError(f"{batch!r:.60} cannot be the name of a result's file.")
 
 
 def _column_name(column: str) -> str:

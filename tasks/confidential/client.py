@@ -17,11 +17,11 @@ from dp_core.policies.stage_grant import StageGrant
 from tasks.confidential.frames import Blocks, Malformed
 from tasks.confidential.messages import VERSION, error_of
 from tasks.confidential.plain_values import KeptParts, receipt_of, request_values, stage_grant_of
+from tasks.run.release_run import Run
 from tasks.run.stage_failures import Told
 
 if TYPE_CHECKING:
     from tasks.confidential.connection import Connection
-    from tasks.confidential.public_run import PublicRun
 
 
 class Client:
@@ -35,7 +35,7 @@ class Client:
         """
         self._connect = connect
         self._connection: Connection | None = None
-        self._opened: PublicRun | None = None
+        self._opened: Run | None = None
         self._kept = KeptParts()
         self._lock = threading.Lock()
 
@@ -59,7 +59,7 @@ class Client:
         reply = self._answer("clustered", message)[0]
         return reply["address"], reply["security"]
 
-    def work(self, run: PublicRun, stage: str) -> None:
+    def work(self, run: Run, stage: str) -> None:
         """Do the work of a stage that reads the file.
 
         Raises:
@@ -67,12 +67,12 @@ class Client:
         """
         self._told(run, "done", {"type": "work", "stage": stage})
 
-    def readable(self, run: PublicRun) -> bool:
+    def readable(self, run: Run) -> bool:
         """Return whether the stored codes can be read."""
         found: bool = self._told(run, "done", {"type": "readable"})[0]["as"]
         return found
 
-    def grant(self, run: PublicRun, stage: str) -> StageGrant:
+    def grant(self, run: Run, stage: str) -> StageGrant:
         """Return the ledger's grant for a stage, which the process keeps.
 
         Raises:
@@ -84,7 +84,7 @@ class Client:
         )
 
     def ask(
-        self, run: PublicRun, stage: str, codes: str, request: Request
+        self, run: Run, stage: str, codes: str, request: Request
     ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
         """Return what was drawn for each step of a request, and the grant that paid for it.
 
@@ -97,24 +97,24 @@ class Client:
         grants = [receipt_of(each) for each in reply["receipts"]]
         return tuple((grant, found[str(at)]) for at, grant in enumerate(grants))
 
-    def rows(self, run: PublicRun, stage: str, codes: str) -> int | None:
+    def rows(self, run: Run, stage: str, codes: str) -> int | None:
         """Return the number of rows if it is public, otherwise None."""
         message = {"type": "rows", "stage": stage, "codes": codes}
         found: int | None = self._told(run, "rows", message)[0]["rows"]
         return found
 
-    def compare(self, run: PublicRun, records: int) -> None:
+    def compare(self, run: Run, records: int) -> None:
         """Compare the sets with the file, for the internal folder."""
         self._told(run, "done", {"type": "compare", "records": records})
 
-    def judge(self, run: PublicRun) -> list[list[int]]:
+    def judge(self, run: Run) -> list[list[int]]:
         """Return, for each set, the numbers of the expectations that it does not meet."""
         found = self._told(run, "judged", {"type": "judge"})[0]["not_met"]
         return [[int(number) for number in numbers] for numbers in found]
 
     def _told(
         self,
-        run: PublicRun,
+        run: Run,
         expected: str,
         message: Mapping[str, Any],
         blocks: Blocks | None = None,
@@ -128,7 +128,7 @@ class Client:
                 run.folder.keep_detail(error.internal)
             raise Told(error.without_detail()) from None
 
-    def _open(self, run: PublicRun) -> None:
+    def _open(self, run: Run) -> None:
         """Open the release in the process, once."""
         if self._opened is run:
             return

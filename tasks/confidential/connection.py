@@ -6,17 +6,31 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from dp_core.errors import StageFailed
+from dp_core.plan.data_location import DatabaseTable, places_of, store_of
+from dp_core.plan.plan import Plan
 from tasks.confidential.frames import Blocks, Gone, Malformed, receive, send
 from tasks.confidential.messages import NOTICES, REPLIES, checked
 from tasks.confidential.process import Started, start
+from tasks.run.home import home, ledger_url
 
 Notice: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Takes a notice of the process."""
 
 
-def connect() -> Connection:
-    """Start a process that may see the data, and return the connection to it."""
-    return ProcessConnection(start())
+def connect(plan: Plan, dask: str | None) -> Connection:
+    """Start a process that may see the data of a plan, and return the connection to it.
+
+    Args:
+        plan: Plan of the release.
+        dask: Address of a running Dask scheduler; None for what the plan's spec says.
+    """
+    data = plan.spec.data
+    elsewhere = data is not None and any(
+        isinstance(place, DatabaseTable) or store_of(place) is not None for place in places_of(data)
+    )
+    cluster = dask is not None or plan.spec.dask is not None
+    own_ledger = ledger_url(home()).startswith("sqlite:")
+    return ProcessConnection(start(confined=own_ledger and not elsewhere and not cluster))
 
 
 class Connection(Protocol):

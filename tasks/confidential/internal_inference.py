@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import numpy as np
-from prefect.exceptions import ExternalSignal, PrefectSignal
 
 from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
 NAME = "inference"
 """Name of the files in the internal folder, without their suffixes."""
 
-FROM_OUTSIDE = (KeyboardInterrupt, asyncio.CancelledError, ExternalSignal, PrefectSignal)
-"""Exceptions by which a person or Prefect stops a run; the data cannot cause them."""
+FROM_OUTSIDE = (KeyboardInterrupt, asyncio.CancelledError)
+"""Exceptions by which a person or a runner stops the work; the data cannot cause them."""
 
 _UNHEARD = threading.Lock()
 Result = TypeVar("Result")

@@ -8,9 +8,7 @@ when its connection closes: a draw that is interrupted is done again under the s
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import resource
 import select
 import signal
 import socket
@@ -18,15 +16,20 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
+from tasks.confidential.confinement import give_up_dumps, talk_to_nobody, write_only_below
 from tasks.confidential.frames import Gone, Malformed, receive, send
+from tasks.confidential.messages import NOTICES, REPLIES, checked
+from tasks.run.home import ledger_file
+from tasks.run.home_folder import home, state_folder
 from tasks.support.forked_process import can_fork, fork
 from tasks.support.process_environment import environment
 
-_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38  # Linux only
 _MOST_ERRORS = 1 << 16
 
 
@@ -46,12 +49,18 @@ class Started:
     end: Callable[[], tuple[int, str]]
 
 
-def start() -> Started:
-    """Start a confidential process; it imports what it needs while the caller goes on."""
+def start(*, confined: bool) -> Started:
+    """Start a confidential process; it imports what it needs while the caller goes on.
+
+    Args:
+        confined: Whether it gives up the network, other programs, and writing outside the home.
+    """
     mine, its = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the process has ended)
     if can_fork():
-        number = fork(partial(serve, its), kept={its.fileno()}, errors=errors.fileno())
+        number = fork(
+            partial(serve, its, confined=confined), kept={its.fileno()}, errors=errors.fileno()
+        )
         its.close()
 
         def wait() -> int:
@@ -59,7 +68,7 @@ def start() -> Started:
 
     else:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", __spec__.name, str(its.fileno())],
+            [sys.executable, "-P", "-m", __spec__.name, str(its.fileno()), str(confined)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
@@ -82,41 +91,54 @@ def start() -> Started:
     return Started(number, mine, end)
 
 
-def serve(connection: socket.socket) -> None:
+def serve(connection: socket.socket, *, confined: bool) -> None:
     """Answer the messages of a client until it closes the connection.
 
     Args:
         connection: The process's end.
+        confined: Whether to give up the network, other programs, and writing outside the home.
     """
-    give_up_rights()
+    give_up_dumps()
+    if confined:
+        write_only_below(_written())
+        talk_to_nobody()
     threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
     from tasks.confidential.host import Host
     from tasks.validation.suite_judge import load_great_expectations
 
     load_great_expectations()
-    host = Host(partial(send, connection))
+
+    def tell(notice: Mapping[str, Any]) -> None:
+        checked(notice, NOTICES)
+        send(connection, notice)
+
+    host = Host(tell)
     with contextlib.suppress(Gone, Malformed):
         while True:
-            send(connection, *host.answer(*receive(connection)))
+            reply, blocks = host.answer(*receive(connection))
+            # privacy: nothing leaves that is not on the list.
+            checked(reply, REPLIES)
+            send(connection, reply, blocks)
 
 
-def give_up_rights() -> None:
-    """Give up what this process does not need: dumps of its memory, and new privileges."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(OSError, AttributeError):
-        control = ctypes.CDLL(None).prctl
-        # privacy: no other process of the same user may read this one's memory.
-        control(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-        control(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+def _written() -> list[Path]:
+    """Return the folders to which it writes: of the home, the ledger, and compiled loops."""
+    ledger = ledger_file(home())
+    caches = [*(Path(__file__).parents[2] / "dp_core").rglob("__pycache__")]
+    if named := os.environ.get("NUMBA_CACHE_DIR"):
+        caches.append(Path(named))
+    at = [] if ledger is None else [ledger.parent]
+    return [home(), state_folder(), *at, *caches, Path(os.devnull)]
 
 
 def _end_with(connection: socket.socket) -> None:
     """End this process when the client is gone, whatever it computes."""
     closed = select.poll()
-    closed.register(connection, select.POLLRDHUP)
+    # Linux alone tells when the other side has closed; elsewhere the next message does.
+    closed.register(connection, getattr(select, "POLLRDHUP", select.POLLHUP))
     closed.poll()
     os._exit(1)
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), confined=sys.argv[2] == str(True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -15,14 +14,11 @@ from dp_core.kernel.requests import Facts, Request
 from dp_core.policies.stage_grant import StageGrant
 from dp_core.schema.grid import Coarsening
 from tasks.confidential.client import Client
-from tasks.ledger.reservations import Charge
 from tasks.run.release_run import Run
 
 Codes: TypeAlias = Literal["stored", "final", "coarse"]
 """The codes that a question is about: as they are stored, with the privately chosen bins and
 levels, or in the schema's bins instead of positions on a method's grid."""
-
-_MOST_TOLD = 0.99  # progress of a stage that has not ended
 
 
 @dataclass(eq=False, repr=False)
@@ -34,7 +30,6 @@ class PublicRun(Run):
     """
 
     confidential: Client = field(kw_only=True)
-    _selecting: int = field(default=0, init=False)
 
     def curator(self, grant: StageGrant, codes: Codes = "final") -> Curator:
         """Return the curator, which asks the confidential process.
@@ -44,15 +39,6 @@ class PublicRun(Run):
             codes: The codes that the questions are about.
         """
         return Curator(_Asked(self, grant.stage, codes))
-
-    def tell_committed(self, charges: Sequence[Charge]) -> None:
-        """Report charges whose results are stored; the number of charges is public."""
-        self.committed(charges)
-        selecting = sum(charge.stage == "select" for charge in charges)
-        expected = self.spec.selector.choices(self.schema.domain)
-        if selecting and expected:
-            self._selecting += selecting
-            self.progress("select", min(self._selecting / expected, _MOST_TOLD))
 
 
 @dataclass(frozen=True, slots=True)

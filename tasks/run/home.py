@@ -84,7 +84,7 @@ def assert_not_lost(at: Path | None = None) -> None:
         return
     if (at / KEY).exists() or (at / "runs").exists():
         raise LedgerCorrupt(
-            f"The home {at} has releases but its ledger is gone; restore {_ledger_file(at)} from a"
+            f"The home {at} has releases but its ledger is gone; restore {ledger_file(at)} from a"
             " backup. For other data, set DP_RELEASE_HOME to another folder.",
             row="ledger-lost",
         )
@@ -93,11 +93,11 @@ def assert_not_lost(at: Path | None = None) -> None:
 
 def ledger_exists(at: Path | None = None) -> bool:
     """Return whether the ledger exists, without creating it."""
-    file = _ledger_file(at or home())
+    file = ledger_file(at or home())
     return file is None or file.is_file()
 
 
-def _ledger_file(at: Path) -> Path | None:
+def ledger_file(at: Path) -> Path | None:
     """Return the file of an SQLite ledger; None for another database or an invalid URL."""
     try:
         url = sqlalchemy.make_url(ledger_url(at))

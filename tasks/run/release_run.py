@@ -32,6 +32,9 @@ Progress = Callable[[str, float], None]
 """Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""
 
 
+_MOST_TOLD = 0.99  # progress of a stage that has not ended
+
+
 def silent(_stage: str, _done: float) -> None:
     """Show no progress."""
 
@@ -75,6 +78,7 @@ class Run:
     client: Client | None = None
 
     began_attempt: bool = field(default=False, init=False)
+    _selecting: int = field(default=0, init=False)
     _resolved: Plan | None = field(default=None, init=False)
     _fitted: Plan | None = field(default=None, init=False)
 
@@ -136,6 +140,15 @@ class Run:
         """
         self.began_attempt = False
         self.writer.judge(self.reservation, verdict)
+
+    def tell_committed(self, charges: Sequence[Charge]) -> None:
+        """Report charges whose results are stored; the number of charges is public."""
+        self.committed(charges)
+        selecting = sum(charge.stage == "select" for charge in charges)
+        expected = self.spec.selector.choices(self.schema.domain)
+        if selecting and expected:
+            self._selecting += selecting
+            self.progress("select", min(self._selecting / expected, _MOST_TOLD))
 
     @property
     def reuses(self) -> bool:

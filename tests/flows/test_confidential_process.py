@@ -1,6 +1,7 @@
 """A release whose data another process reads: killed on either side at any message, it goes on."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,11 +27,12 @@ class Watched(ProcessConnection):
     """A connection that kills its process before, or after, a numbered message."""
 
     def __init__(self, at=None, *, after=False):
-        self.started = start()
+        self.started = start(confined=True)
         super().__init__(self.started)
         self.messages, self._at, self._after = [], at, after
 
     def exchange(self, message, blocks, notice):
+        self.state = Path(f"/proc/{self.started.number}/status").read_text()
         number = len(self.messages)
         self.messages.append((message["type"], message.get("stage")))
         if number == self._at and not self._after:
@@ -52,7 +54,7 @@ def watched(monkeypatch):
     monkeypatch.setattr(process, "can_fork", lambda: False)
 
     def use(**how):
-        def connect():
+        def connect(*_):
             used.append(Watched(**how))
             return used[-1]
 
@@ -70,6 +72,8 @@ def test_this_process_holds_no_row_and_no_exact_count(project, watched, monkeypa
     assert project.faults() == {}
     assert_charged_once(project)
     assert not hasattr(run, "counter")
+    assert re.search(r"NoNewPrivs:\s+1\n", used[0].state)
+    assert re.search(r"Seccomp:\s+2\n", used[0].state)
     assert len(used[0].messages) == MESSAGES
     types = {kind for kind, _ in used[0].messages}
     assert types == {"open", "work", "grant", "ask", "rows", "compare", "judge"}

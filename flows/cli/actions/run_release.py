@@ -66,7 +66,7 @@ def make(
     plan = _opening(spec, out, release, options.get("dask"), verbose=verbose)
     made = plan.spec.release
     # The process that may see the data loads while Prefect does, and shares what was imported.
-    with contextlib.closing(connection.connect()) as confidential:
+    with contextlib.closing(connection.connect(plan, options.get("dask"))) as confidential:
         reservation = open_ledger(home()).reservation(made)
         unfinished = reservation if reservation and reservation.outcome is None else None
         if release is None and unfinished and unfinished.plan == plan.hash:

@@ -288,3 +288,11 @@ def test_a_sum_of_other_codes_than_the_files_is_refused_before_it_is_charged(col
 
     assert not session.charges
     assert not counter.asked
+
+
+@pytest.mark.parametrize("step", ["../x", "a/b", "a\nb", "x" * 300])
+def test_a_step_whose_result_could_lie_elsewhere_is_not_charged(step):
+    asked, _, session = curator_of()
+    with pytest.raises(ValueError, match="name of a result's file"):
+        asked.total("select", step, CellSums(column="a", positions=2), Fraction(1))
+    assert session.charges == []

@@ -1,0 +1,114 @@
+"""What the confidential process gives up at its start, where the system can take it.
+
+Linux's Landlock limits where the process may write, and seccomp which system calls it may make. A
+mistake in a reader or a library can then neither write a row outside the home, nor send it, nor
+start another program. Both hold for every thread and process that starts later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import resource
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_VERSION = 1  # flag of the first
+_WRITE_FILE, _TRUNCATE, _REFER = 1 << 1, 1 << 14, 1 << 13
+_CHANGES = _WRITE_FILE | sum(1 << bit for bit in range(4, 13))
+"""Write to files, and make and remove anything."""
+
+_FILTER, _ALL_THREADS = 1, 1
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # the second: the call fails with EPERM
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+_UNIX = 1
+_IO_URING = 425  # its requests are not seen by the filter
+_CALLS = {
+    # Architecture's name: its identifier; seccomp, execve, execveat, socket.
+    "x86_64": (0xC000003E, 317, 59, 322, 41),
+    "aarch64": (0xC00000B7, 277, 221, 281, 198),
+}
+_FOREIGN = 0x40000000  # numbers of another interface of x86_64
+
+
+def give_up_dumps() -> None:
+    """Give up core files, new privileges, and that other processes of the user read the memory."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError, AttributeError):
+        control = ctypes.CDLL(None).prctl
+        control(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+        control(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def write_only_below(folders: Iterable[Path]) -> bool:
+    """Give up writing anywhere but in some folders; call it before threads are started.
+
+    Args:
+        folders: The folders; those that do not exist are left out.
+
+    Returns:
+        Whether the system can do so (Linux since 6.2).
+    """
+    if (version := _call(_CREATE_RULESET, None, 0, _VERSION)) < 3:
+        return False
+    changes = _CHANGES | _TRUNCATE | _REFER
+    rules = _call(_CREATE_RULESET, struct.pack("<Q", changes), 8, 0)
+    if version < 0 or rules < 0:
+        return False
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            place = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+            allowed = changes if os.path.isdir(folder) else _WRITE_FILE | _TRUNCATE
+            _call(_ADD_RULE, rules, 1, struct.pack("<Qi", allowed, place), 0)
+            os.close(place)
+    restricted = _call(_RESTRICT_SELF, rules, 0) == 0
+    os.close(rules)
+    return restricted
+
+
+def talk_to_nobody() -> bool:
+    """Give up starting programs, and all sockets but those of this machine's files.
+
+    Returns:
+        Whether the system can do so.
+    """
+    if (known := _CALLS.get(platform.machine())) is None:
+        return False
+    architecture, seccomp, execute, execute_at, socket = known
+    # Each step: operation, what it compares with, and how many steps a match and a miss skip.
+    steps = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 0, 8, architecture),
+        (_LOAD, 0, 0, _NUMBER),
+        (_AT_LEAST, 6, 0, _FOREIGN),
+        (_EQUAL, 5, 0, execute),
+        (_EQUAL, 4, 0, execute_at),
+        (_EQUAL, 3, 0, _IO_URING),
+        (_EQUAL, 0, 3, socket),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        (_EQUAL, 1, 0, _UNIX),
+        (_RETURN, 0, 0, _REFUSE),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *step) for step in steps))
+    asked = struct.pack("<HxxxxxxQ", len(steps), ctypes.addressof(program))
+    return _call(seccomp, _FILTER, _ALL_THREADS, asked) == 0
+
+
+def _call(number: int, *arguments: int | bytes | None) -> int:
+    """Return what a system call returns; below 0 if there is none."""
+    try:
+        return int(ctypes.CDLL(None).syscall(ctypes.c_long(number), *map(_word, arguments)))
+    except (OSError, AttributeError):
+        return -1
+
+
+def _word(value: int | bytes | None) -> object:
+    return ctypes.c_long(value) if isinstance(value, int) else value
