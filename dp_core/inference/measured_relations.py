@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.tables.cliques import with_larger
+from dp_core.tables.nested_columns import NestedColumns
 
 _MOST_LISTED = 6
 """Most groups that a sentence names."""

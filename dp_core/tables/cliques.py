@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.nested_columns import Codes, NestedColumns
+from dp_core.tables.nested_columns import Codes, NestedColumns
 
 
 def cliques_of(domain: Domain, order: int) -> Iterator[Clique]:

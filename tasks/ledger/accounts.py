@@ -11,16 +11,8 @@ from dp_core.errors import BadInput
 from dp_core.kernel.cost.composition import NOTHING, Amount, Composition, Tally, Terms
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.ledger.account_terms import Charter, promise_of
-from dp_core.kernel.ledger.running_totals import (
-    Balance,
-    balance,
-    lineage,
-    recounted,
-    subtree,
-    taken,
-    use,
-)
-from dp_core.policies.account_balance import Standing, recounted_periods, room_on, standing
+from dp_core.kernel.ledger.running_totals import Balance, balance, lineage, recounted, subtree, use
+from dp_core.policies.account_balance import Standing, recounted_periods, room_on, standing, taken
 from dp_core.policies.budget_periods import Calendar, calendar_of
 from tasks.ledger.database.transaction import Transaction
 from tasks.support.budget_refusals import RecentUse, no_account

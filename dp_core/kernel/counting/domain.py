@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dp_core.kernel.codes import CodeType, code_type
 from dp_core.kernel.counting.linked_columns import LinkedColumns
-from dp_core.kernel.counting.nested_columns import NestedColumns
 
 Clique: TypeAlias = tuple[str, ...]
 """Columns of one marginal, in the order of its axes."""
@@ -25,14 +24,15 @@ class Domain:
         sizes: Codes of column `i` run from 0 to `sizes[i] - 1`.
         linked: If records are pair rows of households, their columns; None (the default) otherwise,
             and of every part of the domain.
-        nested: Columns that lie within one another; None (the default) if there are none, and of
-            every part of the domain.
+        nested: Columns that lie within one another, for methods
+            (`dp_core.tables.nested_columns.NestedColumns`); None (the default) if there are none,
+            and of every part of the domain.
     """
 
     columns: tuple[str, ...]
     sizes: tuple[int, ...]
     linked: LinkedColumns | None = None
-    nested: NestedColumns | None = None
+    nested: Any = None
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.sizes):

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 from dp_core.kernel.coding.coding_rule import CodingRule, coding_rule
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.kernel.document import ProtectedUnit, file_hash, protected_unit
 from dp_core.schema.compiled import file_document
 from dp_core.schema.definition import Schema
@@ -27,6 +26,7 @@ from dp_core.schema.rules.stated_rules import check_rules
 from dp_core.schema.structure.member_rules import MemberRule
 from dp_core.schema.structure.structural_zeros import Rule
 from dp_core.tables.cliques import nestings
+from dp_core.tables.nested_columns import NestedColumns
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from scipy.linalg import null_space
 from dp_core.client.interactions import cell_variance, implied_table, steps_of_a_record
 from dp_core.client.released import Measurement, Totals
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods.reconstruction.estimates import functional_noise
 from dp_core.methods.reconstruction.estimates.functional_noise import (
@@ -30,6 +29,7 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import (
 )
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
+from dp_core.tables.nested_columns import NestedColumns
 
 COUNTIES, REGIONS = (0, 0, 0, 1, 2, 2, 3, 3), (0, 0, 0, 1)
 NESTED = NestedColumns(("region", "county", "district"), (REGIONS, COUNTIES))

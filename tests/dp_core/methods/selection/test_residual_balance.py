@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.methods.selection.budget.residual_balance import (
     _ADD_UP,
     Parts,
@@ -19,6 +18,7 @@ from dp_core.methods.selection.budget.residual_balance import (
     with_sums_of_areas,
 )
 from dp_core.tables.cliques import cliques_of
+from dp_core.tables.nested_columns import NestedColumns
 
 ROWS = 10_000.0
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.methods.replicates.posterior.nested_draws import (
@@ -28,6 +27,7 @@ from dp_core.methods.replicates.posterior.posterior_tables import (
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import cliques_of, levels_within
+from dp_core.tables.nested_columns import NestedColumns
 from tests.measured import noisy_table
 
 # 2 regions, 5 counties, 9 districts, in no order; one county has a single district.

@@ -9,7 +9,6 @@ import pytest
 
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.linked_columns import LinkedColumns
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.tables.cliques import (
     cliques_of,
     levels_within,
@@ -17,6 +16,7 @@ from dp_core.tables.cliques import (
     number_of_cliques,
     with_larger,
 )
+from dp_core.tables.nested_columns import NestedColumns
 
 # District 0 lies in county 1, and so on; the counties' order is not that of the districts.
 COUNTY_OF, REGION_OF = (1, 0, 1, 2, 2, 2), (0, 1, 0)
