@@ -19,14 +19,13 @@ whoever verifies the release compiles it again from the published schema and pla
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
+from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.extensions import EXTENSIONS
 
@@ -156,16 +155,9 @@ def protected_unit(values: Any) -> ProtectedUnit:
     )
 
 
-def document_bytes(document: Mapping[str, Any]) -> bytes:
-    """Return a document as canonical JSON: equal documents have equal bytes."""
-    return json.dumps(
-        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
-
-
 def document_hash(document: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a document, in hex, by which the reservation binds it."""
-    return hashlib.sha256(document_bytes(document)).hexdigest()
+    return digest(document)
 
 
 def file_hash(document: Mapping[str, Any]) -> str:
@@ -185,7 +177,7 @@ def check_document(document: Mapping[str, Any]) -> ProtectedUnit:
     for key in sorted({*_KEYS} ^ {*document}):
         raise wrong_document(key)
     try:
-        if len(document_bytes(document)) > MOST_BYTES:
+        if len(canonical_json(document)) > MOST_BYTES:
             raise wrong_document("columns")
     except (TypeError, ValueError):  # no JSON, or no Unicode
         raise wrong_document("format") from None

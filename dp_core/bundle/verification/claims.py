@@ -15,6 +15,7 @@ from typing import Any, cast, get_args
 
 from dp_core.accounts.guarantee import Guarantee
 from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
+from dp_core.accounts.plain_entries import read_receipt
 from dp_core.accounts.signatures import is_signed, signed_message
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
 from dp_core.bundle.statement.sections import MEASUREMENTS
@@ -200,7 +201,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         Exception: one of `GARBAGE` if a value does not have the expected form.
     """
     ledger, guarantee, method = document["ledger"], document["guarantee"], document["method"]
-    receipts = tuple(Receipt.from_json(row) for row in ledger["receipts"])
+    receipts = tuple(read_receipt(row) for row in ledger["receipts"])
     if not receipts or [row.kind for row in receipts].count("reserve") != 1:
         raise BadInput(f"{STATEMENT} contains no receipt of a reservation, or several.")
     reserve, signed = receipts[0], document["signature"]

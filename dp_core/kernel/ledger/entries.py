@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from dp_core.kernel.canonical import canonical_json
@@ -61,30 +61,6 @@ class Entry:
     def body(self) -> Mapping[str, Any]:
         """Body of its receipt."""
         return self.receipt.body
-
-    def to_json(self) -> dict[str, object]:
-        """Return the entry as plain JSON values."""
-        return {**asdict(self), "receipt": self.receipt.to_json()}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Entry:
-        """Return the entry that `to_json` wrote.
-
-        Raises:
-            ValueError: if it has other fields, or fields of other types.
-        """
-        texts, maybe = ("recorded", "salt", "link"), ("about", "key", "signer", "signature")
-        whole = values.get("position"), values.get("reservation")
-        if (
-            set(values) != {"position", "receipt", "reservation", *texts, *maybe}
-            or not _is_whole(whole[0])
-            or not (whole[1] is None or _is_whole(whole[1]))
-            or not isinstance(values["receipt"], Mapping)
-            or not all(isinstance(values[name], str) for name in texts)
-            or not all(values[name] is None or isinstance(values[name], str) for name in maybe)
-        ):
-            raise ValueError("The fields are not those of a ledger entry.")
-        return cls(**{**values, "receipt": Receipt.from_json(values["receipt"])})
 
 
 def make_entry(
@@ -188,7 +164,3 @@ def charge_key(release: str, stage: str, step: str, input_hash: str, plan: str) 
     """
     values = canonical_json([release, stage, step, input_hash, plan])
     return f"charge/{hashlib.sha256(values).hexdigest()}"
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -100,25 +100,6 @@ class Receipt:
             "hash": self.hash,
         }
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, object]) -> Receipt:
-        """Return the receipt that `to_json` wrote.
-
-        Raises:
-            ValueError: if it has other fields, or fields of other types.
-        """
-        texts = ("kind", "account", "release", "at", "previous", "hash")
-        number, body = values.get("number"), values.get("body")
-        if (
-            set(values) != {*texts, "number", "body"}
-            or not isinstance(number, int)
-            or isinstance(number, bool)
-            or not isinstance(body, Mapping)
-            or not all(isinstance(values[name], str) for name in texts)
-        ):
-            raise ValueError("The fields are not those of a receipt.")
-        return cls(number=number, body=body, **{name: str(values[name]) for name in texts})
-
 
 def known_kind(text: str) -> EntryKind | None:
     """Return the kind of entries with a name; None if this version does not know it."""
