@@ -11,6 +11,7 @@ earlier release it also compares both.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -55,9 +56,11 @@ from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.vetted import SUMS, required
-from dp_core.kernel.step_names import interaction_step, set_of, step_name, table_step
+from dp_core.kernel.step_names import interaction_step, step_name, table_step
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.reading.measurements_reader import MEASURING
+
+_SET = re.compile(r"set ([1-9][0-9]{0,5}): ")
 
 
 def check_charges(claims: Claims) -> str | tuple[str, ...]:
@@ -448,3 +451,13 @@ def _unlike(folder: Path, earlier: Claims, first: Path) -> Iterator[str]:
         same = False
     if not same:
         yield f"{MARGINALS} does not hold the tables of {first / MARGINALS}."
+
+
+def set_of(step: str) -> int:
+    """Return the number of the set that a step belongs to, 0 if it belongs to all.
+
+    >>> set_of("age"), set_of("set 12: round 3: age"), set_of("'set 2: age'")
+    (0, 12, 0)
+    """
+    found = _SET.match(step)
+    return int(found[1]) if found else 0
