@@ -142,8 +142,7 @@ class CellCounts(Linear):
     positions: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        check_columns(self.by, self.sizes)
-        check_columns(self.numbers, self.positions, most=MOST_POSITIONS, others=self.by)
+        check_columns(self.codes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -186,7 +185,7 @@ class BinnedCounts(_OfColumns):
     edges: Edges
 
     def __post_init__(self) -> None:
-        check_columns(self.columns, self.sizes)
+        check_columns(self.codes)
         check_bins(self.sizes, self.edges)
 
     @property
@@ -267,7 +266,7 @@ class BoxCounts(_OfColumns):
     def __post_init__(self) -> None:
         if not self.columns:
             raise ValueError("Boxes need columns.")
-        check_columns(self.columns, self.sizes)
+        check_columns(self.codes)
         check_work(len(self.boxes) ** 2)
         if not self.boxes:
             raise ValueError("There is at least one box.")
@@ -332,8 +331,7 @@ class CellSums(Linear):
     sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        check_columns(self.by, self.sizes)
-        check_columns((self.column,), (self.positions,), most=MOST_POSITIONS, others=self.by)
+        check_columns(self.codes)
 
     @property
     def codes(self) -> list[ClaimedCodes]:
@@ -374,8 +372,7 @@ class MiddleProducts(Linear):
             raise ValueError("A product needs two columns and their numbers of positions.")
         if self.squares and self.positions[0] != self.positions[1]:
             raise ValueError("A column must have the same number of positions in both places.")
-        names, positions, _ = zip(*self.codes, strict=True)
-        check_columns(names, positions, most=MOST_POSITIONS)
+        check_columns(self.codes)
         if self.about != "middle" or self.by or self.sizes:
             raise ValueError("Products about the middle cannot have cells (`by`).")
 
@@ -427,7 +424,7 @@ class KernelCounts(Linear):
     weights: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        check_columns((self.column,), (self.positions,), most=MOST_POSITIONS)
+        check_columns(self.codes)
         check_edges(self.edges, self.positions)
         check_work(self.bins**2)
         if not 1 <= len(self.weights) <= self.bins:
@@ -489,7 +486,7 @@ class CosineSums(Linear):
     kept: int
 
     def __post_init__(self) -> None:
-        check_columns((self.column,), (self.size,))
+        check_columns(self.codes)
         check_edges(self.edges, self.size, self.size - 1)
         check_work(self.bins**2)
         if not 1 <= self.kept <= self.bins:
@@ -594,7 +591,7 @@ class Interaction(_OfColumns):
     def __post_init__(self) -> None:
         if not self.columns:
             raise ValueError("An interaction is of one column or more.")
-        check_columns(self.columns, self.sizes)
+        check_columns(self.codes)
         for name, size in zip(self.columns, self.sizes, strict=True):
             if size < 2:
                 raise ValueError(
@@ -671,27 +668,14 @@ def contrast_weights(size: int, columns: int) -> NDArray[np.int64]:
     return frozen(np.fromiter(weights, dtype=np.int64, count=size - 1))
 
 
-def check_columns(
-    columns: Sequence[str],
-    sizes: Sequence[int],
-    *,
-    most: int = MOST_CODES,
-    others: Sequence[str] = (),
-) -> None:
-    """Raise ValueError unless columns differ and have sizes from 1 to `most`.
-
-    Args:
-        columns: The columns.
-        sizes: Number of codes or positions of each.
-        most: Largest number of these.
-        others: Further columns of the question.
-    """
+def check_columns(codes: Sequence[ClaimedCodes]) -> None:
+    """Raise ValueError unless columns differ, and have a possible number of codes or positions."""
     # The codes of all cells of so many columns are an array with one axis more, of at most 64.
-    if len(columns) + len(others) > 63:
+    if len(codes) > 63:
         raise ValueError("A question has at most 63 columns.")
-    if len({*columns, *others}) != len(columns) + len(others):
+    if len({each.column for each in codes}) != len(codes):
         raise ValueError("The columns of a question must be different.")
-    if len(columns) != len(sizes):
-        raise ValueError("Every column of a question needs a size.")
-    if any(not 1 <= size <= most for size in sizes):
-        raise ValueError(f"A column has 1 to {most:,} codes or positions.")
+    for _, size, or_missing in codes:
+        most = MOST_POSITIONS if or_missing else MOST_CODES
+        if not 1 <= size <= most:
+            raise ValueError(f"A column has 1 to {most:,} codes or positions.")

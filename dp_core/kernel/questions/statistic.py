@@ -6,7 +6,7 @@ A `TableStatistic` is computed from exact marginals, a `Sum` from the cells that
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -267,9 +267,15 @@ def check_codes(statistic: Statistic, domain: Domain) -> None:
 
 
 def claims(
-    columns: Iterable[str], codes: Iterable[int], *, or_missing: bool = False
+    columns: Collection[str], codes: Collection[int], *, or_missing: bool = False
 ) -> list[ClaimedCodes]:
-    """Return one `ClaimedCodes` for each column."""
+    """Return one `ClaimedCodes` for each column.
+
+    Raises:
+        ValueError: if there are not as many numbers of codes as columns.
+    """
+    if len(columns) != len(codes):
+        raise ValueError("Every column of a question needs a size.")
     pairs = zip(columns, codes, strict=True)
     return [ClaimedCodes(name, number, or_missing) for name, number in pairs]
 
