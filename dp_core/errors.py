@@ -6,12 +6,12 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from dp_core.kernel.errors import (
     BadInput,
     BudgetRefused,
     DataRefused,
-    Fault,
     LedgerCorrupt,
     ReleaseError,
     SchemaViolation,
@@ -37,6 +37,23 @@ __all__ = [
     "nearest",
     "similar",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a spec or schema.
+
+    Attributes:
+        file: Name of the file.
+        line: Line in the file, from 1; 0 if it has none.
+        key: Dotted path, `columns.age.type`; empty for the whole file.
+        text: What is wrong and what to do.
+    """
+
+    file: str
+    line: int
+    key: str
+    text: str
 
 
 class AwaitsApproval(BudgetRefused):

@@ -1,11 +1,16 @@
-"""Entries and receipts as plain JSON values, and read back from untrusted ones."""
+"""Entries and receipts as plain JSON values, also from untrusted ones, and hashes of results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.receipts import Receipt
 
@@ -51,3 +56,19 @@ def read_receipt(values: Mapping[str, object]) -> Receipt:
     ):
         raise ValueError("The fields are not those of a receipt.")
     return Receipt(number=number, body=body, **{name: str(values[name]) for name in texts})
+
+
+def result_hash(results: Iterable[tuple[int, NDArray[np.int64]]]) -> str:
+    """Return the hash by which a commit identifies the noisy results of a batch, in hex.
+
+    It covers the numbers of the charges, the shapes and the values. It does not cover the number of
+    the draw: the hash is published, so that number could be found by trying all numbers.
+
+    Args:
+        results: Receipt number and noisy values of each charge, in the order of the charges.
+    """
+    found = hashlib.sha256()
+    for number, values in results:
+        found.update(canonical_json([number, list(values.shape)]))
+        found.update(np.ascontiguousarray(values, dtype="<i8").tobytes())
+    return found.hexdigest()

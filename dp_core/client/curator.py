@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from dp_core.kernel.cost.currency import Currency, choice_event
 from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.drawn_question import DrawnQuestion
-from dp_core.kernel.kernel import Answering
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Neighbours, Noise, Relation, Stage
@@ -31,7 +30,30 @@ from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.vetted import Asked
-from dp_core.kernel.requests import Choices, Drawn, Interactions, Noisy, Tables, plain_cliques
+from dp_core.kernel.requests import (
+    Choices,
+    Drawn,
+    Facts,
+    Interactions,
+    Noisy,
+    Request,
+    Tables,
+    plain_cliques,
+)
+
+
+class Answering(Protocol):
+    """What answers the requests of a release: the kernel, or a client of its process."""
+
+    @property
+    def facts(self) -> Facts:
+        """What is public about the file that is asked."""
+
+    def answer(self, request: Request) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        """Return what was drawn for each step of a request, and the grant that paid for it."""
+
+    def public_rows(self) -> int | None:
+        """Return the number of rows if it is public, otherwise None."""
 
 
 class Curator:

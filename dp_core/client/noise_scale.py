@@ -1,4 +1,4 @@
-"""Kind and scale of noise, for plans and methods. Public."""
+"""Sensitivities, and kind and scale of noise, for plans and methods. Public."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from fractions import Fraction
 
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
-from dp_core.kernel.privacy import Noise
+from dp_core.kernel.privacy import Noise, Relation
+from dp_core.kernel.questions.statistic import Statistic
+from dp_core.kernel.questions.vetted import bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +47,8 @@ def noise_for(currency: Currency, cost: Fraction, *, l1: int, l2_squared: int) -
     kind: Noise = "laplace" if isinstance(event, LaplaceEvent) else "gaussian"
     assert isinstance(event, LaplaceEvent | GaussianEvent)
     return NoiseScale(kind, float(event.scale))
+
+
+def sensitivities(statistic: Statistic, relation: Relation) -> tuple[int, int]:
+    """Return the L1 and the squared L2 sensitivity; see `bounds`."""
+    return bounds(statistic, relation)[1:]

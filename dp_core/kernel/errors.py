@@ -7,7 +7,7 @@ run's internal folder and shown only on request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 
 class ReleaseError(Exception):
@@ -40,32 +40,15 @@ class ReleaseError(Exception):
         return type(self)(self.message, row=self.row)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One fault of a spec or schema.
-
-    Attributes:
-        file: Name of the file.
-        line: Line in the file, from 1; 0 if it has none.
-        key: Dotted path, `columns.age.type`; empty for the whole file.
-        text: What is wrong and what to do.
-    """
-
-    file: str
-    line: int
-    key: str
-    text: str
-
-
 class BadInput(ReleaseError):
     """The spec, the schema, the data or the command line is wrong; nothing was spent.
 
     Attributes:
-        faults: The faults of a document, by line; empty for other input.
+        faults: The faults of a document (`dp_core.errors.Fault`), by line; empty for other input.
     """
 
     exit_code = 2
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[Any, ...] = ()
 
 
 class DataRefused(BadInput):

@@ -10,7 +10,6 @@ calibrated, charged and drawn in shares, and the ledger stores whole numbers of 
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,20 +20,6 @@ from dp_core.kernel.ledger.session import Session
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.requests import Facts, Request
 from dp_core.kernel.step_names import require_file_name
-
-
-class Answering(Protocol):
-    """What answers the requests of a release: the kernel, or a client of its process."""
-
-    @property
-    def facts(self) -> Facts:
-        """What is public about the file that is asked."""
-
-    def answer(self, request: Request) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
-        """Return what was drawn for each step of a request, and the grant that paid for it."""
-
-    def public_rows(self) -> int | None:
-        """Return the number of rows if it is public, otherwise None."""
 
 
 class Kernel:

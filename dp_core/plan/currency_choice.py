@@ -16,7 +16,7 @@ import numpy as np
 
 from dp_core.accounts.requested import PAYING_STAGES, Privacy
 from dp_core.client.interactions import cell_stddev
-from dp_core.client.noise_scale import noise_for
+from dp_core.client.noise_scale import noise_for, sensitivities
 from dp_core.client.released import noise_variance
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
@@ -28,7 +28,6 @@ from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.table_checks import TableChecks
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared_statistics.limits import probe

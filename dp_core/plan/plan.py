@@ -11,7 +11,7 @@ import numpy as np
 
 from dp_core.client.household_values import LARGEST, LARGEST_NOISE
 from dp_core.client.interactions import cell_stddev
-from dp_core.client.noise_scale import NoiseScale, noise_for
+from dp_core.client.noise_scale import NoiseScale, noise_for, sensitivities
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.currency import Currency
@@ -19,7 +19,6 @@ from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.statistic import Statistic
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.drawn_events import LEAST_DRAW, draws_event
 from dp_core.methods.parametric.drawn_records import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices

@@ -71,7 +71,8 @@ def room(standing: Standing, day: date) -> Amount:
     index = calendar.index(day)
     in_period = standing.used_in_period.get(index, NOTHING)
     once = allowance(standing.terms, calendar)
-    return left.lesser(calendar.room(index, once, standing.used, in_period))
+    room = calendar.room(index, once, standing.used, in_period)
+    return Amount(min(left.main, room.main), min(left.delta, room.delta))
 
 
 def total_stops(standing: Standing, asked: Amount) -> str:

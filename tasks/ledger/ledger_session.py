@@ -32,9 +32,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.accounts.plain_entries import result_hash
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.ledger.receipts import result_hash
 from dp_core.kernel.ledger.session import Draw
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.privacy import Relation

@@ -22,6 +22,7 @@ import pyarrow as pa
 from dp_core.accounts.guarantee import implied, second, tightest
 from dp_core.accounts.largest_release import epsilon_of
 from dp_core.accounts.loss_distribution import tightest_epsilon
+from dp_core.accounts.plain_entries import result_hash
 from dp_core.accounts.requested import Privacy, words_of
 from dp_core.kernel.coding.coding_rule import coding_rule
 from dp_core.kernel.coding.encoder import RuleEncoder
@@ -34,7 +35,7 @@ from dp_core.kernel.errors import BadInput
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.kernel.extensions.thresholds import StabilityEvent
-from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_hash
+from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_core.accounts.chain_audit import first_bad_link
+from dp_core.accounts.plain_entries import result_hash
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.statement.release_json import STATEMENT, currency_json
@@ -48,7 +49,6 @@ from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, drawn_from_cells
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, differing_draws
 from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
-from dp_core.kernel.ledger.receipts import result_hash
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.grant import TABLE

@@ -57,10 +57,6 @@ class Amount:
         """Return whether both parts are at most those of `other`."""
         return self.main <= other.main and self.delta <= other.delta
 
-    def lesser(self, other: Amount) -> Amount:
-        """Return the smaller of the two values of each part."""
-        return Amount(min(self.main, other.main), min(self.delta, other.delta))
-
     def to_json(self) -> list[str]:
         """Return both parts as exact fractions in text.
 

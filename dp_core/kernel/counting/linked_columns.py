@@ -100,7 +100,3 @@ class LinkedColumns:
     def columns(self) -> tuple[str, ...]:
         """All columns of pair rows, in the order of their domain."""
         return (*self.household_columns, MEMBERS, *self.person_columns, *self.others)
-
-    def members_of(self, code: int) -> int:
-        """Return the number of members that a code of `members` stands for."""
-        return self.sizes[code]

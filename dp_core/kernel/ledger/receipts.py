@@ -7,12 +7,9 @@ Receipts do not depend on a database, so a bundle can be verified without any ot
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.frozen import frozen
@@ -126,19 +123,3 @@ def receipt_hash(receipt: Receipt) -> str:
     values = receipt.to_json()
     del values["hash"]
     return hashlib.sha256(canonical_json(values)).hexdigest()
-
-
-def result_hash(results: Iterable[tuple[int, NDArray[np.int64]]]) -> str:
-    """Return the hash by which a commit identifies the noisy results of a batch, in hex.
-
-    It covers the numbers of the charges, the shapes and the values. It does not cover the number of
-    the draw: the hash is published, so that number could be found by trying all numbers.
-
-    Args:
-        results: Receipt number and noisy values of each charge, in the order of the charges.
-    """
-    found = hashlib.sha256()
-    for number, values in results:
-        found.update(canonical_json([number, list(values.shape)]))
-        found.update(np.ascontiguousarray(values, dtype="<i8").tobytes())
-    return found.hexdigest()

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from dp_core.client.noise_scale import sensitivities
 from dp_core.client.released import Records, Released, ReleasedKind, Table, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
@@ -23,7 +24,6 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.drawn_answers import draw_cells
 from dp_core.methods.drawn_events import draws_event, urn_event
 from dp_core.methods.method_inputs import MethodInputs

@@ -16,14 +16,13 @@ from typing import cast
 
 import numpy as np
 
-from dp_core.client.noise_scale import noise_for
+from dp_core.client.noise_scale import noise_for, sensitivities
 from dp_core.client.released import noise_variance
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.declared.declared_questions import PARTS, SCORES, USUAL_LIMITS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared.whitening import whole

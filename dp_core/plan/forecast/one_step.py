@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from dp_core.client.noise_scale import noise_for
+from dp_core.client.noise_scale import noise_for, sensitivities
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.selector import Expected, Selector
 from dp_core.plan.currency_choice import expected_error

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from dp_core.client.noise_scale import noise_for
+from dp_core.client.noise_scale import noise_for, sensitivities
 from dp_core.client.released import Totals
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.declared_statistics.limits import probe
 from dp_core.methods.declared_statistics.quantile_tree import rank_noise, tree_parts, tree_questions
 from dp_core.methods.declared_statistics.sum_answers import (

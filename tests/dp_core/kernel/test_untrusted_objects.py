@@ -7,6 +7,7 @@ import pytest
 
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.client.curator import Curator
+from dp_core.client.noise_scale import sensitivities
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.cost.currency import Currency
@@ -21,7 +22,6 @@ from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear_questions import CellSums
 from dp_core.kernel.questions.query_scores import QueryCounts
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.tables.table_plan import plan_tables
 
 DOMAIN = Domain(("a", "b", "n"), (3, 2, 1000))

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.client.interactions import cell_stddev
-from dp_core.client.noise_scale import noise_for
+from dp_core.client.noise_scale import noise_for, sensitivities
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared, in_shares
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.questions.vetted import asked_in_shares, sensitivities
+from dp_core.kernel.questions.vetted import asked_in_shares
 
 # A pair of p x q levels is measured with its margins if (1 - 1/p)(1 - 1/q) is above `_TABLE_FROM`;
 # a column of p levels, whose margin is the number of records, if 1 - 1/p is above `_COLUMN_FROM`.

@@ -31,14 +31,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.client.interactions import cell_variance
-from dp_core.client.noise_scale import NoiseScale, noise_for
+from dp_core.client.noise_scale import NoiseScale, noise_for, sensitivities
 from dp_core.client.released import noise_variance
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.workload import (
     Told,

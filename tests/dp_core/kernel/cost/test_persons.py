@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.client.noise_scale import sensitivities
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_bounds, of_unit
@@ -20,7 +21,7 @@ from dp_core.kernel.privacy import MOST_ROWS, Relation
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.linear_questions import CellSums
 from dp_core.kernel.questions.query_scores import QueryCounts
-from dp_core.kernel.questions.vetted import bounds, sensitivities
+from dp_core.kernel.questions.vetted import bounds
 from dp_core.methods.drawn_events import draws_event, threshold_event, urn_event
 
 KS = (1, 2, 5)

@@ -10,13 +10,13 @@ import pytest
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.client.curator import Curator
 from dp_core.client.interactions import implied_table
+from dp_core.client.noise_scale import sensitivities
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import BinnedCounts
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.two_cells import counts_of, difference

@@ -22,7 +22,7 @@ def test_every_household_has_the_fewest_shares_that_give_whole_weights(least, mo
     assert tables.sizes == tuple(range(least, most + 1))
     assert tables.shares == math.lcm(*(s * (s - 1) for s in range(2, most + 1)))
     for code, weight in enumerate(tables.weights):
-        members = tables.members_of(code)
+        members = tables.sizes[code]
         assert type(weight) is int
         assert weight * pair_rows(members) == tables.shares
 
