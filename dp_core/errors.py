@@ -36,6 +36,7 @@ __all__ = [
     "looks_alike",
     "nearest",
     "similar",
+    "without_detail",
 ]
 
 
@@ -54,6 +55,14 @@ class Fault:
     line: int
     key: str
     text: str
+
+
+def without_detail(error: ReleaseError) -> ReleaseError:
+    """Return a new error with the same sentence and row, and nothing that may be confidential.
+
+    An error that was raised holds its causes and its traceback, which an orchestrator stores.
+    """
+    return type(error)(error.message, row=error.row)
 
 
 class AwaitsApproval(BudgetRefused):

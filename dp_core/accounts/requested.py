@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import get_args
+from typing import Any, get_args
 
 from dp_core.kernel.document import A_ROW, ProtectedUnit, Word
 from dp_core.kernel.privacy import Neighbours, Relation, Stage, relation_of
@@ -122,3 +122,17 @@ def words_of(unit: ProtectedUnit) -> str:
         return f"{named}), with all their rows in the waves {first} to {last},"
     part = "person" if unit.word == "household" else "row"
     return f"{named}; at most {unit.most} {part}{'s' * (unit.most != 1)})"
+
+
+def plain_unit(unit: ProtectedUnit) -> dict[str, Any]:
+    """Return plain values of a unit, which `protected_unit` reads."""
+    if unit.word == "row":
+        return {"word": "row"}
+    return {
+        "word": unit.word,
+        "identified_by": unit.identified_by,
+        "most": unit.most,
+        "missing_values": list(unit.missing_values),
+        **({"waves": list(unit.waves)} if unit.waves else {}),
+        **({"link": unit.link} if unit.link else {}),
+    }

@@ -100,19 +100,6 @@ class ProtectedUnit:
         limit = "max_members" if self.word == "household" else "max_rows"
         return {"unit": self.word, limit: self.most, "identified_by": self.identified_by}
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values, which `protected_unit` reads."""
-        if self.word == "row":
-            return {"word": "row"}
-        return {
-            "word": self.word,
-            "identified_by": self.identified_by,
-            "most": self.most,
-            "missing_values": list(self.missing_values),
-            **({"waves": list(self.waves)} if self.waves else {}),
-            **({"link": self.link} if self.link else {}),
-        }
-
 
 A_ROW = ProtectedUnit("row")
 

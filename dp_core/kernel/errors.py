@@ -32,13 +32,6 @@ class ReleaseError(Exception):
         if row is not None:
             self.row = row
 
-    def without_detail(self) -> ReleaseError:
-        """Return a new error with the same sentence and row, and nothing that may be confidential.
-
-        An error that was raised holds its causes and its traceback, which an orchestrator stores.
-        """
-        return type(self)(self.message, row=self.row)
-
 
 class BadInput(ReleaseError):
     """The spec, the schema, the data or the command line is wrong; nothing was spent.

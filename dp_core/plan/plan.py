@@ -40,6 +40,7 @@ from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.linked.possible_members import possible_household
 from dp_core.schema.rules.possible_codes import possible_record
+from dp_core.tables.cliques import row_bytes
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
@@ -271,7 +272,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         memory = spec.reconstructor.memory(domain, cliques, rows)
         if spec.mode == "noise-aware" or drawn_at_once(spec.schema):
             # The records are drawn all at once, and their values are stored twice.
-            memory += (2 * domain.row_bytes + 40) * max(rows - piece_rows(domain), 0)
+            memory += (2 * row_bytes(domain) + 40) * max(rows - piece_rows(domain), 0)
     return Plan(
         spec,
         currency,

@@ -38,6 +38,16 @@ def cliques_of(domain: Domain, order: int) -> Iterator[Clique]:
             yield from ((name, other) for other in others[place:])
 
 
+def row_bytes(domain: Domain) -> int:
+    """Return the bytes of the codes of one record in memory."""
+    return len(domain) * domain.code_type.itemsize
+
+
+def shares_of(domain: Domain) -> int:
+    """Return the number of shares of a record: those of a household for pair rows, else 1."""
+    return 1 if domain.linked is None else domain.linked.shares
+
+
 def number_of_cliques(domain: Domain, order: int) -> int:
     """Return the number of `cliques_of(domain, order)`."""
     person = 0 if domain.linked is None else len(domain.linked.person_columns)

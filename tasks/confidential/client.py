@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.errors import ReleaseError
+from dp_core.errors import ReleaseError, without_detail
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.requests import Request
 from dp_core.policies.stage_grant import StageGrant
@@ -126,7 +126,7 @@ class Client:
         except ReleaseError as error:
             if error.internal:  # the process ended, and could not keep it
                 run.folder.keep_detail(error.internal)
-            raise Told(error.without_detail()) from None
+            raise Told(without_detail(error)) from None
 
     def _open(self, run: Run) -> None:
         """Open the release in the process, once."""

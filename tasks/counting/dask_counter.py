@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.confidential.code_store import CodeStore
-from dp_core.errors import ReleaseError
+from dp_core.errors import ReleaseError, without_detail
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.cell_counts import MOST_CELLS, Axes, TablePlan, count_tables
 from dp_core.kernel.counting.domain import Clique, Domain
@@ -362,7 +362,7 @@ def _sheltered(work: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return work(*arguments)
     except ReleaseError as error:
-        failure = error.without_detail()
+        failure = without_detail(error)
     except Exception:
         return Failure(traceback.format_exc())
     # Raise outside the `except` block, so that no original error is pickled with this one.

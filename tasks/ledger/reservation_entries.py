@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
@@ -51,7 +52,7 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
             **({"extensions": list(plan.extensions)} if plan.extensions else {}),
             "sets": spec.sets,
             "mode": spec.mode,
-            **({"measurements": spec.measurements.used.to_json()} if spec.measurements else {}),
+            **({"measurements": asdict(spec.measurements.used)} if spec.measurements else {}),
             **({"schema": parts} if parts else {}),
             **({"revises": spec.revises} if spec.revises else {}),
             **({"publish": spec.publish} if spec.publish != "at-once" else {}),

@@ -10,6 +10,7 @@ import dataclasses
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -206,7 +207,7 @@ def reuse_measurements(run: Run) -> Mapping[str, object]:
     # What was measured while selecting is in the file of noisy tables too.
     kept = [{**selection, "measured": 0} for selection in selections]
     write_atomically(run.folder.public / SELECTION, canonical_json(kept))
-    facts: dict[str, object] = {"from": earlier.used.to_json(), "rows": basics["rows"]}
+    facts: dict[str, object] = {"from": asdict(earlier.used), "rows": basics["rows"]}
     schema = run.planned.spec.schema
     if schema.private:
         from dp_core.plan.chosen_domain import choose

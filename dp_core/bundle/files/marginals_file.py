@@ -48,6 +48,7 @@ from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.vetted import sum_from_json
 from dp_core.schema.definition import Schema
+from dp_core.tables.cliques import shares_of
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {
@@ -124,7 +125,7 @@ Measured: TypeAlias = Measurement | Answers | SparseTable | Totals
 
 def marginal_columns(schema: Schema) -> Mapping[str, tuple[pa.DataType, str]]:
     """Return type and description of each column of a release's file, in the order of the file."""
-    return COLUMNS if schema.domain.shares == 1 else {**COLUMNS, **_IN_HOUSEHOLDS}
+    return COLUMNS if shares_of(schema.domain) == 1 else {**COLUMNS, **_IN_HOUSEHOLDS}
 
 
 def write_marginals(path: Path, released: Sequence[Released], schema: Schema) -> int:
@@ -323,7 +324,7 @@ def _check_unit(path: Path, found: pa.Schema, schema: Schema | None) -> None:
     stated = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
     in_shares = pa.types.is_floating(found.field("count").type)
     unit = {key: value for key, value in stated.items() if key in (UNIT, SHARES)}
-    if in_shares != (schema.domain.shares > 1) or unit != _unit_metadata(schema):
+    if in_shares != (shares_of(schema.domain) > 1) or unit != _unit_metadata(schema):
         raise BadInput(f"{path} does not count in the unit of the schema.")
 
 

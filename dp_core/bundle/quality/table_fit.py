@@ -35,6 +35,7 @@ from dp_core.metrics.noise_size import Noise, expected_absolute, half_width_in_u
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import other
 from dp_core.schema.structure.public_totals import PublicTotals
+from dp_core.tables.cliques import shares_of
 
 _NORMAL = 1.959963984540054
 
@@ -154,7 +155,7 @@ def check_fit(
     for item in measured:
         clique, own = columns_of(item), slice(item.replicate - 1, item.replicate)
         served = list(tallies) if item.replicate == 0 else list(tallies[own])
-        shares = tallies[0].domain.shares if tallies else 1
+        shares = shares_of(tallies[0].domain) if tallies else 1
         noisy, width, mean_noise = _noisy(item, shares)
         distances, expected, outside = [], [], []
         for tally in served:

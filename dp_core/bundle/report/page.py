@@ -58,6 +58,7 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
+from dp_core.tables.cliques import shares_of
 from dp_core.text.pages.html_template import html_templates
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
             records=published.records,
             origin=None if column.name in schema.domain.columns else origin(schema, column.name),
             pooled=known.pooled,
-            parts=schema.domain.shares,
+            parts=shares_of(schema.domain),
             counted=counted,
         )
         for column in schema.released

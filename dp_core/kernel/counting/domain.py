@@ -52,16 +52,6 @@ class Domain:
         """Type in memory of the codes of records; see `dp_core.kernel.codes`."""
         return code_type(*self.sizes)
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of the codes of one record in memory."""
-        return len(self) * self.code_type.itemsize
-
-    @property
-    def shares(self) -> int:
-        """Number of shares of a record: those of a household if records are pair rows, else 1."""
-        return 1 if self.linked is None else self.linked.shares
-
     def axes(self, clique: Iterable[str]) -> tuple[int, ...]:
         """Return the axis of each column of `clique`.
 

@@ -17,12 +17,8 @@ Privacy:
     r(s) pair rows is what the expansion of the file ensures
     (`dp_core.confidential.linked.linked_rows`).
 
-    *Sensitivity.* One household more or less changes a table by S in the L1 norm and by at most S
-    in the L2 norm. One household replaced by another changes it by at most 2 S in L1, and by at
-    most sqrt(2) S in L2: the changes a and b of the two households are not negative, so
-    |a - b|^2 <= |a|^2 + |b|^2. The number of shares of the file, S times the number of households,
-    stays the same. `dp_core.kernel.cost.sensitivity.in_shares` has the proof for every other
-    statistic.
+    *Sensitivity.* So S steps, each of one share, lead from a file to a neighbouring one:
+    `dp_core.kernel.cost.sensitivity.in_shares` proves what follows for tables and statistics.
 """
 
 from __future__ import annotations

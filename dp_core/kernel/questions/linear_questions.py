@@ -36,14 +36,11 @@ from dp_core.kernel.questions.whole_numbers import (
     MOST_CELLS,
     MOST_CODES,
     MOST_POSITIONS,
-    MOST_WORK,
     check_work,
     cut,
     frozen,
 )
 
-MOST_BOXES = isqrt(MOST_WORK)
-"""Largest number of boxes; they are compared pair by pair."""
 _PART = 256  # boxes that are compared with all others at a time
 MOST_WEIGHT = 2**16
 """Largest weight of a kernel."""

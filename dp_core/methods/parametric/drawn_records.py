@@ -32,6 +32,7 @@ from dp_core.methods.reconstruction.sampling.repeated_records import equally_oft
 from dp_core.methods.selection.selector import Asked, Selection, Selector
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.cliques import row_bytes
 
 MOST_CELLS = 1_000_000
 """Largest number of cells of a table of all columns, with numeric columns in bins. With more, noise
@@ -326,7 +327,7 @@ class Modelling:
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # The codes, and a few numbers per value while a set is drawn.
-        return 12 * domain.row_bytes * rows + (64 << 20)
+        return 12 * row_bytes(domain) * rows + (64 << 20)
 
     def fit(
         self,

@@ -33,6 +33,7 @@ from dp_core.methods.reconstruction.sampling.kept_cells import (
 )
 from dp_core.methods.reconstruction.sampling.start_states import Cells, start_states
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +161,7 @@ class Gibbs(MadeAnew[GibbsModel]):
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # Kept cells of each column's table, fewer than rows; the set, its copy and the drawn
         # values.
-        return (12 * domain.row_bytes + 64) * rows + (64 << 20)
+        return (12 * row_bytes(domain) + 64) * rows + (64 << 20)
 
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros

@@ -24,6 +24,7 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
 )
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 _MOST_CELLS = 2**12  # of the joint table; each is a variable of the program
 _MOST_ENTRIES = 2**21  # 300 answers about 4,096 cells take ten seconds; more take minutes
@@ -54,7 +55,7 @@ class LinearProgram(JointTable):
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         asked = sum(domain.size(clique) for clique in cliques)
         entries = min(max(asked, len(cliques)) * domain.size(), _MOST_ENTRIES)
-        return 64 * entries + (2 * domain.row_bytes + 24) * rows + (64 << 20)
+        return 64 * entries + (2 * row_bytes(domain) + 24) * rows + (64 << 20)
 
     def fit(
         self,

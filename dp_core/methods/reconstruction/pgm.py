@@ -45,6 +45,7 @@ from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 _LOG = logging.getLogger(__name__)
 SMOOTHING = 0.3
@@ -243,7 +244,7 @@ class Pgm:
         # Per cell: its number in each table that its clique contains, the tables, and working
         # copies.
         rows = min(rows, piece_rows(domain))
-        return (2 * domain.row_bytes + 40) * rows + (4 * len(cliques) + 60) * cells + (64 << 20)
+        return (2 * row_bytes(domain) + 40) * rows + (4 * len(cliques) + 60) * cells + (64 << 20)
 
     def fit(
         self,

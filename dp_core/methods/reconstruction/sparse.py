@@ -22,6 +22,7 @@ from dp_core.methods.reconstruction.sampling.kept_cells import (
     sums,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +86,7 @@ class Sparse(MadeAnew[SparseModel]):
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # Codes, weights and alias table of the kept cells, fewer than rows; the set and its copy.
-        return (4 * domain.row_bytes + 64) * rows + (32 << 20)
+        return (4 * row_bytes(domain) + 64) * rows + (32 << 20)
 
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros

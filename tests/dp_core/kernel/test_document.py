@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from dp_core.accounts.requested import words_of
+from dp_core.accounts.requested import plain_unit, words_of
 from dp_core.kernel.document import (
     A_ROW,
     NAME,
@@ -20,7 +20,7 @@ from tests.vectors.make import SEX, UNITS
 
 PERSON = ProtectedUnit("person", "id", 3, ("", "?"))
 DOCUMENT = PLAIN | {
-    "unit": PERSON.to_json(),
+    "unit": plain_unit(PERSON),
     "dependents": [{"column": SEX | {"name": "mr"}, "source": "sex", "codes": [0, 1], "cuts": []}],
     "extensions": ["indif", "r-score"],
 }
@@ -42,7 +42,7 @@ def test_a_complete_document_states_its_unit():
     ids=words_of,
 )
 def test_a_unit_comes_back_from_its_plain_values(unit):
-    assert protected_unit(unit.to_json()) == unit
+    assert protected_unit(plain_unit(unit)) == unit
 
 
 @pytest.mark.parametrize(
@@ -77,18 +77,18 @@ def test_a_unit_comes_back_from_its_plain_values(unit):
         ("stages", ["1/50"]),
         ("stages", {"one_way": "1/500", "measure": " 9/500"}),
         ("currency", {"kind": "zcdp", "limit": "1e3000000", "own_delta": "0"}),
-        ("unit", PERSON.to_json() | {"word": ["person"]}),
-        ("unit", PERSON.to_json() | {"link": "id"}),
+        ("unit", plain_unit(PERSON) | {"word": ["person"]}),
+        ("unit", plain_unit(PERSON) | {"link": "id"}),
         ("unit", None),
-        ("unit", PERSON.to_json() | {"most": 0}),
-        ("unit", PERSON.to_json() | {"most": 1001}),
-        ("unit", PERSON.to_json() | {"most": True}),
-        ("unit", PERSON.to_json() | {"identified_by": ""}),
-        ("unit", PERSON.to_json() | {"missing_values": ""}),
-        ("unit", PERSON.to_json() | {"word": "area"}),
-        ("unit", PERSON.to_json() | {"word": "household", "most": 21}),
-        ("unit", PERSON.to_json() | {"waves": ["2023", "2025"]}),
-        ("unit", PERSON.to_json() | {"weight": 1}),
+        ("unit", plain_unit(PERSON) | {"most": 0}),
+        ("unit", plain_unit(PERSON) | {"most": 1001}),
+        ("unit", plain_unit(PERSON) | {"most": True}),
+        ("unit", plain_unit(PERSON) | {"identified_by": ""}),
+        ("unit", plain_unit(PERSON) | {"missing_values": ""}),
+        ("unit", plain_unit(PERSON) | {"word": "area"}),
+        ("unit", plain_unit(PERSON) | {"word": "household", "most": 21}),
+        ("unit", plain_unit(PERSON) | {"waves": ["2023", "2025"]}),
+        ("unit", plain_unit(PERSON) | {"weight": 1}),
         ("more", 1),
         ("dependents", None),
         ("dependents", [{"column": SEX}]),
@@ -108,7 +108,7 @@ def test_a_document_with_a_wrong_value_is_refused(key, value):
 @pytest.mark.parametrize(("stated", "records"), [each[1:] for each in UNITS])
 def test_records_are_made_of_what_the_unit_protects(stated, records):
     unit = protected_unit(stated)
-    document = DOCUMENT | {"unit": unit.to_json(), "records": records}
+    document = DOCUMENT | {"unit": plain_unit(unit), "records": records}
     if unit.word == "household":
         names = ("tenure", "members", "sex", "other.sex")
         document |= {"columns": [SEX | {"name": name} for name in names]}
@@ -148,5 +148,5 @@ def test_a_document_without_a_key_is_refused(key):
 def test_the_hash_covers_every_value_and_no_order():
     same = dict(reversed(DOCUMENT.items()))
     assert document_hash(same) == document_hash(DOCUMENT)
-    other = DOCUMENT | {"unit": PERSON.to_json() | {"missing_values": [""]}}
+    other = DOCUMENT | {"unit": plain_unit(PERSON) | {"missing_values": [""]}}
     assert document_hash(other) != document_hash(DOCUMENT)

@@ -9,7 +9,6 @@ import pytest
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import (
     GRID,
-    MOST_BOXES,
     MOST_WEIGHT,
     BinnedCounts,
     BoxCounts,
@@ -23,6 +22,7 @@ from dp_core.kernel.questions.linear_questions import (
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.vetted import bounds, rebuilt, sum_from_json
 from dp_core.kernel.questions.whole_numbers import MOST_CELLS
+from dp_core.methods.parametric.dpcube import MOST_BOXES
 from dp_core.methods.parametric.efpa import kept_histogram
 from tests.dp_core.kernel.questions.neighbours import RELATIONS, random_rows, total
 
