@@ -30,7 +30,7 @@ from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.receipts import START
 from dp_core.plan.plan import Plan
 from tasks.ledger.database.ledger_tables import ENTRIES
-from tasks.ledger.database.transaction import _columns
+from tasks.ledger.database.sql_store import columns_of
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tests import postgres
@@ -61,7 +61,7 @@ def fold(ledger: Ledger) -> Fraction:
     found = Fraction(0)
     with ledger._database.reading() as rows:
         query = sa.select(ENTRIES.c.kind, ENTRIES.c.body).where(ENTRIES.c.account == "town")
-        for kind, text in rows.connection.execute(query.order_by(ENTRIES.c.position)):
+        for kind, text in rows.store.connection.execute(query.order_by(ENTRIES.c.position)):
             body = json.loads(text)
             if kind == "charge":
                 found += Fraction(body["cost"])
@@ -73,8 +73,8 @@ def plain_insert(ledger: Ledger, entries: list[Entry]) -> None:
     columns = [sa.Column(column.name, column.type) for column in ENTRIES.columns]
     table = sa.Table("plain", sa.MetaData(), *columns)
     with ledger._database.writing() as rows:
-        table.create(rows.connection, checkfirst=True)
-        rows.connection.execute(sa.insert(table), [_columns(entry) for entry in entries])
+        table.create(rows.store.connection, checkfirst=True)
+        rows.store.connection.execute(sa.insert(table), [columns_of(entry) for entry in entries])
 
 
 def measure(ledger: Ledger, plan: Plan, count: int) -> dict[str, str]:
@@ -164,14 +164,14 @@ def size_of(ledger: Ledger) -> float:
             query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
         else:
             query = "SELECT pg_database_size(current_database())"
-        return float(rows.connection.exec_driver_sql(query).scalar() or 0) / 1e6
+        return float(rows.store.connection.exec_driver_sql(query).scalar() or 0) / 1e6
 
 
 def machine(ledger: Ledger) -> str:
     """Return versions and machine in one line."""
     with ledger._database.reading() as rows:
         word = "sqlite_version()" if ledger._database.dialect == "sqlite" else "version()"
-        version = str(rows.connection.exec_driver_sql(f"SELECT {word}").scalar())[:30]
+        version = str(rows.store.connection.exec_driver_sql(f"SELECT {word}").scalar())[:30]
     return (
         f"{ledger._database.dialect} {version}; SQLAlchemy {sa.__version__}, Python"
         f" {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores"

@@ -15,7 +15,8 @@ from dp_core.kernel.ledger.receipts import PUBLISHED, START, make_receipt
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import Plan
 from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
-from tasks.ledger.database.transaction import _columns, now
+from tasks.ledger.database.sql_store import columns_of
+from tasks.ledger.database.transaction import now
 from tasks.ledger.input_seals import seal
 from tasks.ledger.ledger import Ledger
 from tests.ledger_worker import named
@@ -78,7 +79,7 @@ class Filler:
         if kind in PUBLISHED:
             self._receipt = receipt.number, receipt.hash
         self._position, self._link = position, entry.link
-        self._rows.append(_columns(entry))
+        self._rows.append(columns_of(entry))
         return position
 
     def end_transaction(self) -> None:
@@ -117,6 +118,7 @@ class Filler:
                 "step": step.name,
                 "cost": str(step.cost),
                 "event": step.event.to_json(),
+                "asks": dict(step.asks),
             }
             self.add("charge", about="tables", key=key, body=body, **common)
         self.end_transaction()
@@ -132,8 +134,8 @@ class Filler:
     def write(self) -> None:
         """Put everything that was added into the database."""
         with self._ledger._database.writing() as rows:
-            rows.connection.execute(sa.insert(ENTRIES), self._rows)
-            rows.connection.execute(sa.insert(TOTALS), self._totals)
+            rows.store.connection.execute(sa.insert(ENTRIES), self._rows)
+            rows.store.connection.execute(sa.insert(TOTALS), self._totals)
         self._rows, self._totals = [], []
 
 

@@ -241,8 +241,7 @@ def _approval(ledger: Ledger, reservation: Reservation) -> dict[str, Any] | None
     gate = ledger.gate(reservation)
     if gate == Gate():
         return None
-    kinds = ("look", "decide")
-    found = ledger.entries(kinds=kinds, reservation=reservation.position)
+    found = ledger.entries(kinds=("look", "decide"), reservation=reservation.position)
     said = [{"day": one.receipt.at, "kind": one.kind, **one.body} for one in found]
     return {
         "held": gate.held,

@@ -13,7 +13,6 @@ from pathlib import Path
 
 PIPELINE = frozenset(
     (
-        "alembic",
         "dask",
         "distributed",
         "fastapi",

@@ -5,6 +5,6 @@ the kernel, which charges, draws and stores. Prefect's process holds a `Client`,
 
 Read `messages` first: the closed list of what crosses. `frames` carries a message, `plain_values`
 writes requests and receipts as plain values. `host` answers messages with `confidential_run` and
-`file_work`; `process` starts it, and `confinement` gives up what it does not need. `client` is the other side: it
-imports none of these. This room may import what reads the data.
+`file_work`; `process` starts it, and `confinement` gives up what it does not need. `client` is the
+other side: it imports none of these. This room may import what reads the data.
 """

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from dp_core.tables.coarse_counter import CoarseCounter
 from tasks.confidential import file_work
 from tasks.confidential.confidential_run import ConfidentialRun
 from tasks.confidential.frames import Blocks, Malformed
-from tasks.confidential.messages import REQUESTS, VERSION, checked, error_message
+from tasks.confidential.messages import REQUESTS, VERSION, Codes, checked, error_message
 from tasks.confidential.plain_values import (
     KeptParts,
     receipt_values,
@@ -36,13 +36,13 @@ Reply = tuple[dict[str, Any], Blocks]
 Tell = Callable[[Mapping[str, Any]], None]
 """Sends a notice to the client."""
 
-STORED, FINAL, COARSE = "stored", "final", "coarse"
-"""The codes that a question is about: as they are stored, with the privately chosen bins and
-levels, or in the schema's bins instead of positions on a method's grid."""
-
 
 class Host:
-    """Answers the messages of one client, about one release."""
+    """Answers the messages of one client, about one release.
+
+    Attributes:
+        clustered: Called before a cluster is connected or started; does nothing by default.
+    """
 
     def __init__(self, tell: Tell) -> None:
         """Wait for messages.
@@ -51,9 +51,11 @@ class Host:
             tell: Sends a notice to the client.
         """
         self._tell = tell
+        self.clustered: Callable[[], object] = lambda: None
         self._until_the_end = ExitStack()
         self._dask: Any = None
         self._run: ConfidentialRun | None = None
+        self._identified = False
         self._grants: dict[str, StageGrant] = {}
         self._kept = KeptParts()
 
@@ -94,6 +96,7 @@ class Host:
         self._until_the_end.close()
 
     def _cluster(self, address: str | None, spec: str) -> dict[str, Any]:
+        self.clustered()
         asked = load_spec(Path(spec)).dask if address is None else None
         self._dask = self._until_the_end.enter_context(dask_client(address, asked))
         security: dict[str, Any] = {}
@@ -140,21 +143,30 @@ class Host:
             raise Malformed("No release is open.")
         return self._run
 
+    @property
+    def _bound(self) -> ConfidentialRun:
+        # privacy: codes of an earlier process are those of the input that the ledger has bound.
+        if not self._identified:
+            raise Malformed("The input is not identified yet.")
+        return self._opened
+
     def _work(self, stage: str) -> dict[str, Any]:
-        run, work = self._opened, file_work.WORK.get(stage)
+        run = self._opened if stage == "identify" else self._bound
+        work = file_work.WORK.get(stage)
         if work is None:
             raise Malformed(f"No stage {stage!r:.40} reads the file.")
         ended = attempt(stage, lambda: work(run), run)
         if isinstance(ended, BadInput) and not isinstance(ended, DataRefused) and run.began_attempt:
             # Of an attempt that another process began, it is not known what was seen.
             run.judge("unreadable")
+        self._identified |= stage == "identify" and ended is None
         return _done() if ended is None else error_message(ended)
 
     def _readable(self) -> dict[str, Any]:
         return _done(file_work.readable(self._opened))
 
     def _grant(self, stage: str) -> dict[str, Any]:
-        run = self._opened
+        run = self._bound
         given = run.writer.grant(run.reservation, run.planned.hash, stage)
         self._grants[stage] = given
         return {"type": "granted", "grant": stage_grant_values(given)}
@@ -177,7 +189,7 @@ class Host:
         return {"type": "rows", "rows": found}
 
     def _compare(self, records: int) -> dict[str, Any]:
-        run = self._opened
+        run = self._bound
         ended = attempt("check", lambda: file_work.compare(run, records), run)
         return _done() if ended is None else error_message(ended)
 
@@ -194,15 +206,15 @@ class Host:
 
     def _kernel(self, stage: str, codes: str) -> Kernel:
         """Return the kernel about one kind of codes, which charges under a stage's grant."""
-        run, grant = self._opened, self._grants.get(stage)
+        run, grant = self._bound, self._grants.get(stage)
         if grant is None:
             raise Malformed(f"Stage {stage!r:.40} has no grant.")
-        if codes == STORED:
-            return run.stored_kernel(grant)
-        if codes == FINAL or (codes == COARSE and run.schema.coarse is None):
-            return run.kernel(grant)
-        if codes != COARSE:
+        if codes not in get_args(Codes):
             raise Malformed(f"No codes are called {codes!r:.40}.")
+        if codes == "stored":
+            return run.stored_kernel(grant)
+        if codes == "final" or run.schema.coarse is None:
+            return run.kernel(grant)
         # The schema's bins instead of grid positions; each row is in one cell of each table.
         coarsening = Coarsening(run.schema)
         counter = CoarseCounter(run.counter, coarsening)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import NoneType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dp_core import errors
 from dp_core.errors import ReleaseError
@@ -18,6 +18,10 @@ from tasks.confidential.frames import Malformed
 
 VERSION = 1
 """Version of the protocol; both sides have the same."""
+
+Codes: TypeAlias = Literal["stored", "final", "coarse"]
+"""The codes that a question is about: as they are stored, with the privately chosen bins and
+levels, or in the schema's bins instead of positions on a method's grid."""
 
 Kinds: TypeAlias = tuple[type, ...]
 Fields: TypeAlias = Mapping[str, Kinds]

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +31,11 @@ from tasks.run.home_folder import home, state_folder
 from tasks.support.forked_process import can_fork, fork
 from tasks.support.process_environment import environment
 
+PROGRAM = ("-m", "tasks.confidential.process")
+"""What a new interpreter runs."""
+_PATIENCE = 30.0
+"""Seconds in which a process that is to end may close the cluster that it started."""
+_STEP = 0.02  # seconds between two looks at a process that is to end
 _MOST_ERRORS = 1 << 16
 
 
@@ -63,12 +69,13 @@ def start(*, confined: bool) -> Started:
         )
         its.close()
 
-        def wait() -> int:
-            return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+        def ended() -> int | None:
+            found, status = os.waitpid(number, os.WNOHANG)
+            return os.waitstatus_to_exitcode(status) if found else None
 
     else:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", __spec__.name, str(its.fileno()), str(confined)],
+            [sys.executable, "-P", *PROGRAM, str(its.fileno()), str(confined)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
@@ -77,13 +84,16 @@ def start(*, confined: bool) -> Started:
             start_new_session=True,  # Ctrl-C is for the client, which reports the end
         )
         its.close()
-        number, wait = child.pid, child.wait
+        number, ended = child.pid, child.poll
 
     def end() -> tuple[int, str]:
         mine.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(number, signal.SIGKILL)
-        code = wait()
+        until = time.monotonic() + _PATIENCE
+        while (code := ended()) is None:
+            late = time.monotonic() > until
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL if late else signal.SIGTERM)
+            time.sleep(_STEP)
         with errors:
             errors.seek(max(0, errors.seek(0, os.SEEK_END) - _MOST_ERRORS))
             return code, errors.read().decode(errors="replace")
@@ -98,6 +108,7 @@ def serve(connection: socket.socket, *, confined: bool) -> None:
         connection: The process's end.
         confined: Whether to give up the network, other programs, and writing outside the home.
     """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     give_up_dumps()
     if confined:
         write_only_below(_written())
@@ -113,7 +124,9 @@ def serve(connection: socket.socket, *, confined: bool) -> None:
         send(connection, notice)
 
     host = Host(tell)
-    with contextlib.suppress(Gone, Malformed):
+    # It ends at once, whatever it computes; but one with a cluster closes that first.
+    host.clustered = partial(signal.signal, signal.SIGTERM, _leave)
+    with contextlib.closing(host), contextlib.suppress(Gone, Malformed):
         while True:
             reply, blocks = host.answer(*receive(connection))
             # privacy: nothing leaves that is not on the list.
@@ -131,13 +144,19 @@ def _written() -> list[Path]:
     return [home(), state_folder(), *at, *caches, Path(os.devnull)]
 
 
+def _leave(*_: object) -> None:
+    """End in order, once."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
+
+
 def _end_with(connection: socket.socket) -> None:
     """End this process when the client is gone, whatever it computes."""
     closed = select.poll()
     # Linux alone tells when the other side has closed; elsewhere the next message does.
     closed.register(connection, getattr(select, "POLLRDHUP", select.POLLHUP))
     closed.poll()
-    os._exit(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

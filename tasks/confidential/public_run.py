@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,8 @@ from dp_core.kernel.requests import Facts, Request
 from dp_core.policies.stage_grant import StageGrant
 from dp_core.schema.grid import Coarsening
 from tasks.confidential.client import Client
+from tasks.confidential.messages import Codes
 from tasks.run.release_run import Run
-
-Codes: TypeAlias = Literal["stored", "final", "coarse"]
-"""The codes that a question is about: as they are stored, with the privately chosen bins and
-levels, or in the schema's bins instead of positions on a method's grid."""
 
 
 @dataclass(eq=False, repr=False)

@@ -31,8 +31,8 @@ from dp_core.policies.tried_schemas import TriedSchemas, tried_schemas
 from dp_core.schema.definition import Schema
 from tasks.ledger.accounts import Account, read_account
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
-from tasks.ledger.database.ledger_database import Database
-from tasks.ledger.database.transaction import Transaction, valid_keys
+from tasks.ledger.database.ledger_database import Database, reads
+from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.reservation_check import (
     check_new_attempt,
     open_in_words,
@@ -40,6 +40,17 @@ from tasks.ledger.reservation_check import (
     tried_parts,
 )
 from tasks.support.budget_refusals import show
+
+
+def new_attempts(book: Transaction, name: str) -> int:
+    """Return the number of attempts that an account and its family may begin now."""
+    found = attempts_of_family(book, name)
+    return max(0, MOST_REFUSED - found.recent - found.open)
+
+
+def schemas_tried(book: Transaction, name: str) -> TriedSchemas:
+    """Return the schemas that the family of an account has tried on its data."""
+    return tried_schemas(book, name, book.today())
 
 
 class Decisions:
@@ -280,55 +291,15 @@ class Decisions:
         """
         with self._database.writing() as book:
             read_account(book, name)
-            in_family = attempts_of_family(book, name)
-            others = refused_in_family(book, name)
-            if tried_schemas(book, name, book.today()).is_full:
-                book.append("allow-retry", account=name, body={"by": by, "reason": reason})
-                return attempts_of(book, name)
-            if in_family.is_full and others and name not in others:
-                raise BadInput(
-                    f"No attempt on account {name!r} was refused since further ones were last"
-                    f" allowed; in its family these have refused attempts: {', '.join(others)}."
-                    f" Type `dp-release ledger allow-retry {next(iter(others))} --by NAME --reason"
-                    " TEXT`."
-                )
-            if in_family.is_full and not others:
-                raise BadInput(
-                    f"The data have refused no attempt on account {name!r} since further ones were"
-                    f" last allowed, so there is nothing to allow. {open_in_words(book, name)}"
-                )
-            if not in_family.is_full:
-                raise BadInput(
-                    f"Refused attempts have not stopped account {name!r}, so there is nothing to"
-                    f" allow; `dp-release ledger show {name}` shows how many there were."
-                )
+            if not schemas_tried(book, name).is_full:
+                _require_stopped(book, name)
             book.append("allow-retry", account=name, body={"by": by, "reason": reason})
             return attempts_of(book, name)
 
-    def new_attempts(self, name: str) -> int:
-        """Return the number of attempts that an account and its family may begin now."""
-        with self._database.reading() as book:
-            found = attempts_of_family(book, name)
-            return max(0, MOST_REFUSED - found.recent - found.open)
-
-    def tried_schemas(self, name: str) -> TriedSchemas:
-        """Return the schemas that the family of an account has tried on its data."""
-        with self._database.reading() as book:
-            return tried_schemas(book, name, book.today())
-
-    def attempts(self, name: str) -> Attempts:
-        """Return the attempts of an account to use its data, and how many the data refused."""
-        with self._database.reading() as book:
-            return attempts_of(book, name)
-
-    def account(self, name: str) -> Account:
-        """Return an account with its balance.
-
-        Raises:
-            BadInput: if there is no such account.
-        """
-        with self._database.reading() as book:
-            return read_account(book, name)
+    new_attempts = reads(new_attempts)
+    tried_schemas = reads(schemas_tried)
+    attempts = reads(attempts_of)
+    account = reads(read_account)
 
     # -- plans
 
@@ -491,20 +462,18 @@ class Decisions:
             BadInput: if the key is known already, `replaces` is not a valid key, or the ledger has
                 keys and this process has none of them.
         """
-        database = self._database
-        with database.reading() as book:
+        with self._database.writing() as book:
             known = [entry.body for entry in book.find(kinds=("key",))]
-        first = not known
-        if any(body["fingerprint"] == signer.fingerprint for body in known):
-            raise BadInput(f"The ledger knows key {signer.fingerprint} already; make a new one.")
-        if replaces is not None and replaces not in valid_keys(known):
-            raise BadInput(
-                f"Key {replaces} does not sign this ledger, so it cannot be replaced;"
-                f" these do: {', '.join(sorted(valid_keys(known))) or 'none'}."
-            )
-        if first:
-            database = Database(database.url, signer, database.anchor)
-        with database.writing() as book:
+            valid = book.valid_keys()
+            if any(body["fingerprint"] == signer.fingerprint for body in known):
+                raise BadInput(
+                    f"The ledger knows key {signer.fingerprint} already; make a new one."
+                )
+            if replaces is not None and replaces not in valid:
+                raise BadInput(
+                    f"Key {replaces} does not sign this ledger, so it cannot be replaced;"
+                    f" these do: {', '.join(sorted(valid)) or 'none'}."
+                )
             body: dict[str, object] = {
                 "public_key": signer.public,
                 "fingerprint": signer.fingerprint,
@@ -513,7 +482,9 @@ class Decisions:
                 "reason": reason,
             }
             # The new key signs the history so far, so trusting it does not require the old key.
-            body["proof"] = signer.sign(key_proof(body, book.link()))
+            body["proof"] = signer.sign(key_proof(body, book.head().link))
+            if not known:
+                book.signer = signer
             book.append("key", about=signer.fingerprint, body=body)
 
 
@@ -522,6 +493,27 @@ def _open_account(book: Transaction, name: str) -> Account:
     if account.charter.closed:
         raise BadInput(f"Account {name!r} is closed and cannot be changed.")
     return account
+
+
+def _require_stopped(book: Transaction, name: str) -> None:
+    """Raise BadInput unless refused attempts on an account have stopped it."""
+    if not attempts_of_family(book, name).is_full:
+        raise BadInput(
+            f"Refused attempts have not stopped account {name!r}, so there is nothing to allow;"
+            f" `dp-release ledger show {name}` shows how many there were."
+        )
+    others = refused_in_family(book, name)
+    if not others:
+        raise BadInput(
+            f"The data have refused no attempt on account {name!r} since further ones were last"
+            f" allowed, so there is nothing to allow. {open_in_words(book, name)}"
+        )
+    if name not in others:
+        raise BadInput(
+            f"No attempt on account {name!r} was refused since further ones were last allowed; in"
+            f" its family these have refused attempts: {', '.join(others)}. Type `dp-release ledger"
+            f" allow-retry {next(iter(others))} --by NAME --reason TEXT`."
+        )
 
 
 def _check_above(book: Transaction, name: str, neighbours: Neighbours, unit: str) -> None:

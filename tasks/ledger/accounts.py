@@ -101,21 +101,59 @@ def account_names(book: Transaction) -> list[str]:
     return [entry.receipt.account for entry in book.find(kinds=("open",))]
 
 
+def read_lineage(book: Transaction, name: str) -> tuple[Charter, ...]:
+    """Return the terms of an account and of every account above it, the nearest first.
+
+    Raises:
+        BadInput: if there is no such account.
+    """
+    found = lineage(book, name)
+    if not found:
+        raise BadInput(no_account(account_names(book), name), row="no-account")
+    return found
+
+
 def read_account(book: Transaction, name: str) -> Account:
     """Return an account with its balance.
 
     Raises:
         BadInput: if there is no such account.
     """
-    accounts = lineage(book, name)
-    if not accounts:
-        raise BadInput(no_account(account_names(book), name), row="no-account")
-    charter, today = accounts[0], book.today()
+    accounts, today = read_lineage(book, name), book.today()
+    charter = accounts[0]
     left = room_on(book, charter, today)
     others = [Above(above.name, above.terms, room_on(book, above, today)) for above in accounts[1:]]
     less = [other for other in others if _leaves_less(other, charter.terms, left)]
     least = min(less, key=lambda other: epsilon_of(other.terms, other.left), default=None)
     return Account(charter, balance(book, name), left, least, today)
+
+
+def find_account(book: Transaction, name: str) -> Account | None:
+    """Return an account with its balance; None if it does not exist."""
+    return None if book.charter(name) is None else read_account(book, name)
+
+
+def all_accounts(book: Transaction) -> tuple[Account, ...]:
+    """Return every account, in the order of their opening."""
+    return tuple(read_account(book, name) for name in account_names(book))
+
+
+def paying_accounts(book: Transaction, name: str) -> tuple[Account, ...]:
+    """Return an account and every account above it, the nearest first.
+
+    Raises:
+        BadInput: if there is no such account.
+    """
+    return tuple(read_account(book, charter.name) for charter in read_lineage(book, name))
+
+
+def covered_accounts(book: Transaction, name: str) -> tuple[str, ...]:
+    """Return the names of an account and of all accounts within it, at any depth.
+
+    Raises:
+        BadInput: if there is no such account.
+    """
+    return tuple(subtree(book, read_lineage(book, name)[0].name))
 
 
 def _leaves_less(above: Above, terms: Terms, left: Amount) -> bool:
@@ -125,11 +163,16 @@ def _leaves_less(above: Above, terms: Terms, left: Amount) -> bool:
     return epsilon_of(above.terms, above.left) < epsilon_of(terms, left)
 
 
-def read_uses(book: Transaction, account: Account) -> tuple[Used, ...]:
-    """Return the amount that every release took of an account, in the order of reservation."""
+def read_uses(book: Transaction, name: str) -> tuple[Used, ...]:
+    """Return the amount that every release took of an account, in the order of reservation.
+
+    Raises:
+        BadInput: if there is no such account.
+    """
+    charter = read_lineage(book, name)[0]
     found: list[tuple[int, Used]] = []
-    for promise, settlement in book.promises_of(subtree(book, account.name)):
-        amount = taken(book, account.charter, promise, settlement)
+    for promise, settlement in book.promises_of(subtree(book, name)):
+        amount = taken(book, charter, promise, settlement)
         outcome = "reserved" if settlement is None else str(settlement.body["outcome"])
         epsilon, delta = promise.epsilon, promise.delta
         if outcome == "returned":
@@ -165,7 +208,7 @@ def read_recent_uses(book: Transaction, charter: Charter, most: int) -> list[Rec
     found: list[RecentUse] = []
     for entry in sorted(entries, key=lambda entry: entry.position, reverse=True):
         promise = promise_of(entry.position, entry.receipt)
-        end = book.latest(kinds=("settle",), reservation=entry.position)
+        end = book.settlement_of(entry.position)
         amount = taken(book, charter, promise, end.receipt if end else None)
         if amount != NOTHING:
             found.append(RecentUse(promise.release, amount, promise.day, end is not None))
@@ -188,10 +231,7 @@ def read_balances(
     Raises:
         BadInput: if there is no such account, or one of them cannot be restated.
     """
-    accounts = lineage(book, name)
-    if not accounts:
-        raise BadInput(no_account(account_names(book), name), row="no-account")
-    today = book.today()
+    accounts, today = read_lineage(book, name), book.today()
     return tuple(
         standing(book, charter, today)
         if composition is None or composition == charter.terms.composition

@@ -12,18 +12,15 @@ import hashlib
 import json
 import os
 import socket
-import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import psutil
-import sqlalchemy as sa
 
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.kernel.canonical import canonical_json
-from tasks.ledger.database.ledger_tables import LEASES
+from tasks.ledger.database.ledger_store import StoredLease
 from tasks.ledger.database.transaction import Transaction, now
 
 LIFETIME_MS = 60_000
@@ -93,19 +90,14 @@ def acquire(book: Transaction, release: str, holder: Holder) -> Lease:
     Raises:
         StageFailed: if another process holds it.
     """
-    found = _find(book, release)
-    if found is not None and found.expires > _clock(book):
+    found, clock = _find(book, release), book.store.clock()
+    if found is not None and found.expires > clock:
         other = _holder(release, found.holder)
         if not is_gone(other):
-            raise StageFailed(_busy(release, other, found.expires - _clock(book)), row="at-work")
-    fence = found.fence + 1 if found is not None else 1
-    values = _sealed(release, fence, _text(holder), _clock(book) + LIFETIME_MS)
-    if found is None:
-        statement: Any = sa.insert(LEASES).values(**values)
-    else:
-        statement = sa.update(LEASES).where(LEASES.c.release == release).values(**values)
-    book.connection.execute(statement)
-    return Lease(release, fence, holder)
+            raise StageFailed(_busy(release, other, found.expires - clock), row="at-work")
+    lease = Lease(release, found.fence + 1 if found is not None else 1, holder)
+    _store(book, lease, clock + LIFETIME_MS)
+    return lease
 
 
 def held(book: Transaction, release: str, fence: int) -> Lease:
@@ -150,22 +142,20 @@ def renew(book: Transaction, lease: Lease) -> None:
         StageFailed: if another process took over.
     """
     require(book, lease)
-    _set_expiry(book, lease, _clock(book) + LIFETIME_MS)
+    _store(book, lease, book.store.clock() + LIFETIME_MS)
 
 
 def give_up(book: Transaction, lease: Lease) -> None:
     """Free the lease at once, unless another process took it over."""
     if _is_current(book, lease):
-        _set_expiry(book, lease, 0)
+        _store(book, lease, 0)
 
 
 def holder_of(book: Transaction, release: str) -> Holder | None:
     """Return the process that works on a release, None if there is none."""
-    found = _find(book, release)
-    if found is None or found.expires <= _clock(book):
-        return None
-    holder = _holder(release, found.holder)
-    return None if is_gone(holder) else holder
+    found = _running(book, release)
+    holder = None if found is None else _holder(release, found.holder)
+    return None if holder is None or is_gone(holder) else holder
 
 
 def ends(book: Transaction, release: str) -> str | None:
@@ -173,8 +163,8 @@ def ends(book: Transaction, release: str) -> str | None:
 
     The time is in UTC, ISO 8601, to the second.
     """
-    found = _find(book, release)
-    if found is None or found.expires <= _clock(book):
+    found = _running(book, release)
+    if found is None:
         return None
     return datetime.fromtimestamp(found.expires / 1000, UTC).isoformat(timespec="seconds")
 
@@ -185,48 +175,42 @@ def check_leases(book: Transaction) -> None:
     Raises:
         LedgerCorrupt: if a lease was changed.
     """
-    for row in book.connection.execute(sa.select(LEASES).order_by(LEASES.c.release)):
-        _require_sealed(row)
+    for found in book.store.leases():
+        _require_sealed(found)
 
 
 def lease_seal(release: str, fence: int, holder: str, expires: int) -> str:
-    """Return the checksum of a lease, in hex; for the arguments see `Lease` and the table.
+    """Return the checksum of a lease, in hex; for the arguments see `StoredLease`.
 
     Leases are renewed in place, so the chain of the entries cannot cover them.
     """
     return hashlib.sha256(canonical_json([release, fence, holder, expires])).hexdigest()
 
 
-def _sealed(release: str, fence: int, holder: str, expires: int) -> dict[str, object]:
-    seal = lease_seal(release, fence, holder, expires)
-    return {
-        "release": release,
-        "fence": fence,
-        "holder": holder,
-        "expires": expires,
-        "seal": seal,
-    }
-
-
-def _require_sealed(row: Any) -> None:
+def _require_sealed(found: StoredLease) -> None:
     try:
-        intact = row.seal == lease_seal(row.release, row.fence, row.holder, row.expires)
+        seal = lease_seal(found.release, found.fence, found.holder, found.expires)
     except (TypeError, ValueError):
-        intact = False
-    if not intact:
-        raise _changed(row.release)
+        seal = ""
+    if found.seal != seal:
+        raise _changed(found.release)
 
 
 def _changed(release: object) -> LedgerCorrupt:
     return LedgerCorrupt(f"The lease of release {release!r:.80} was changed.", row="ledger-changed")
 
 
-def _find(book: Transaction, release: str) -> Any:
-    query = sa.select(LEASES).where(LEASES.c.release == release)
-    found = book.connection.execute(query).first()
+def _find(book: Transaction, release: str) -> StoredLease | None:
+    found = next(iter(book.store.leases(release)), None)
     if found is not None:
         _require_sealed(found)
     return found
+
+
+def _running(book: Transaction, release: str) -> StoredLease | None:
+    """Return the lease of a release; None if it has none, or one that expired."""
+    found = _find(book, release)
+    return None if found is None or found.expires <= book.store.clock() else found
 
 
 def _is_current(book: Transaction, lease: Lease) -> bool:
@@ -236,19 +220,9 @@ def _is_current(book: Transaction, lease: Lease) -> bool:
     return found is not None and (found.fence, found.holder) == (lease.fence, _text(lease.holder))
 
 
-def _set_expiry(book: Transaction, lease: Lease, expires: int) -> None:
-    values = _sealed(lease.release, lease.fence, _text(lease.holder), expires)
-    book.connection.execute(
-        sa.update(LEASES).where(LEASES.c.release == lease.release).values(**values)
-    )
-
-
-def _clock(book: Transaction) -> int:
-    """Return milliseconds since 1970, by the clock of the database server if there is one."""
-    if book.connection.dialect.name == "postgresql":
-        query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-        return int(book.connection.exec_driver_sql(query).scalar() or 0)
-    return time.time_ns() // 1_000_000
+def _store(book: Transaction, lease: Lease, expires: int) -> None:
+    values = lease.release, lease.fence, _text(lease.holder), expires
+    book.store.set_lease(StoredLease(*values, seal=lease_seal(*values)))
 
 
 def is_gone(holder: Holder) -> bool:

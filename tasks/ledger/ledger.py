@@ -18,14 +18,13 @@ from dp_core.policies.all_policies import POLICIES
 from tasks.ledger import leases
 from tasks.ledger.account_decisions import Decisions
 from tasks.ledger.anchors.adoption import Adopted, adopt
-from tasks.ledger.database.ledger_database import Damaged
-from tasks.ledger.database.transaction import known_signer, valid_keys
+from tasks.ledger.database.database_errors import Damaged
+from tasks.ledger.database.transaction import known_signer
 from tasks.ledger.input_seals import is_sealed
-from tasks.ledger.leases import check_leases
 from tasks.ledger.ledger_reader import LedgerReader
 from tasks.ledger.public_declarations import PublicDeclarations
 from tasks.ledger.release_writer import ReleaseWriter, leased
-from tasks.ledger.reservation_check import check_affordable, check_opening
+from tasks.ledger.reservation_check import check_opening, check_reservation
 from tasks.ledger.reservation_entries import reserve
 from tasks.ledger.reservations import Reservation, continued
 
@@ -56,7 +55,7 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
         with self._database.reading() as book:
             try:
                 if continued(book, plan) is None:
-                    check_affordable(book, plan)
+                    check_reservation(book, plan, approved=False)
             except (BadInput, BudgetRefused) as error:
                 return error
         return None
@@ -117,7 +116,7 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
             BadInput: if the ledger has keys and this process has none of them.
         """
         with self._database.reading() as book:
-            valid = valid_keys([entry.body for entry in book.find(kinds=("key",))])
+            valid = book.valid_keys()
         if not valid:
             return None
         signer = known_signer(self._database.signer, valid)
@@ -162,6 +161,6 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
         if found.entries < total:
             raise LedgerCorrupt(f"Entry {found.entries + 1} of the ledger is missing.")
         with self._database.reading() as book:
-            book.check_file()
-            check_leases(book)
+            book.store.check()
+            leases.check_leases(book)
         return found

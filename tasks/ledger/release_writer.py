@@ -19,12 +19,12 @@ from dp_core.kernel.ledger.entries import Entry, charge_key
 from dp_core.kernel.ledger.running_totals import use
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import Plan
-from dp_core.policies.approval import ENDS, Cause, Decision, Gate, gate_of
+from dp_core.policies.approval import ENDS, Cause, Decision, Gate
 from dp_core.policies.approved_plans import barred_by
 from dp_core.policies.refused_attempts import Verdict, examination_of
 from dp_core.policies.stage_grant import PAYS, StageGrant
 from tasks.ledger import leases
-from tasks.ledger.database.ledger_database import Database
+from tasks.ledger.database.ledger_database import Database, reads
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.input_seals import is_sealed, seal
 from tasks.ledger.reservation_check import check_input_schema, check_new_attempt, check_opening
@@ -42,6 +42,7 @@ from tasks.ledger.reservations import (
     is_charged,
     planned,
     read_charges,
+    read_gate,
     read_reservation,
 )
 
@@ -67,15 +68,25 @@ class ReleaseWriter:
         self.release = lease.release
 
     @contextmanager
-    def _writing(self) -> Iterator[Transaction]:
+    def _writing(self, reservation: Reservation | None = None) -> Iterator[Transaction]:
+        """Provide the ledger in a write transaction under the lease.
+
+        Args:
+            reservation: Reservation that must be open; None (the default) without one.
+        """
         with self._database.writing() as book:
             leases.require(book, self.lease)
+            if reservation is not None:
+                require_open(book, reservation)
             yield book
 
     def require(self) -> None:
         """Raise StageFailed if another process took over the lease."""
         with self._database.reading() as book:
             leases.require(book, self.lease)
+
+    charges = reads(read_charges)
+    gate = reads(read_gate)
 
     def reservation(self) -> Reservation | None:
         """Return the latest reservation, None if there never was one."""
@@ -113,8 +124,7 @@ class ReleaseWriter:
             BudgetRefused: if the account must not make attempts until a person allows it.
             StageFailed: if too many of its attempts are open.
         """
-        with self._writing() as book:
-            require_open(book, reservation)
+        with self._writing(reservation) as book:
             state = examination_of(book, reservation.position)
             other_file = state == "refused" and is_charged(book, reservation)
             if state not in (None, "unreadable") and not other_file:
@@ -180,8 +190,7 @@ class ReleaseWriter:
         self, reservation: Reservation, input_hash: str, key: bytes, parts: Mapping[str, str]
     ) -> bool:
         """Bind the input; return whether it is the one that was bound before, or the first."""
-        with self._writing() as book:
-            require_open(book, reservation)
+        with self._writing(reservation) as book:
             mine = book.latest(kinds=("input",), reservation=reservation.position)
             # privacy: under another key the same data have another hash.
             known = mine or book.latest(kinds=("input",))
@@ -346,8 +355,7 @@ class ReleaseWriter:
                 before is not committed.
         """
         check_steps(reservation.currency, steps)
-        with self._writing() as book:
-            require_open(book, reservation)
+        with self._writing(reservation) as book:
             mine = self._bound_input(book, reservation)
             old = read_charges(book, reservation, batch)
             if old:
@@ -390,8 +398,7 @@ class ReleaseWriter:
         Raises:
             StageFailed: after too many draws, or if the result was committed.
         """
-        with self._writing() as book:
-            require_open(book, reservation)
+        with self._writing(reservation) as book:
             charges = read_charges(book, reservation, batch)
             if not charges:
                 raise ValueError(f"{batch!r} was not charged.")
@@ -413,15 +420,9 @@ class ReleaseWriter:
                 body={"batch": batch, "attempt": draws + 1, "fence": self.lease.fence},
             )
 
-    def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:
-        """Return the charges of the release, or of one batch of it."""
-        with self._database.reading() as book:
-            return read_charges(book, reservation, batch)
-
     def commit(self, reservation: Reservation, batch: str, result: str) -> None:
         """Record the hash of a stored result, which binds it to the charges that paid for it."""
-        with self._writing() as book:
-            require_open(book, reservation)
+        with self._writing(reservation) as book:
             add(book, reservation, "commit", about=batch, body={"batch": batch, "result": result})
 
     def settle(
@@ -440,31 +441,25 @@ class ReleaseWriter:
             `Terms.spent` computes what is returned. It depends on the account's composition, the
             release's currency, and whether any result may have been seen.
         """
-        with self._writing() as book:
-            require_open(book, reservation)
+        with self._writing(reservation) as book:
             if outcome == "returned" and is_charged(book, reservation):
                 raise ValueError("A reservation with charges cannot be returned.")
-            self._end(book, reservation, outcome, stored=stored)
-            settled = read_reservation(book, reservation.release)
-        assert settled is not None
-        return settled
+            return self._end(book, reservation, outcome, stored=stored)
 
     def _end(
         self, book: Transaction, reservation: Reservation, outcome: str, *, stored: bool
-    ) -> None:
+    ) -> Reservation:
         used = use(book, reservation.position)
         mine = book.latest(kinds=("input",), reservation=reservation.position)
         # privacy: uncommitted results in another home may have been seen.
         elsewhere = mine is not None and mine.body["home"] != self.lease.holder.home
         seen = stored or used.results > 0 or (elsewhere and used.tally.charges > 0)
         add_settlement(book, reservation, outcome, seen=seen)
+        settled = read_reservation(book, reservation.release)
+        assert settled is not None
+        return settled
 
     # -- approval before publication
-
-    def gate(self, reservation: Reservation) -> Gate:
-        """Return the approval state of the release: hold, looks and decision."""
-        with self._database.reading() as book:
-            return gate_of(book, reservation.position)
 
     def await_approval(self, reservation: Reservation, cause: Cause, sets: Sequence[str]) -> Gate:
         """Record that the release awaits approval; nothing more is charged or drawn for it.
@@ -476,11 +471,10 @@ class ReleaseWriter:
             cause: Why a person must approve.
             sets: SHA-256 of each synthetic file that will be published.
         """
-        with self._writing() as book:
-            require_open(book, reservation)
-            if gate_of(book, reservation.position).held is None:
+        with self._writing(reservation) as book:
+            if read_gate(book, reservation).held is None:
                 add(book, reservation, "hold", body={"cause": cause, "sets": list(sets)})
-            return gate_of(book, reservation.position)
+            return read_gate(book, reservation)
 
     def look(self, *, by: str, reason: str) -> Gate:
         """Record a person's look at the internal files, before the program says where they are.
@@ -492,13 +486,13 @@ class ReleaseWriter:
             seen = read_reservation(book, self.release)
             if seen is None or seen.outcome == "returned":
                 raise BadInput(f"Release {self.release!r} measured nothing, so it has no report.")
-            if seen.outcome is None and gate_of(book, seen.position).held is None:
+            if seen.outcome is None and read_gate(book, seen).held is None:
                 raise BadInput(
                     f"Release {self.release!r} is not made yet, and a look could influence how it"
                     f" is made; finish it with `dp-release resume {self.release}`."
                 )
             add(book, seen, "look", body={"by": by, "reason": reason})
-            return gate_of(book, seen.position)
+            return read_gate(book, seen)
 
     def decide(
         self, reservation: Reservation, decision: Decision, *, by: str, reason: str
@@ -510,9 +504,8 @@ class ReleaseWriter:
         Raises:
             BadInput: if the release does not await approval.
         """
-        with self._writing() as book:
-            require_open(book, reservation)
-            if gate_of(book, reservation.position).held is None:
+        with self._writing(reservation) as book:
+            if read_gate(book, reservation).held is None:
                 raise BadInput(
                     f"Release {self.release!r} does not await approval, so there is nothing to"
                     f" decide; `dp-release status {self.release}` shows its state.",
@@ -520,10 +513,7 @@ class ReleaseWriter:
                 )
             body = {"decision": decision, "by": by, "reason": reason}
             add(book, reservation, "decide", body=body)
-            self._end(book, reservation, ENDS[decision], stored=True)
-            settled = read_reservation(book, reservation.release)
-        assert settled is not None
-        return settled
+            return self._end(book, reservation, ENDS[decision], stored=True)
 
 
 def _again(

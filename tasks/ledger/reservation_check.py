@@ -38,15 +38,20 @@ from tasks.support.budget_refusals import (
 )
 
 
-def check_reservation(book: Transaction, plan: Plan) -> None:
+def check_reservation(book: Transaction, plan: Plan, *, approved: bool = True) -> list[str]:
     """Check that every account that pays allows the plan today.
 
     Args:
         book: The ledger, inside the transaction that reserves the cost.
-        plan: The plan to reserve.
+        plan: The plan of a release that has no reservation.
+        approved: Whether accounts that require approved plans have approved it; by default they
+            must, and False checks it as if they had.
+
+    Returns:
+        The hashes of the parts of its schema, which count as tried; empty if it measures nothing.
 
     Raises:
-        BadInput: if `revises` names no finished release of the account.
+        BadInput: if `revises` or `measurements` names no finished release of the account.
         BudgetRefused: if there is no such account, if terms or balance do not allow it, or if the
             plan waits for approval.
     """
@@ -54,7 +59,7 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
     _check_revised(book, plan)
     _check_measurements(book, plan)
     for charter in accounts:
-        if charter.approved_only and not book.approved(plan.hash):
+        if approved and charter.approved_only and not book.approved(plan.hash):
             raise AwaitsApproval(
                 f"Account {charter.name!r} requires approved plans, and plan {plan.hash} of release"
                 f" {plan.spec.release!r} is not approved. After review, {charter.owner} can approve"
@@ -64,6 +69,7 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
     check_attempts(book, plan.spec.account)
     for charter in accounts:
         _check_room(book, charter, plan, accounts)
+    return [] if plan.spec.measurements else tried_parts(book, plan.spec.account, plan.spec.schema)
 
 
 def check_questions(charter: Charter, plan: Plan) -> None:
@@ -80,24 +86,6 @@ def check_questions(charter: Charter, plan: Plan) -> None:
             " that asks none, such as `method: mst` or `method: fixed`, or another account.",
             row="other-relation",
         )
-
-
-def check_affordable(book: Transaction, plan: Plan) -> None:
-    """Check that every account that pays would allow the plan today if it were approved.
-
-    Args:
-        book: The ledger.
-        plan: The plan of a release that has no reservation.
-
-    Raises:
-        BudgetRefused: if there is no such account, or if terms or balance do not allow it.
-    """
-    accounts = _paying(book, plan)
-    check_attempts(book, plan.spec.account)
-    if plan.spec.measurements is None:
-        tried_parts(book, plan.spec.account, plan.spec.schema)
-    for charter in accounts:
-        _check_room(book, charter, plan, accounts)
 
 
 def _paying(book: Transaction, plan: Plan) -> Sequence[Charter]:

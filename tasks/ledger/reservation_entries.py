@@ -16,11 +16,11 @@ from dp_core.kernel.ledger.running_totals import use
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.compiled_plan import compiled_document
 from dp_core.plan.plan import Plan
-from dp_core.policies.approval import gate_of, settled_with
+from dp_core.policies.approval import settled_with
 from dp_core.policies.refused_attempts import attempts_stated
 from tasks.ledger.database.transaction import Transaction
-from tasks.ledger.reservation_check import check_reservation, tried_parts
-from tasks.ledger.reservations import Reservation, continued, read_reservation
+from tasks.ledger.reservation_check import check_reservation
+from tasks.ledger.reservations import Reservation, continued, read_gate, read_reservation
 
 
 def reserve(book: Transaction, plan: Plan) -> Reservation:
@@ -34,8 +34,7 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
         # It is for another plan and has no charges. It must be ended, since a release can only
         # settle its latest reservation.
         add_settlement(book, earlier, "returned", seen=False)
-    check_reservation(book, plan)
-    parts = () if spec.measurements else tried_parts(book, spec.account, spec.schema)
+    parts = check_reservation(book, plan)
     book.append(
         "reserve",
         account=spec.account,
@@ -141,5 +140,5 @@ def add_settlement(
     body: dict[str, Any] = {"outcome": outcome, "spent": str(tally.cost), "seen": seen}
     body |= whereabouts(book, reservation.account)
     body |= attempts_stated(book, reservation.account)
-    body |= settled_with(gate_of(book, reservation.position))
+    body |= settled_with(read_gate(book, reservation))
     add(book, reservation, "settle", body=body)

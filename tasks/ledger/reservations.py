@@ -15,6 +15,7 @@ from dp_core.kernel.ledger.running_totals import use
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import Plan
+from dp_core.policies.approval import Gate, gate_of
 from tasks.ledger.database.transaction import Transaction
 
 
@@ -92,10 +93,15 @@ def read_reservation(book: Transaction, release: str) -> Reservation | None:
     found = book.latest(kinds=("reserve",), release=release)
     if found is None:
         return None
-    end = book.latest(kinds=("settle",), reservation=found.position)
+    end = book.settlement_of(found.position)
     promise = promise_of(found.position, found.receipt)
     values = {field.name: getattr(promise, field.name) for field in fields(Promise)}
     return Reservation(**values, link=found.link, outcome=str(end.body["outcome"]) if end else None)
+
+
+def read_gate(book: Transaction, reservation: Promise) -> Gate:
+    """Return the approval state of a release: hold, looks and decision."""
+    return gate_of(book, reservation.position)
 
 
 def is_charged(book: Transaction, reservation: Promise) -> bool:

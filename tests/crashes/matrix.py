@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 SEED = 3
 """Of the random delays; the noise has none."""
-CHECKED = "tasks.stages.check_quality."
-"""Module of the stage before the gate."""
+CHECKED = "tasks.confidential."
+"""Room of what the stage before the gate writes last: the comparison with the file."""
 TWICE = 3
 """Every so many kills the process that goes on is killed as well."""
 

@@ -154,7 +154,6 @@ _SURELY = (
     "flows.release",
     "flows.cli.actions.publication_decisions",
     "dp_core.bundle.verification.verify",
-    "alembic.command",
     "dask.threaded",
     "numba",
     "pandas",

@@ -14,6 +14,7 @@ import gc
 import importlib
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -80,12 +81,12 @@ class Sabotage:
         self.row = row
         self.job: str | None = None
         self.stage: str | None = None
-        self.fired = False
+        # Whether one of them failed, on either side.
+        self.fired = Path(os.environ["DP_RELEASE_HOME"], "fired")
 
-    def install(self) -> None:
-        from tasks.stages import stage_task
-
-        attempt = stage_task.attempt
+    def install(self, place: Any) -> None:
+        """Let them fail in the stages of a module, of Prefect's side or the confidential one."""
+        attempt = place.attempt
 
         def following(name: str, work: Any, run: Any) -> Any:
             self.stage = name
@@ -94,7 +95,7 @@ class Sabotage:
             finally:
                 self.stage = None
 
-        stage_task.attempt = following
+        place.attempt = following
         for path in dict.fromkeys(PLACES.values()):
             owner, name = _owner(path)
             setattr(owner, name, self._failing(path, getattr(owner, name)))
@@ -103,7 +104,7 @@ class Sabotage:
         def broken(*arguments: Any, **options: Any) -> Any:
             job = self.job
             if job and PLACES[job] == path and STAGES.get(job, job) == self.stage:
-                self.fired = True
+                self.fired.touch()
                 fail(self.row, interrupted=job == "interrupted")
             return work(*arguments, **options)
 
@@ -157,19 +158,38 @@ def main() -> None:
     from flows.cli.main import main as command
 
     sabotage = Sabotage(orders["row"])
-    sabotage.install()
+    from tasks.confidential import process
+    from tasks.stages import stage_task
+
+    sabotage.install(stage_task)
+    # The confidential process is another interpreter, which installs it too.
+    process.can_fork = lambda: False
+    process.PROGRAM = [Path(__file__).as_posix()]
     ended = []
     for job in orders["jobs"]:
-        sabotage.job, sabotage.fired = job["fails"], False
+        sabotage.job = job["fails"]
+        sabotage.fired.unlink(missing_ok=True)
+        os.environ["SABOTAGE"] = json.dumps([sabotage.job, sabotage.row])
         sys.argv = ["dp-release", *job["words"]]
         try:
             command()
         except SystemExit as end:
-            ended.append({"code": end.code, "fired": sabotage.fired})
+            ended.append({"code": end.code, "fired": sabotage.fired.exists()})
         sys.stdout.flush()
     leak(orders["leak"], orders["leaked_rows"])
     Path(orders["ended"]).write_text(json.dumps(ended))
 
 
+def serve() -> None:
+    """Be the confidential process of a job."""
+    from tasks.confidential import host, process
+
+    job, row = json.loads(os.environ["SABOTAGE"])
+    sabotage = Sabotage(row)
+    sabotage.job = job
+    sabotage.install(host)
+    process.serve(socket.socket(fileno=int(sys.argv[1])), confined=sys.argv[2] == str(True))
+
+
 if __name__ == "__main__":
-    main()
+    serve() if len(sys.argv) > 2 else main()

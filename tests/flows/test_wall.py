@@ -32,7 +32,7 @@ from dp_core.kernel.ledger import entries
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from flows.cli.actions import publication_decisions
 from tasks.ledger.anchors import ledger_anchor
-from tasks.ledger.database import ledger_database
+from tasks.ledger.database import sql_store
 from tasks.ledger.database import transaction as rows_module
 from tests.flows.conftest import STAGES, make_project, plainly, survey
 from tests.flows.linked_project import SHARES, linked_project, write_linked_spec, write_tables
@@ -87,8 +87,7 @@ def frozen(monkeypatch):
     monkeypatch.setattr(thresholds, "release", kept)
     monkeypatch.setattr(column_draws, "draw", drawn)
     monkeypatch.setattr(cell_draws, "draw", of_cells)
-    for module in (ledger_database, ledger_anchor):
-        monkeypatch.setattr(module, "place_of", lambda _connection: dict(PLACE))
+    monkeypatch.setattr(sql_store, "place_of", lambda _connection: dict(PLACE))
     monkeypatch.setattr(ledger_anchor, "site_of", lambda _file: {})
     monkeypatch.setattr(rows_module, "now", lambda: "2026-11-20T12:00:00+00:00")
     monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=1))

@@ -10,7 +10,6 @@ from tasks.ledger.anchors.anchor_notes import require_writable
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.anchors.machine_clock import in_words
 from tasks.ledger.database.ledger_database import Database
-from tasks.ledger.database.ledger_place import place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def adopt(database: Database, anchor: LedgerAnchor, *, by: str, reason: str) -> 
                 "The ledger has every noted entry and is where it was made or adopted, and the"
                 " clock did not jump ahead, so there is nothing to adopt."
             )
-        head, link = book.head()
+        head, link = book.head().position, book.head().link
         newest = found.newest
         noted = None if newest is None else newest.position
         behind: int | None = 0
@@ -78,7 +77,7 @@ def adopt(database: Database, anchor: LedgerAnchor, *, by: str, reason: str) -> 
                 "from": newest and {"position": newest.position, "link": newest.link},
                 "to": {"position": head, "link": link},
                 "behind": behind,
-                "place": place_of(book.connection),
+                "place": book.store.place(),
                 "elsewhere": found.elsewhere,
                 "replaced": list(found.replaced),
                 "closed": list(open_again),

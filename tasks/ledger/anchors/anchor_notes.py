@@ -31,7 +31,7 @@ from typing import TypeGuard
 
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json
-from tasks.ledger.database.ledger_place import Place
+from tasks.ledger.database.ledger_store import Place
 from tasks.support.run_folder import disk_errors
 
 HEAD = "ledger.head"

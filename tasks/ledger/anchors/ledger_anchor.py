@@ -29,14 +29,8 @@ from tasks.ledger.anchors.anchor_notes import (
     write_notes,
 )
 from tasks.ledger.anchors.machine_clock import LIMIT_S, clock_now, in_words, latest, offset_of
-from tasks.ledger.database.ledger_place import (
-    Place,
-    difference,
-    is_same_site,
-    place_of,
-    site_of,
-    sqlite_file,
-)
+from tasks.ledger.database.ledger_place import difference, is_same_site, site_of, sqlite_file
+from tasks.ledger.database.ledger_store import Place
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.leases import boot_id
 
@@ -118,24 +112,21 @@ class LedgerAnchor:
 
     # -- the methods that the database calls
 
-    def check_new(self, connection: sa.Connection | None = None) -> None:
+    def check_new(self, place: Place | None = None) -> None:
         """Refuse to make a ledger where a note records an earlier one that is gone.
 
         A damaged note of another ledger is passed over.
 
         Args:
-            connection: Connection to the empty database; None (the default) for an SQLite file that
-                does not exist yet.
+            place: Place of the empty database; None (the default) for an SQLite file that does not
+                exist yet.
 
         Raises:
             LedgerCorrupt: if a note in the state folder or the home knows a ledger at this site.
         """
         file = sqlite_file(self._url)
-        if file is not None:
-            now = site_of(file)
-        elif connection is not None:
-            now = place_of(connection)
-        else:
+        now = place if file is None else site_of(file)
+        if now is None:
             return
         for path in (*self._notes_outside(), self.home / HEAD):
             notes: Mapping[str, Note] = {}
@@ -252,7 +243,7 @@ class LedgerAnchor:
             files: The notes. They must be read before a read transaction begins; otherwise a later
                 write of another process is noted there and missing in the transaction.
         """
-        identity, (head, _) = book.identity(), book.head()
+        identity, head = book.identity(), book.head().position
         read = {path: notes or {} for path, notes in files.items()}
         noted = {path: notes[identity] for path, notes in read.items() if identity in notes}
         missing = tuple(
@@ -327,7 +318,7 @@ class LedgerAnchor:
             adopted: Replace later and damaged notes too; by default not.
             homes: Whether to write the note in the home; True by default.
         """
-        position, link = book.head()
+        position, link = book.head().position, book.head().link
         closed = tuple(sorted(found.closed | book.closed))
         clock = found.clock
         if (
@@ -359,9 +350,9 @@ class LedgerAnchor:
         if file is None:
             # A long process asks the server once; each opening of a ledger asks again.
             if self._place_in_cluster is None:
-                self._place_in_cluster = place_of(book.connection)
+                self._place_in_cluster = book.store.place()
             return self._place_in_cluster
-        found = place_of(book.connection)
+        found = book.store.place()
         found |= site_of(file)
         with suppress(OSError):
             return {**found, "device": file.stat().st_dev, "boot": boot_id()}

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from tasks.ledger.database.ledger_place import Place
+from tasks.ledger.database.ledger_store import Place
 from tasks.ledger.leases import boot_id
 
 LIMIT_S = 3_600
@@ -45,12 +45,6 @@ def latest(now: Place, noted: Iterable[Place]) -> Place | None:
 
 def in_words(seconds: int) -> str:
     """Return a time as whole days, or as whole hours if it is less than two days."""
-    number, unit = (
-        (seconds // 86_400, "days")
-        if seconds >= 2 * 86_400
-        else (
-            seconds // 3_600,
-            "hours",
-        )
-    )
-    return f"{number} {unit}" if number > 1 else f"{number} {unit[:-1]}"
+    size, unit = (86_400, "day") if seconds >= 2 * 86_400 else (3_600, "hour")
+    number = seconds // size
+    return f"{number} {unit}" + ("s" if number > 1 else "")

@@ -22,14 +22,12 @@ import ctypes
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import sqlalchemy as sa
 
-Place = Mapping[str, "str | int | None"]
-"""The properties of a place by name."""
+from tasks.ledger.database.ledger_store import Place
 
 _DIFFERENCES = {
     "machine": "it was made on another machine",

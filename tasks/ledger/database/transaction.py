@@ -1,160 +1,93 @@
-"""The ledger's entries inside one transaction: reading them, and appending new ones."""
+"""The ledger inside one transaction: what its entries say, and adding new ones.
+
+A `Transaction` computes everything from the entries and running totals of a store. It collects new
+entries, which it sees at once itself, and hands them to the store together.
+"""
 
 from __future__ import annotations
 
-import functools
-import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from itertools import chain
 from typing import Any
 
-import sqlalchemy as sa
-
-from dp_core.accounts.plain_entries import read_entry
 from dp_core.accounts.signatures import Signer, signed_message
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
 from dp_core.kernel.ledger.entries import Entry, make_entry, unique_key
 from dp_core.kernel.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
 from dp_core.kernel.ledger.rules import judged
 from dp_core.kernel.ledger.running_totals import reservation_total
 from dp_core.policies.all_policies import POLICIES
-from tasks.ledger.database.ledger_place import Place
-from tasks.ledger.database.ledger_tables import APPEND_ONLY, ENTRIES, TOTALS, refusals
-
-_TOGETHER = 500
-"""Number of running totals that one statement reads."""
-
-# Built once, because each statement is executed for every charge.
-_ADD = sa.insert(ENTRIES)
-_HAS = sa.select(ENTRIES.c.position).where(ENTRIES.c.key == sa.bindparam("wanted")).limit(1)
-_TOTAL = (
-    sa.select(TOTALS.c.value)
-    .where(TOTALS.c.subject == sa.bindparam("subject"))
-    .order_by(TOTALS.c.position.desc())
-    .limit(1)
-)
-_ADD_TOTALS = sa.insert(TOTALS)
-_LINK = sa.select(ENTRIES.c.link).where(ENTRIES.c.position == sa.bindparam("wanted"))
-_END = (
-    sa.select(ENTRIES.c.position, ENTRIES.c.link, ENTRIES.c.recorded)
-    .order_by(ENTRIES.c.position.desc())
-    .limit(1)
-)
-_NUMBER = (
-    sa.select(ENTRIES.c.number, ENTRIES.c.hash)
-    .where(ENTRIES.c.reservation == sa.bindparam("wanted"))
-    .order_by(ENTRIES.c.number.desc())
-    .limit(1)
-)
-
-
-@functools.cache
-def _finding(columns: tuple[str, ...], kinds: int, *, limited: bool) -> sa.Select[Any]:
-    """Return the statement of `Transaction.find`, built once for each set of criteria.
-
-    Args:
-        columns: Columns whose value is the parameter of the same name.
-        kinds: Number of kinds, the parameters `kind0`, `kind1`, ...; 0 for every kind.
-        limited: Whether to find the last entries only, as many as the parameter `last`.
-    """
-    query = sa.select(ENTRIES)
-    for name in columns:
-        query = query.where(ENTRIES.c[name] == sa.bindparam(name))
-    if kinds:
-        wanted: list[sa.BindParameter[str]] = [
-            sa.bindparam(f"kind{number}") for number in range(kinds)
-        ]
-        query = query.where(ENTRIES.c.kind.in_(wanted))
-    if limited:
-        return query.order_by(ENTRIES.c.position.desc()).limit(sa.bindparam("last"))
-    return query.order_by(ENTRIES.c.position)
+from tasks.ledger.database.ledger_store import Head, LedgerStore, Place, StoredTotal
 
 
 class Transaction:
-    """Entries and running totals inside one transaction; the database's `Book`."""
+    """The entries and running totals of a store, and new ones; the kernel's `Book`."""
 
-    def __init__(self, connection: sa.Connection, signer: Signer | None) -> None:
-        """Read and write through a connection that is inside a transaction.
+    def __init__(self, store: LedgerStore, signer: Signer | None = None) -> None:
+        """Read a store, and add to it.
 
         Args:
-            connection: Connection inside the transaction.
-            signer: Key that signs new entries; None without one.
+            store: The record inside the transaction.
+            signer: Key that signs new entries; None (the default) without one.
         """
-        self.connection = connection
-        self._signer = signer
-        self._written: dict[str, tuple[int, str]] = {}
-        self._last: tuple[int, str, str] | None = None
-        self._keys: set[str] | None = None
-        # Cached values stay valid, because no other process writes during this transaction.
+        self.store = store
+        self.signer = signer
+        self._new: dict[str, list[Entry]] = {}  # by kind, in order
+        self._changed: dict[str, StoredTotal] = {}
+        # What was read stays valid, because no other process writes during this transaction.
+        self._stored: dict[object, Sequence[Entry]] = {}
+        self._head: Head | None = None
         self._totals: dict[str, str | None] = {}
         self._charters: dict[str, Charter | None] = {}
         self._promises: dict[int, Promise] = {}
-        self._present: set[str] = set()
-        self._receipts: dict[int | None, tuple[int, str]] = {}
-        self.has_appended = False
-        self._closed: set[str] = set()
-        self._identity: str | None = None
+        self._receipts: dict[int, Receipt] = {}
 
     # -- finding entries
 
     def find(
-        self,
-        *,
-        kinds: Sequence[EntryKind] = (),
-        account: str | None = None,
-        release: str | None = None,
-        reservation: int | None = None,
-        about: str | None = None,
-        position: int | None = None,
-        last: int | None = None,
+        self, *, kinds: Sequence[EntryKind] = (), last: int | None = None, **criteria: Any
     ) -> tuple[Entry, ...]:
-        """Return the entries that meet all given criteria, in order.
+        """Return the entries that meet all criteria, in order.
 
         Args:
             kinds: Kinds to find; empty (the default) for every kind.
-            account: Account in the receipt; None (the default) for any. The same for the following.
-            release: Release in the receipt.
-            reservation: Position of the reservation.
-            about: Further subject of the entry.
-            position: Position of the entry.
-            last: Largest number of entries to return, the latest ones; None for all.
+            last: Largest number of entries to return, the latest ones; None (the default) for all.
+            **criteria: Required `account`, `release`, `reservation`, `about`, `key` or `position`;
+                None for any.
         """
-        criteria = {
-            "account": account,
-            "release": release,
-            "reservation": reservation,
-            "about": about,
-            "position": position,
-        }
-        given: dict[str, object] = {
-            name: value for name, value in criteria.items() if value is not None
-        }
-        query = _finding(tuple(given), len(kinds), limited=last is not None)
-        given |= {f"kind{number}": kind for number, kind in enumerate(kinds)}
-        if last is None:
-            return tuple(_entry(row) for row in self.connection.execute(query, given).mappings())
-        found = self.connection.execute(query, {**given, "last": last}).mappings().all()
-        return tuple(_entry(row) for row in reversed(found))
+        equal = {name: value for name, value in criteria.items() if value is not None}
+        asked = tuple(kinds), tuple(equal.items()), last
+        if asked not in self._stored:
+            self._stored[asked] = self.store.entries(kinds=kinds, equal=equal, last=last)
+        found = [
+            entry
+            for kind in kinds or self._new
+            for entry in self._new.get(kind, ())
+            if all(_value(entry, name) == value for name, value in equal.items())
+        ]
+        found = [*self._stored[asked], *sorted(found, key=lambda entry: entry.position)]
+        return tuple(found if last is None else found[-last:])
 
     def latest(self, **criteria: Any) -> Entry | None:
         """Return the last entry that `find` would return; None if there is none."""
         found = self.find(**criteria, last=1)
         return found[0] if found else None
 
-    def head(self) -> tuple[int, str]:
-        """Return position and link of the last entry; 0 and `START` for an empty ledger."""
-        position, link, _ = self._end()
-        return position, link
+    def head(self) -> Head:
+        """Return the end of the chain, with the new entries."""
+        if self._head is None:
+            self._head = self.store.head()
+        return self._head
 
     def has_link(self, position: int, link: str) -> bool:
         """Return whether the entry at a position has the given link."""
-        if self.head()[0] == position:
-            return self.head()[1] == link
-        return self.connection.execute(_LINK, {"wanted": position}).scalar() == link
+        if self.head().position == position:
+            return self.head().link == link
+        return any(entry.link == link for entry in self.find(position=position))
 
     def place(self) -> tuple[int, Place]:
         """Return the place at which the ledger was made or last adopted.
@@ -167,93 +100,11 @@ class Transaction:
         assert found is not None
         return found.position, found.body.get("place") or {}
 
-    def last(self) -> Entry | None:
-        """Return the last entry of the ledger; None only while the ledger is being created."""
-        return self.latest()
-
-    def page(self, after: int, size: int) -> list[tuple[Entry, list[tuple[str, str]]]]:
-        """Return the next entries in order, each with the running totals written with it.
-
-        Args:
-            after: Position of the last entry seen.
-            size: Largest number of entries to return.
-
-        Raises:
-            LedgerCorrupt: if the stored text of an entry differs from what the program writes.
-        """
-        query = sa.select(ENTRIES).where(ENTRIES.c.position > after)
-        query = query.order_by(ENTRIES.c.position).limit(size)
-        entries = []
-        for row in self.connection.execute(query).mappings():
-            entry = _entry(row)
-            try:
-                same = row["body"] == _text(entry.body)
-            except UnicodeEncodeError:  # half of a surrogate pair, which valid text never has
-                same = False
-            if not same:
-                raise _changed(row)
-            entries.append(entry)
-        if not entries:
-            return []
-        totals: dict[object, list[tuple[str, str]]] = {entry.position: [] for entry in entries}
-        here = sa.and_(TOTALS.c.position > after, TOTALS.c.position <= entries[-1].position)
-        if entries[-1].position != after + len(entries):
-            # An entry is missing, which the audit reports; ignore the totals of that position.
-            here = TOTALS.c.position.in_(list(totals))
-        for total in self.connection.execute(sa.select(TOTALS).where(here)):
-            types = [type(value) for value in (total.position, total.subject, total.value)]
-            if total.position not in totals or types != [int, str, str]:
-                raise _stray(total.subject)
-            totals[total.position].append((total.subject, total.value))
-        return [(entry, totals[entry.position]) for entry in entries]
-
-    def check_file(self) -> None:
-        """Check for damage that reading every entry in order does not find.
-
-        Raises:
-            LedgerCorrupt: if an entry has a position below 1; if a running total has the position
-                of no entry, so that it would be read as the latest; or if the SQLite file is
-                damaged, for example in an index that finds balances, or lacks a trigger.
-        """
-        before = sa.select(ENTRIES).where(ENTRIES.c.position < 1).limit(1)
-        hidden = self.connection.execute(before).mappings().first()
-        if hidden is not None:
-            raise LedgerCorrupt(f"Entry {hidden['position']} is placed before the first.")
-        last = sa.select(sa.func.max(ENTRIES.c.position)).scalar_subquery()
-        place = TOTALS.c.position
-        query = sa.select(TOTALS.c.subject).where((place < 1) | (place > last) | place.is_(None))
-        found = self.connection.execute(query.limit(1)).first()
-        if found is not None:
-            raise _stray(found.subject)
-        if self.connection.dialect.name == "sqlite":
-            answer = self.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-            if answer != "ok":
-                raise LedgerCorrupt(
-                    "Every entry of the ledger is correct, but its file is damaged elsewhere"
-                    f" ({str(answer).splitlines()[-1]:.80}); restore a copy of the file.",
-                    row="ledger-damaged",
-                )
-            self._check_triggers()
-
-    def _check_triggers(self) -> None:
-        """Check that an SQLite file still has the triggers that refuse changes of its rows."""
-        query = "SELECT sql FROM sqlite_master WHERE type = 'trigger'"
-        found = {str(sql) for (sql,) in self.connection.exec_driver_sql(query)}
-        wanted = [refusals("sqlite", table, taken) for table, taken in APPEND_ONLY.items()]
-        if not found.issuperset(sql for of_table in wanted for sql in of_table):
-            raise LedgerCorrupt(
-                "Every entry of the ledger is correct, but the triggers that refuse changes of"
-                " entries are missing or were changed; restore a copy of the file.",
-                row="ledger-changed",
-            )
-
     # -- the methods of `Book`, by which the rules are checked
 
     def identity(self) -> str:
         """Return the identifier of the ledger."""
-        if self._identity is None:
-            self._identity = str(self.find(position=1)[0].body["id"])
-        return self._identity
+        return str(self.find(position=1)[0].body["id"])
 
     def adoptions(self) -> Sequence[Receipt]:
         """Return the receipts of kind `adopt`, in order."""
@@ -261,11 +112,8 @@ class Transaction:
 
     def total(self, subject: str) -> str | None:
         """Return the latest text of a running total; None if it was never written."""
-        if subject in self._written:
-            return self._written[subject][1]
         if subject not in self._totals:
-            found = self.connection.execute(_TOTAL, {"subject": subject}).scalar()
-            self._totals[subject] = None if found is None else str(found)
+            self._read_totals([subject])
         return self._totals[subject]
 
     def charter(self, account: str) -> Charter | None:
@@ -288,7 +136,7 @@ class Transaction:
     def promise(self, reservation: int) -> Promise | None:
         """Return the promise of the reservation at a position; None if it does not exist."""
         if reservation not in self._promises:
-            found = self.find(position=reservation, kinds=("reserve",))
+            found = self.find(kinds=("reserve",), position=reservation)
             if not found:
                 return None
             self._promises[reservation] = promise_of(found[0].position, found[0].receipt)
@@ -307,13 +155,9 @@ class Transaction:
                 yield promise_of(entry.position, entry.receipt), ends.get(entry.position)
 
     def _read_totals(self, subjects: Sequence[str]) -> None:
-        """Read running totals together into the cache."""
-        for start in range(0, len(subjects), _TOGETHER):
-            some = subjects[start : start + _TOGETHER]
-            self._totals |= dict.fromkeys(some)
-            query = sa.select(TOTALS.c.subject, TOTALS.c.value).where(TOTALS.c.subject.in_(some))
-            for row in self.connection.execute(query.order_by(TOTALS.c.position)):
-                self._totals[row.subject] = str(row.value)
+        """Read running totals together into the cache; those that are there may be newer."""
+        wanted = [subject for subject in subjects if subject not in self._totals]
+        self._totals |= {**dict.fromkeys(wanted), **self.store.totals(wanted)}
 
     def accounts_within(self, account: str) -> Sequence[str]:
         """Return the names of the accounts directly within an account."""
@@ -327,11 +171,7 @@ class Transaction:
 
     def has(self, key: str) -> bool:
         """Return whether an entry with a unique key is recorded."""
-        if key not in self._present:
-            if self.connection.execute(_HAS, {"wanted": key}).scalar() is None:
-                return False
-            self._present.add(key)
-        return True
+        return self.latest(kinds=(key.partition("/")[0],), key=key) is not None
 
     def charged(self, reservation: int, batch: str) -> bool:
         """Return whether a reservation has charges for a batch."""
@@ -351,6 +191,10 @@ class Transaction:
         """Return whether a release name is used; a release that was returned frees its name."""
         found = self.latest(kinds=("reserve", "settle"), release=release)
         return found is not None and found.body.get("outcome") != "returned"
+
+    def settlement_of(self, reservation: int) -> Entry | None:
+        """Return the entry that settled the reservation at a position; None if it is open."""
+        return self.latest(kinds=("settle",), key=f"settle/{reservation}")
 
     def settlement(self, release: str) -> Receipt | None:
         """Return the latest settlement of a release; None if it has none."""
@@ -384,14 +228,13 @@ class Transaction:
         Raises:
             BadInput: if the ledger requires signatures and this process has no valid key.
             LedgerCorrupt: if the entry would break the ledger's rules.
-            sqlalchemy.exc.IntegrityError: if an entry with the same unique key is recorded.
         """
-        position, link, latest = self._end()
-        position += 1
+        end = self.head()
+        position = end.position + 1
         if kind == "reserve":
             reservation = position
         # privacy: a clock that was set back must not make an earlier period's allowance available.
-        recorded = max(now(), latest)
+        recorded = max(now(), end.recorded)
         number, previous = self._number(kind, reservation)
         receipt = make_receipt(
             number=number,
@@ -410,7 +253,7 @@ class Transaction:
             key=key or unique_key(receipt, about, reservation),
             recorded=recorded,
             salt=os.urandom(16).hex(),
-            previous=link,
+            previous=end.link,
         )
         entry = self._signed(entry)
         broken, after = judged(entry, self, POLICIES)
@@ -421,50 +264,50 @@ class Transaction:
                 " `dp-release ledger verify` checks what is there.",
                 row="entry-refused",
             )
-        self.connection.execute(_ADD, _columns(entry))
-        self._last = position, entry.link, recorded
-        self.has_appended = True
-        if kind == "close":
-            self._closed.add(account)
-        if kind == "key":
-            self._keys = None
+        self._new.setdefault(kind, []).append(entry)
+        self._head = Head(position, entry.link, recorded)
         if kind in OF_ACCOUNT:
             self._charters.pop(account, None)
         if kind in PUBLISHED:
-            self._receipts[reservation] = number, receipt.hash
-        self._written |= {subject: (position, value) for subject, value in after.items()}
+            assert reservation is not None
+            self._receipts[reservation] = receipt
+        self._totals |= after
+        self._changed |= {
+            subject: StoredTotal(subject, position, value) for subject, value in after.items()
+        }
         return entry
 
     def today(self) -> date:
         """Return the day of the next entry, in UTC; never earlier than that of the last entry."""
-        return date.fromisoformat(max(now(), self._end()[2])[:10])
+        return date.fromisoformat(max(now(), self.head().recorded)[:10])
+
+    @property
+    def has_appended(self) -> bool:
+        """Whether there are new entries."""
+        return bool(self._new)
 
     @property
     def closed(self) -> frozenset[str]:
         """Names of the accounts that this transaction closed."""
-        return frozenset(self._closed)
+        return frozenset(entry.receipt.account for entry in self._new.get("close", ()))
 
-    def link(self) -> str:
-        """Return the link of the last entry."""
-        return self._end()[1]
+    def save(self) -> None:
+        """Hand the new entries to the store, with each running total that they changed, once.
 
-    def write_totals(self) -> None:
-        """Store the running totals that this transaction changed, each once."""
-        if self._written:
-            self.connection.execute(
-                _ADD_TOTALS,
-                [
-                    {"subject": subject, "position": position, "value": value}
-                    for subject, (position, value) in self._written.items()
-                ],
-            )
+        Raises:
+            StageFailed: if the chain went on since this transaction read its end.
+        """
+        entries = sorted(chain(*self._new.values()), key=lambda entry: entry.position)
+        if entries:
+            self.store.append(entries, self._changed.values())
 
-    def _end(self) -> tuple[int, str, str]:
-        """Return position, link and time of the last entry."""
-        if self._last is None:
-            found = self.connection.execute(_END).first()
-            self._last = (found.position, found.link, found.recorded) if found else (0, START, "")
-        return self._last
+    def forget(self) -> None:
+        """Forget the new entries; the transaction must not be used any more, but for its head."""
+        self._new, self._changed, self._head = {}, {}, self.store.head()
+
+    def valid_keys(self) -> set[str]:
+        """Return the fingerprints of the keys that may sign now."""
+        return valid_keys([found.body for found in self.find(kinds=("key",))])
 
     def _number(self, kind: str, reservation: int | None) -> tuple[int, str]:
         """Return number and predecessor of the next receipt of a reservation."""
@@ -475,23 +318,27 @@ class Transaction:
         # settlement tells only how many attempts of the account were refused.
         if kind == "reserve":
             return 1, START
+        assert reservation is not None
         if reservation not in self._receipts:
-            found = self.connection.execute(_NUMBER, {"wanted": reservation}).first()
-            if found is None:
-                raise ValueError(f"Reservation {reservation} does not exist.")
-            self._receipts[reservation] = found.number, found.hash
-        number, previous = self._receipts[reservation]
-        return number + 1, previous
+            found = self.find(kinds=("reserve",), position=reservation)
+            for follows in ("charge", "commit"):  # nothing follows a settlement
+                found += self.find(kinds=(follows,), reservation=reservation, last=1)
+            self._receipts[reservation] = max(found, key=lambda one: one.receipt.number).receipt
+        last = self._receipts[reservation]
+        return last.number + 1, last.hash
 
     def _signed(self, entry: Entry) -> Entry:
-        if self._keys is None:
-            self._keys = valid_keys([found.body for found in self.find(kinds=("key",))])
-        if not self._keys and entry.kind != "key":
+        valid = self.valid_keys()
+        if not valid and entry.kind != "key":
             return entry
-        trusted = self._keys or {str(entry.about)}
-        signer = known_signer(self._signer, trusted)
+        trusted = valid or {str(entry.about)}
+        signer = known_signer(self.signer, trusted)
         signature = signer.sign(signed_message(entry.receipt.hash, entry.link))
         return replace(entry, signer=signer.fingerprint, signature=signature)
+
+
+def _value(entry: Entry, name: str) -> object:
+    return getattr(entry.receipt if name in ("account", "release") else entry, name)
 
 
 def known_signer(signer: Signer | None, valid: Collection[str]) -> Signer:
@@ -525,40 +372,3 @@ def valid_keys(bodies: Sequence[Mapping[str, Any]]) -> set[str]:
 def now() -> str:
     """Return the time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-_BESIDE = ("position", "reservation", "about", "key", "recorded", "salt", "link")
-_SIGNED = ("signer", "signature")
-_RECEIPT = ("number", "kind", "account", "release", "at", "previous", "hash")
-
-
-def _columns(entry: Entry) -> dict[str, object]:
-    values: dict[str, object] = {name: getattr(entry, name) for name in (*_BESIDE, *_SIGNED)}
-    values |= {name: getattr(entry.receipt, name) for name in _RECEIPT}
-    return values | {"body": _text(entry.body)}
-
-
-def _entry(row: sa.RowMapping) -> Entry:
-    try:
-        receipt = {name: row[name] for name in _RECEIPT}
-        receipt["body"] = json.loads(row["body"], parse_constant=_refuse)
-        values = {name: row[name] for name in (*_BESIDE, *_SIGNED)}
-        return read_entry({**values, "receipt": receipt})
-    except (TypeError, ValueError, RecursionError):
-        raise _changed(row) from None
-
-
-def _refuse(word: str) -> object:
-    raise ValueError(f"{word} is not plain JSON.")
-
-
-def _text(body: Mapping[str, object]) -> str:
-    return canonical_json(dict(body)).decode()
-
-
-def _stray(subject: object) -> LedgerCorrupt:
-    return LedgerCorrupt(f"A running total of {subject!r:.80} does not belong to any entry.")
-
-
-def _changed(row: sa.RowMapping) -> LedgerCorrupt:
-    return LedgerCorrupt(f"Entry {row['position']} ({row['kind']}) was changed.")

@@ -11,9 +11,10 @@ from fractions import Fraction
 import pytest
 import sqlalchemy as sa
 
-from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
+from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.anchors.anchor_notes import read_notes
+from tasks.ledger.database import sql_store
 from tasks.ledger.database.ledger_place import difference, is_same_site, place_of, site_of
 from tasks.ledger.export import read_export, write_export
 from tasks.run.home import home_id, open_ledger
@@ -74,13 +75,31 @@ def test_every_kind_of_write_moves_both_notes(ledger, tmp_path):
     assert read_notes(outside(tmp_path, ledger))[ledger.identity()].closed == ("town",)
 
 
+def test_what_could_not_be_noted_is_noted_by_the_next_write_also_if_it_adds_nothing(
+    ledger, tmp_path, monkeypatch
+):
+    def full(*_arguments, **_options):
+        raise StageFailed("The disk is full.")
+
+    with ledger.lease("r", "home") as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger_anchor, "write_notes", full)
+            with pytest.raises(StageFailed):
+                writer.reserve(plan_of(tmp_path, release="r"))
+        head = ledger.head()
+        assert noted(tmp_path, ledger) == {head.position - 1}
+        reservation = writer.reserve(plan_of(tmp_path, release="r"))
+        assert reservation.position == head.position == ledger.head().position
+        assert noted(tmp_path, ledger) == {head.position}
+
+
 def test_every_transaction_of_a_release_is_noted_before_the_next_one(ledger, tmp_path, monkeypatch):
     """The head that a transaction finds is always the one that is noted."""
     seen = []
     check = ledger_anchor.LedgerAnchor.check
 
     def watched(self, book):
-        seen.append((book.head()[0], noted(tmp_path, ledger)))
+        seen.append((book.head().position, noted(tmp_path, ledger)))
         return check(self, book)
 
     monkeypatch.setattr(ledger_anchor.LedgerAnchor, "check", watched)
@@ -269,7 +288,7 @@ def test_the_note_in_the_home_alone_reveals_a_deleted_ledger(home, tmp_path):
 
 def test_a_home_that_was_deleted_and_made_again_is_another_one(ledger, home):
     with ledger._database.reading() as book:
-        if place_of(book.connection)["born"] is None:
+        if place_of(book.store.connection)["born"] is None:
             pytest.skip("This file system has no times of birth.")
     before = ledger.identity()
     shutil.rmtree(home)
@@ -435,7 +454,7 @@ def test_a_restored_file_with_the_inode_number_of_the_deleted_one_is_refused(
     """A file system gives the number of a deleted file to the next one; notes may be lost too."""
     file, backup = home / "ledger.db", tmp_path / "backup.db"
     with ledger._database.reading() as book:
-        if place_of(book.connection)["born"] is None:
+        if place_of(book.store.connection)["born"] is None:
             pytest.skip("This file system has no times of birth.")
     shutil.copy2(file, backup)
     number = file.stat().st_ino
@@ -499,10 +518,9 @@ def test_another_machine_is_refused_and_a_machine_without_identifier_is_not(home
 
 def test_a_ledger_of_an_earlier_program_is_known_from_its_first_opening_on(home, tmp_path):
     """It records no place, and its home may have a note of the earlier format."""
-    from tasks.ledger.database import ledger_database
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledger_database, "place_of", lambda _connection: {})
+        patch.setattr(sql_store, "place_of", lambda _connection: {})
         ledger = open_ledger(home)
     shutil.rmtree(tmp_path / "state")
     values = json.loads((home / "ledger.head").read_bytes())
@@ -582,14 +600,13 @@ def test_a_database_knows_its_cluster_its_timeline_and_itself(shared):
 def test_a_copied_or_promoted_database_is_refused_and_can_be_adopted(
     home, monkeypatch, name, value, words
 ):
-    real = ledger_anchor.place_of
+    real = sql_store.place_of
     elsewhere = lambda connection: {**real(connection), name: value}  # noqa: E731
-    monkeypatch.setattr(ledger_anchor, "place_of", elsewhere)
-    monkeypatch.setattr("tasks.ledger.anchors.adoption.place_of", elsewhere)
+    monkeypatch.setattr(sql_store, "place_of", elsewhere)
     assert words in refused(home, "ledger-copied")
     open_ledger(home, refuse=False).adopt(**WHO)
     open_ledger(home).approve("plan", **WHO)
-    monkeypatch.setattr(ledger_anchor, "place_of", real)
+    monkeypatch.setattr(sql_store, "place_of", real)
     refused(home, "ledger-copied")
 
 
@@ -629,19 +646,18 @@ def test_a_restored_database_is_refused_in_the_home_and_outside(shared, home, po
 
 def test_one_home_adopts_a_promoted_database_for_the_others_too(shared, tmp_path, monkeypatch):
     other = tmp_path / "other"
-    real, state = ledger_anchor.place_of, os.environ["DP_RELEASE_STATE"]
+    real, state = sql_store.place_of, os.environ["DP_RELEASE_STATE"]
     monkeypatch.setenv("DP_RELEASE_STATE", str(tmp_path / "state of the other"))
     open_ledger(other).approve("plan", **WHO)
     promoted = lambda connection: {**real(connection), "timeline": 2}  # noqa: E731
-    monkeypatch.setattr(ledger_anchor, "place_of", promoted)
-    monkeypatch.setattr("tasks.ledger.anchors.adoption.place_of", promoted)
+    monkeypatch.setattr(sql_store, "place_of", promoted)
     refused(other, "ledger-copied")
     refused(tmp_path / "home", "ledger-copied")
     open_ledger(other, refuse=False).adopt(**WHO)
     open_ledger(other)
     monkeypatch.setenv("DP_RELEASE_STATE", state)
     open_ledger(tmp_path / "home").withdraw("plan", **WHO)
-    monkeypatch.setattr(ledger_anchor, "place_of", real)
+    monkeypatch.setattr(sql_store, "place_of", real)
     refused(tmp_path / "home", "ledger-copied")
     assert shared.adoptions()[0].behind == 0
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt
-from tasks.ledger.database.ledger_database import Damaged
+from tasks.ledger.database.database_errors import Damaged
 from tasks.ledger.ledger import Ledger
 from tests.full import at_full_size
 from tests.ledgers import HOME, KEY, LAPLACE, WHO, begin, open_town, spend, steps_of

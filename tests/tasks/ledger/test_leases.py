@@ -34,6 +34,25 @@ with Ledger(sys.argv[1]).lease("first", "home"):
     sys.stdin.readline()
 """
 
+WRITER = """
+import sys
+from dp_core.errors import StageFailed
+from tasks.ledger.ledger import Ledger
+
+fence = int(sys.stdin.readline())
+ledger = Ledger(sys.argv[1])
+writer = ledger.joined("first", fence)
+reservation = writer.reservation()
+writer.examine(reservation)
+print("examined", flush=True)
+sys.stdin.readline()
+for late in (lambda: writer.judge(reservation, "fits"), lambda: ledger.joined("first", fence)):
+    try:
+        late()
+    except StageFailed as error:
+        print(error.row, flush=True)
+"""
+
 
 def lease_of(url):
     with sa.create_engine(url, poolclass=sa.NullPool).connect() as connection:
@@ -172,6 +191,35 @@ def test_a_lease_is_renewed_while_its_holder_lives(ledger, ledger_url, monkeypat
         assert lease["expires"] > begun
         assert lease["fence"] == 1
     assert lease_of(ledger_url)["expires"] == 0
+
+
+# -- a holder of two processes
+
+
+def test_a_second_process_writes_under_the_lease_of_its_parent_until_it_is_taken_over(
+    ledger, ledger_url, tmp_path
+):
+    with ledger.lease("first", HOME) as writer:
+        writer.reserve(plan_of(tmp_path))
+        before = lease_of(ledger_url)
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, ledger_url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[3],
+        )
+        with process:
+            process.stdin.write(f"{writer.lease.fence}\n".encode())
+            process.stdin.flush()
+            assert process.stdout.readline() == b"examined\n"
+            assert ledger.head().kind == "examine"
+            assert lease_of(ledger_url) == before  # it neither took nor renewed the lease
+            set_lease(ledger_url, expires=1)
+            with ledger.lease("first", HOME):
+                process.stdin.write(b"go on\n")
+                process.stdin.flush()
+                assert process.stdout.read() == b"taken-over\n" * 2
+    assert ledger.head().kind == "examine"
 
 
 # -- who is dead

@@ -75,7 +75,7 @@ def metered(url: str, plan: Plan, releases: int) -> Meter:
     ledger = fill(url, plan, releases)
     if ledger._database.dialect == "postgresql":
         with ledger._database.writing() as rows:
-            rows.connection.exec_driver_sql("ANALYZE")
+            rows.store.connection.exec_driver_sql("ANALYZE")
     meter, mine = Meter(ledger), named(plan, "mine")
     with ledger.lease("mine", "home") as writer:
         with meter.of("reserve"):
@@ -154,5 +154,5 @@ def test_the_meter_sees_a_table_that_is_read_whole(
     for url in (f"sqlite:///{tmp_path / 'ledger.db'}", postgres_server.create_database()):
         meter = Meter(fill(url, plan, 2))
         with meter.of("whole"), meter.ledger._database.reading() as rows:
-            rows.connection.exec_driver_sql("SELECT count(salt) FROM entries").scalar()
+            rows.store.connection.exec_driver_sql("SELECT count(salt) FROM entries").scalar()
         assert meter.found["whole"][1] >= 20

@@ -36,6 +36,7 @@ from dp_core.policies.budget_periods import Calendar
 from tasks.ledger import leases, reservation_check
 from tasks.ledger import release_writer as writer_module
 from tasks.ledger.database import transaction
+from tasks.ledger.database.sql_store import SqlStore
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
@@ -121,7 +122,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.patches.setattr(module, "now", lambda: f"{self.model.today}T10:00:00+00:00")
         # A policy that tries to change what it sees can change nothing that the rules read.
         self.patches.setattr(transaction, "POLICIES", (*POLICIES, VANDAL))
-        self.patches.setattr(leases, "_clock", lambda _: self.model.clock)
+        self.patches.setattr(SqlStore, "clock", lambda _: self.model.clock)
         self.patches.setattr(leases, "is_gone", lambda one: one.process in self.model.dead)
         self.url = type(self).fresh()
         self.ledger = Ledger(self.url)

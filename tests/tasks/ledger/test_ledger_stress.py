@@ -124,7 +124,7 @@ class Crowd:
 def read_fences(ledger: Ledger) -> dict[str, int]:
     """Return the latest fence of each release."""
     with ledger._database.reading() as rows:
-        found = rows.connection.execute(sa.select(LEASES.c.release, LEASES.c.fence))
+        found = rows.store.connection.execute(sa.select(LEASES.c.release, LEASES.c.fence))
         return {row.release: row.fence for row in found}
 
 

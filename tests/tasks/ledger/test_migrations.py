@@ -6,15 +6,15 @@ The step is made here: it adds a column to the entries, a table and an index, as
 from __future__ import annotations
 
 import multiprocessing
-import shutil
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from dp_core.accounts import ledger_version
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
-from tasks.ledger.database import ledger_database, migrations
+from tasks.ledger.database import ledger_database, ledger_versions
+from tasks.ledger.database.database_errors import Damaged
+from tasks.ledger.database.ledger_tables import refusals
 from tasks.ledger.ledger import Ledger
 from tests.full import at_full_size
 from tests.ledgers import execute, open_town, reserve, spend
@@ -22,25 +22,26 @@ from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
 
-NEXT = f"{int(ledger_database.SCHEMA_VERSION) + 1:04d}"
-STEP = f'''
-import sqlalchemy as sa
-from alembic import op
-
-from tasks.ledger.database.ledger_tables import refusals
-
-revision = "{NEXT}"
-down_revision = "{ledger_database.SCHEMA_VERSION}"
+NEXT = f"{int(ledger_versions.SCHEMA_VERSION) + 1:04d}"
 
 
-def upgrade() -> None:
-    op.add_column("entries", sa.Column("remark", sa.Text, nullable=True))
-    op.create_table("steps", sa.Column("name", sa.Text, primary_key=True))
-    op.create_index("entries_by_remark", "entries", ["remark"])
-    op.execute("INSERT INTO steps VALUES ('{NEXT}')")
-    for statement in refusals(op.get_bind().dialect.name, "steps", "name = NEW.name"):
-        op.execute(statement)
-'''
+def step(connection):
+    """Add what a real step may add."""
+    for statement in (
+        "ALTER TABLE entries ADD COLUMN remark TEXT",
+        "CREATE TABLE steps (name TEXT PRIMARY KEY)",
+        "CREATE INDEX entries_by_remark ON entries (remark)",
+        f"INSERT INTO steps VALUES ('{NEXT}')",
+        *refusals(connection.dialect.name, "steps", "name = NEW.name"),
+    ):
+        connection.exec_driver_sql(statement)
+
+
+def failing_step(connection):
+    step(connection)
+    connection.exec_driver_sql("INSERT INTO nowhere VALUES (1)")
+
+
 GRANTS = """
 GRANT SELECT, INSERT ON entries, totals TO {role};
 GRANT SELECT, INSERT, UPDATE ON leases TO {role};
@@ -49,18 +50,10 @@ GRANT SELECT ON alembic_version TO {role};
 """As deployments/README.md lists them."""
 
 
-def make_steps(folder: Path, step: str = STEP) -> Path:
-    """Copy the migrations there are, and add one."""
-    place = folder / "migrations"
-    shutil.copytree(Path(migrations.__file__).parent, place)
-    (place / "versions" / f"{NEXT}_next.py").write_text(step)
-    return place
-
-
-def become_next(monkeypatch: pytest.MonkeyPatch, steps: Path) -> None:
+def become_next(monkeypatch: pytest.MonkeyPatch, to_do=step) -> None:
     """Make this program the next version of itself."""
-    monkeypatch.setattr(ledger_database, "_STEPS", str(steps))
-    monkeypatch.setattr(ledger_database, "SCHEMA_VERSION", NEXT)
+    monkeypatch.setattr(ledger_versions, "STEPS", {**ledger_versions.STEPS, NEXT: to_do})
+    monkeypatch.setattr(ledger_versions, "SCHEMA_VERSION", NEXT)
 
 
 def tables(url: str) -> set[str]:
@@ -70,6 +63,18 @@ def tables(url: str) -> set[str]:
 def columns(url: str) -> set[str]:
     found = sa.inspect(sa.create_engine(url, poolclass=sa.NullPool)).get_columns("entries")
     return {column["name"] for column in found}
+
+
+def schema(url: str) -> dict[str, list[object]]:
+    """Return the columns and the indexes of each table, in order."""
+    found = sa.inspect(sa.create_engine(url, poolclass=sa.NullPool))
+    return {
+        table: [
+            [(column["name"], str(column["type"])) for column in found.get_columns(table)],
+            sorted((index["name"], index["column_names"]) for index in found.get_indexes(table)),
+        ]
+        for table in found.get_table_names()
+    }
 
 
 def version(url: str) -> str:
@@ -91,7 +96,7 @@ def test_a_ledger_of_before_is_migrated_keeps_every_link_and_goes_on(
 ):
     head, left = before.verify(), before.account("town").left
     found = list(before.all_entries())
-    become_next(monkeypatch, make_steps(tmp_path))
+    become_next(monkeypatch)
 
     ledger = Ledger(ledger_url)
     assert version(ledger_url) == NEXT
@@ -113,8 +118,8 @@ def test_a_ledger_of_before_is_migrated_keeps_every_link_and_goes_on(
 
 
 @pytest.mark.usefixtures("before")
-def test_the_record_still_cannot_be_changed_after_a_migration(ledger_url, tmp_path, monkeypatch):
-    become_next(monkeypatch, make_steps(tmp_path))
+def test_the_record_still_cannot_be_changed_after_a_migration(ledger_url, monkeypatch):
+    become_next(monkeypatch)
     Ledger(ledger_url)
     for statement in (
         "UPDATE entries SET remark = 'x'",
@@ -127,24 +132,19 @@ def test_the_record_still_cannot_be_changed_after_a_migration(ledger_url, tmp_pa
 
 
 @pytest.mark.usefixtures("before")
-def test_a_ledger_that_lost_a_table_is_damaged_and_not_due_for_migration(
-    ledger_url, tmp_path, monkeypatch
-):
+def test_a_ledger_that_lost_a_table_is_damaged_and_not_due_for_migration(ledger_url, monkeypatch):
     execute(ledger_url, "DROP TABLE leases")
-    become_next(monkeypatch, make_steps(tmp_path))
-    with pytest.raises(ledger_database.Damaged, match="table: leases"):
+    become_next(monkeypatch)
+    with pytest.raises(Damaged, match="table: leases"):
         Ledger(ledger_url)
     assert version(ledger_url) != NEXT
     assert "steps" not in tables(ledger_url)
 
 
-def test_a_migration_that_fails_leaves_the_ledger_as_it_was(
-    before, ledger_url, tmp_path, monkeypatch
-):
+def test_a_migration_that_fails_leaves_the_ledger_as_it_was(before, ledger_url, monkeypatch):
     head = before.verify()
-    broken = STEP + '    op.execute("INSERT INTO nowhere VALUES (1)")\n'
     with monkeypatch.context() as patch:
-        become_next(patch, make_steps(tmp_path, broken))
+        become_next(patch, failing_step)
         with pytest.raises(ReleaseError) as failed:
             Ledger(ledger_url)
         assert "\n" not in failed.value.message
@@ -153,16 +153,31 @@ def test_a_migration_that_fails_leaves_the_ledger_as_it_was(
     assert Ledger(ledger_url).verify() == head
 
 
-def test_a_new_ledger_takes_all_steps_at_once(ledger_url, tmp_path, monkeypatch):
-    become_next(monkeypatch, make_steps(tmp_path))
+BEFORE = {
+    "0010": ["CREATE INDEX receipts_of_reservation ON entries (reservation, number)"],
+    "0004": ["ALTER TABLE leases DROP COLUMN seal"],
+}
+"""What makes of a later ledger one of these versions."""
+
+
+@pytest.mark.parametrize("earlier", BEFORE)
+def test_an_earlier_ledger_becomes_what_a_new_one_is(before, ledger_url, tmp_path, earlier):
+    head, made = before.verify(), schema(ledger_url)
+    for since, statements in BEFORE.items():
+        if since >= earlier:
+            execute(ledger_url, *statements)
+    execute(ledger_url, f"UPDATE alembic_version SET version_num = '{earlier}'")
+    assert schema(ledger_url) != made
+
     ledger = Ledger(ledger_url)
-    assert version(ledger_url) == NEXT
-    open_town(ledger)
-    assert ledger.verify().entries == 2
+    assert version(ledger_url) == ledger_versions.SCHEMA_VERSION
+    assert schema(ledger_url) == made
+    assert ledger.verify() == head  # with the checksums of the leases
+    spend(ledger, plan_of(tmp_path, release="third", privacy="{epsilon: 0.25, delta: 1e-6}"))
 
 
-def _open(url, steps, start, results):
-    ledger_database._STEPS, ledger_database.SCHEMA_VERSION = steps, NEXT
+def _open(url, start, results):
+    ledger_versions.STEPS[NEXT], ledger_versions.SCHEMA_VERSION = step, NEXT
     start.wait(60)
     try:
         results.put((Ledger(url).verify().head, None))
@@ -170,16 +185,14 @@ def _open(url, steps, start, results):
         results.put((None, repr(error)))
 
 
-def test_processes_that_open_an_old_ledger_at_once_migrate_it_once(before, ledger_url, tmp_path):
+def test_processes_that_open_an_old_ledger_at_once_migrate_it_once(before, ledger_url):
     """A second migration would fail: column and table are there already."""
     head = before.verify().head
-    steps = str(make_steps(tmp_path))
     context = multiprocessing.get_context("spawn")
     number = 4 if at_full_size() else 2
     start, results = context.Barrier(number), context.Queue()
     workers = [
-        context.Process(target=_open, args=(ledger_url, steps, start, results))
-        for _ in range(number)
+        context.Process(target=_open, args=(ledger_url, start, results)) for _ in range(number)
     ]
     for worker in workers:
         worker.start()
@@ -191,11 +204,9 @@ def test_processes_that_open_an_old_ledger_at_once_migrate_it_once(before, ledge
 
 
 @pytest.mark.usefixtures("before")
-def test_a_process_that_waited_while_a_later_version_migrated_is_refused(
-    ledger_url, tmp_path, monkeypatch
-):
+def test_a_process_that_waited_while_a_later_version_migrated_is_refused(ledger_url, monkeypatch):
     """Seen as old, and newer than this program once it has the lock."""
-    become_next(monkeypatch, make_steps(tmp_path))
+    become_next(monkeypatch)
     writing = ledger_database.Database.writing
 
     def late(self, **options):
@@ -224,7 +235,7 @@ def test_a_job_does_not_migrate_and_says_who_does(postgres_url, job, tmp_path, m
     execute(postgres_url, GRANTS.format(role="job"))
     spend(Ledger(job), plan_of(tmp_path, release="first"))
 
-    become_next(monkeypatch, make_steps(tmp_path))
+    become_next(monkeypatch)
     with pytest.raises(BadInput) as refused:
         Ledger(job)
     assert refused.value.message.startswith("The tables are of an earlier version in the ledger at")

@@ -125,9 +125,12 @@ def test_a_revision_names_a_finished_release_of_its_account(ledger, tmp_path):
     reserve(ledger, plan_of(tmp_path, privacy="{epsilon: 0.5}", release="second"))
     text = "select: {method: fixed, cliques: [[a, b]]}\nrevises: "
     for wrong in ("second", "nobody"):
-        with pytest.raises(BadInput, match=f"{wrong!r} is not a finished release"):
-            reserve(ledger, plan_of(tmp_path, text + wrong, release="third"))
+        plan = plan_of(tmp_path, text + wrong, release="third", privacy="{epsilon: 0.5}")
+        with pytest.raises(BadInput, match=f"{wrong!r} is not a finished release") as refused:
+            reserve(ledger, plan)
+        assert str(ledger.refusal(plan)) == str(refused.value)  # as `plan` says beforehand
     revision = plan_of(tmp_path, text + "first", release="third", privacy="{epsilon: 0.5}")
+    assert ledger.refusal(revision) is None
     held = reserve(ledger, revision)
     receipts = ledger.receipts(held)
     assert receipts[0].body["revises"] == "first"

@@ -20,7 +20,7 @@ from dp_core.kernel.mechanisms.additive_noise import GaussianEvent
 from tasks.ledger import ledger as ledger_module
 from tasks.ledger import ledger_reader
 from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
-from tasks.ledger.database.transaction import Transaction
+from tasks.ledger.database.sql_store import SqlStore
 from tasks.ledger.ledger import Ledger
 from tests.full import at_full_size
 from tests.ledgers import (
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.any_database
 def adopt(ledger):
     """Write what the adoption of a ledger records, which this one does not need."""
     with ledger._database.writing() as book:
-        position, link = book.head()
+        position, link = book.head().position, book.head().link
         head = {"position": position, "link": link}
         lost = {"position": position + 2, "link": "0" * 64}
         what = {"place": {}, "elsewhere": None, "replaced": [], "closed": []}
@@ -190,7 +190,7 @@ def accepted(connection, statement):
 
 def verify_inside(connection):
     """Check the ledger as a transaction sees it that is undone later."""
-    rows = Transaction(connection, None)
+    rows = SqlStore(connection)
 
     def walk():
         # Few at a time, so that what comes after the first wrong one is not even read.
@@ -209,7 +209,7 @@ def verify_inside(connection):
             after = page[-1][0].position
 
     found = audited(walk())
-    rows.check_file()
+    rows.check()
     return found
 
 

@@ -1,1 +1,0 @@
-"""Alembic migrations of the ledger's tables between versions of the program."""
