@@ -1,4 +1,4 @@
-"""The curator's interface to a ledger: paid permission to draw noise, and storage of the results.
+"""The kernel's interface to a ledger: paid permission to draw noise, and storage of the results.
 
 `tasks.ledger.ledger_session` implements it with the ledger's database, and
 `dp_core.accounts.memory_session` in memory.
