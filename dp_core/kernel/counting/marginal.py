@@ -42,7 +42,7 @@ class Marginal:
 
 
 class Counter(Protocol):
-    """Counts marginals of the confidential file exactly; only the curator holds one."""
+    """Counts marginals of the confidential file exactly; only the kernel holds one."""
 
     def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
         """Return the exact marginal of each clique."""
